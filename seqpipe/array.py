@@ -1,0 +1,83 @@
+"""NumPy on the CPU, CuPy on the GPU, torch at the door: the one module that knows how arrays cross between them.
+
+A library is only looked for when the user holds one of its arrays (it is then in ``sys.modules``) or asks for it by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import BackendError, ParameterError
+
+__all__ = ["Array", "BoolArray", "FloatArray", "IntArray", "device_of", "to_cupy", "to_numpy", "to_torch"]
+
+Array: TypeAlias = Any
+"""A NumPy array, or a CuPy array for data on a GPU."""
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+_EXTRAS = {
+    "torch": "pip install 'seqpipe[torch]'",
+    "cupy": "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver",
+}
+
+
+def device_of(array: Array) -> str:
+    """Where an array lives: ``"cpu"`` or ``"cuda:N"``."""
+    if isinstance(array, np.ndarray):
+        return "cpu"
+    kind, number = array.__dlpack_device__()
+    return "cpu" if int(kind) in (1, 3) else f"cuda:{int(number)}"
+
+
+def to_numpy(array: Array) -> npt.NDArray[Any]:
+    """The array as NumPy: itself or a view on the CPU, a copy from the GPU."""
+    if isinstance(array, np.ndarray):
+        return array
+    if _is_of(array, "cupy"):
+        result: npt.NDArray[Any] = array.get()
+        return result
+    if _is_of(array, "torch"):
+        return np.from_dlpack(array.detach().cpu())
+    if hasattr(array, "__dlpack__"):
+        return np.from_dlpack(array)
+    raise ParameterError(f"a {type(array).__name__} is not an array", allowed="NumPy, CuPy and torch arrays")
+
+
+def to_torch(array: Array) -> Any:
+    """The array as a torch tensor on the same device; no copy where torch can share the memory."""
+    torch = _load("torch")
+    if _is_of(array, "torch"):
+        return array
+    if isinstance(array, np.ndarray):
+        # torch warns at read-only memory, and it has no notion of it: give it memory of its own
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    return torch.from_dlpack(array)
+
+
+def to_cupy(array: Array) -> Any:
+    """The array as CuPy: itself or a view on the GPU, a copy from the CPU."""
+    cupy = _load("cupy")
+    if _is_of(array, "cupy"):
+        return array
+    if device_of(array) == "cpu":
+        return cupy.asarray(to_numpy(array))
+    return cupy.from_dlpack(array)
+
+
+def _is_of(array: Array, library: str) -> bool:
+    return library in sys.modules and type(array).__module__.partition(".")[0] == library
+
+
+def _load(library: str) -> ModuleType:
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise BackendError(f"{library} is not installed", advice=f"Install it: {_EXTRAS[library]}") from error

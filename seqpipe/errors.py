@@ -1,0 +1,129 @@
+"""Every error that seqpipe raises on purpose.
+
+    SeqpipeError
+    ├── SourceError                 something is wrong with one input
+    │   ├── SourceNotFoundError     (FileNotFoundError) no such file, folder or object
+    │   ├── UnreadableSourceError   not a video that can be opened: empty, text, audio only, cut in the header
+    │   ├── DamagedSourceError      opened, but some of its frames cannot be decoded
+    │   └── FrameRangeError         (IndexError) a frame number or a time outside of the video
+    ├── ParameterError              (ValueError) a parameter outside of its bounds
+    ├── ManifestError               (ValueError) a line of a manifest that cannot be used
+    ├── OutputError                 (OSError) a result that cannot be written
+    ├── BackendError                (RuntimeError) a device or an optional package that is not there
+    └── StateError                  (ValueError) a saved state that belongs to another dataset
+
+A message is composed here, in one place, from the fact, the source it concerns, what is allowed, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BackendError",
+    "DamagedSourceError",
+    "FrameRangeError",
+    "ManifestError",
+    "OutputError",
+    "ParameterError",
+    "SeqpipeError",
+    "SourceError",
+    "SourceNotFoundError",
+    "StateError",
+    "UnreadableSourceError",
+]
+
+
+class SeqpipeError(Exception):
+    """Base of all errors of seqpipe.
+
+    Args:
+        fact: what is wrong, with the offending value, as one clause without a full stop.
+        source: the file, URL or object concerned.
+        allowed: the values that would have been accepted.
+        advice: what the user can do now, as a sentence without a full stop.
+    """
+
+    def __init__(
+        self, fact: str, *, source: str | None = None, allowed: str | None = None, advice: str | None = None
+    ) -> None:
+        self.fact = fact
+        self.source = source
+        self.allowed = allowed
+        self.advice = advice
+        super().__init__(fact)
+
+    def __str__(self) -> str:
+        where = f"{printable(self.source)}: " if self.source else ""
+        tail = f"; allowed: {self.allowed}" if self.allowed else ""
+        advice = f". {self.advice}" if self.advice else ""
+        return f"{where}{self.fact}{tail}{advice}."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.__dict__.copy())
+
+
+class SourceError(SeqpipeError):
+    """Something is wrong with one input; the others are not affected."""
+
+
+class SourceNotFoundError(SourceError, FileNotFoundError):
+    """There is no such file, folder or object."""
+
+
+class UnreadableSourceError(SourceError):
+    """The source cannot be opened as a video."""
+
+
+class DamagedSourceError(SourceError):
+    """Some frames of the source cannot be decoded.
+
+    Attributes:
+        lost: the frame numbers that cannot be delivered, ascending.
+    """
+
+    def __init__(
+        self,
+        fact: str,
+        *,
+        source: str | None = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+        lost: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(fact, source=source, allowed=allowed, advice=advice)
+        self.lost = lost
+
+
+class FrameRangeError(SourceError, IndexError):
+    """A frame number or a time lies outside of the video."""
+
+
+class ParameterError(SeqpipeError, ValueError):
+    """A parameter has a value that it must not have."""
+
+
+class ManifestError(SeqpipeError, ValueError):
+    """A line of a manifest cannot be used; the message names the file and the line."""
+
+
+class OutputError(SeqpipeError, OSError):
+    """A result cannot be written."""
+
+
+class BackendError(SeqpipeError, RuntimeError):
+    """A device or an optional package is not available."""
+
+
+class StateError(SeqpipeError, ValueError):
+    """A saved state does not belong to this dataset."""
+
+
+def printable(name: str) -> str:
+    """A source's name with control characters escaped, so that a message stays on its line."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
+
+
+def _rebuild(kind: type[SeqpipeError], state: dict[str, object]) -> SeqpipeError:
+    error = kind.__new__(kind)
+    error.__dict__.update(state)
+    error.args = (state["fact"],)
+    return error

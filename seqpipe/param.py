@@ -1,0 +1,86 @@
+"""A parameter, declared once: its name, meaning, unit and bounds.
+
+Readers validate with it, the command line makes its options and their help from it, messages are derived from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ParameterError
+
+__all__ = ["Param", "choice"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Param:
+    """What a parameter may be.
+
+    Attributes:
+        name: the Python name; the command line's option has dashes for underscores.
+        doc: one sentence for help texts.
+        kind: ``int``, ``float``, ``str`` or ``bool``.
+        unit: printed behind the bounds.
+        lo: the smallest allowed value, or None.
+        hi: the largest allowed value, or None.
+        choices: the closed set of allowed values, or empty.
+        optional: whether None is allowed.
+    """
+
+    name: str
+    doc: str
+    kind: type = int
+    unit: str = ""
+    lo: float | None = None
+    hi: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words, derived from the bounds."""
+        if self.choices:
+            return ", ".join(repr(c) for c in self.choices)
+        what = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}[self.kind]
+        unit = f" {self.unit}" if self.unit else ""
+        if self.lo is not None and self.hi is not None:
+            what += f" from {self.lo:g} to {self.hi:g}{unit}"
+        elif self.lo is not None:
+            what += f" of at least {self.lo:g}{unit}"
+        elif self.hi is not None:
+            what += f" of at most {self.hi:g}{unit}"
+        return what + (" or None" if self.optional else "")
+
+    def check(self, value: Any) -> Any:
+        """The value, as its kind.
+
+        Raises:
+            ParameterError: it is of the wrong kind or out of bounds; the message names what is allowed.
+        """
+        if value is None and self.optional:
+            return None
+        if not self._fits(value):
+            raise ParameterError(f"{self.name}={value!r} is not valid", allowed=self.allowed, advice=self.doc.rstrip("."))
+        return self.kind(value)
+
+    def _fits(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        if self.kind is str:
+            return isinstance(value, str)
+        if self.kind is bool:
+            return isinstance(value, bool)
+        if isinstance(value, bool) or not hasattr(value, "__float__"):
+            return False
+        number = float(value)
+        if not math.isfinite(number) or (self.kind is int and number != int(number)):
+            return False
+        return (self.lo is None or number >= self.lo) and (self.hi is None or number <= self.hi)
+
+
+def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) -> Param:
+    """A parameter with a closed set of values."""
+    return Param(name=name, doc=doc, kind=str, choices=tuple(choices), optional=optional)

@@ -1,0 +1,97 @@
+"""Randomness that depends on nothing but (seed, name, epoch, index).
+
+Threads, batch size, rank, resuming and the order of calls cannot change a draw, because there is no state to share:
+every draw has a Philox stream of its own (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), and a
+shuffled epoch is a keyed bijection that is evaluated where it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import overload
+
+import numpy as np
+
+from .array import IntArray
+from .errors import ParameterError
+
+__all__ = ["Permutation", "stream"]
+
+_ROUNDS = 8
+_WORD = (1 << 64) - 1
+
+
+def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Generator:
+    """The random numbers of one operator for one sample of one epoch.
+
+    Args:
+        seed: the user's seed, any integer.
+        name: what draws, for example an operator's name; different names draw independently.
+        epoch: the epoch, 0 or more.
+        index: the sample's index within its dataset, 0 or more.
+
+    Returns:
+        A generator at the start of its own Philox stream of 2¹²⁸ numbers.
+    """
+    # Draws advance the two low counter words; the two high ones hold the place, so no two places ever overlap.
+    counter = np.array([0, 0, index & _WORD, epoch & _WORD], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(counter=counter, key=_key(seed, name)))
+
+
+class Permutation:
+    """A pseudo-random order of ``range(size)`` in O(1) memory, the same in every process.
+
+    A balanced Feistel network over the smallest even number of bits that holds ``size``, made to fit by walking its
+    cycles until a value lies below ``size`` (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+
+    Args:
+        size: how many there are, 0 or more.
+        seed: the user's seed.
+        name: what is shuffled.
+        epoch: the epoch; every epoch has an order of its own.
+    """
+
+    def __init__(self, size: int, seed: int, name: str = "shuffle", epoch: int = 0) -> None:
+        if size < 0:
+            raise ParameterError(f"size={size} is not valid", allowed="a whole number of at least 0")
+        self.size = size
+        self._half = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
+        self._mask = np.uint64((1 << self._half) - 1)
+        self._keys = stream(seed, name, epoch).integers(0, _WORD, size=_ROUNDS, dtype=np.uint64, endpoint=True)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, position: int) -> int: ...
+    @overload
+    def __getitem__(self, position: IntArray) -> IntArray: ...
+    def __getitem__(self, position: int | IntArray) -> int | IntArray:
+        """What stands at a position, or at each of an array of positions, each from 0 to ``size - 1``."""
+        places = np.atleast_1d(np.asarray(position, dtype=np.int64))
+        if places.size and (places.min() < 0 or places.max() >= self.size):
+            raise ParameterError(f"position={position!r} is not valid", allowed=f"0 to {self.size - 1}")
+        values = self._encrypt(places.astype(np.uint64))
+        while (outside := values >= np.uint64(self.size)).any():
+            values[outside] = self._encrypt(values[outside])
+        result: IntArray = values.astype(np.int64)
+        return int(result[0]) if np.ndim(position) == 0 else result
+
+    def _encrypt(self, values: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+        half = np.uint64(self._half)
+        left, right = values >> half, values & self._mask
+        for key in self._keys:
+            left, right = right, left ^ (_mix(right ^ key) & self._mask)
+        return (left << half) | right
+
+
+def _mix(x: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _key(seed: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)

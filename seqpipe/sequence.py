@@ -1,0 +1,232 @@
+"""Sequence and Batch: pixels with their clock or their space, as immutable values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .array import Array, BoolArray, FloatArray, IntArray, device_of, to_cupy, to_numpy, to_torch
+from .errors import ParameterError
+from .layout import check_layout, frame_axis
+
+__all__ = ["Batch", "Sequence"]
+
+
+class _Exports:
+    """The ways out of a value that holds an array: DLPack and the libraries by name."""
+
+    data: Array
+
+    @property
+    def device(self) -> str:
+        """``"cpu"`` or ``"cuda:N"``."""
+        return device_of(self.data)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The pixels as a NumPy array; no copy on the CPU."""
+        return to_numpy(self.data)
+
+    def torch(self) -> Any:
+        """The pixels as a torch tensor on the same device; no copy.
+
+        Raises:
+            BackendError: torch is not installed.
+        """
+        return to_torch(self.data)
+
+    def cupy(self) -> Any:
+        """The pixels as a CuPy array; copied if they are on the CPU.
+
+        Raises:
+            BackendError: CuPy is not installed.
+        """
+        return to_cupy(self.data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ParameterError(f"dtype={dtype!r} needs a copy of {array.dtype} data", allowed="copy=None or True")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self.data.__dlpack_device__()
+        return int(kind), int(number)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sequence(_Exports):
+    """One sample: frames of a video with their clock, or slices of a volume with their space.
+
+    Attributes:
+        data: the pixels, an array with the axes of ``layout``.
+        layout: one letter per axis; ``FHWC`` for a video, ``DHWC`` for a volume, ``HWC`` for a single frame.
+        source: where it comes from.
+        frames: source frame numbers, int64 of length F; -1 for padding.
+        timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for padding.
+        affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimetres, RAS+.
+
+    Raises:
+        ParameterError: layout, clock or affine do not fit the array.
+    """
+
+    data: Array
+    layout: str = "FHWC"
+    source: str = ""
+    frames: IntArray | None = None
+    timestamps: FloatArray | None = None
+    affine: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        check_layout(self.layout, self.data.ndim)
+        if self.layout[0] == "N":
+            raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
+        for name, kind in (("frames", np.int64), ("timestamps", np.float64)):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, _frozen(values, kind, (len(self),), name))
+        if self.affine is not None:
+            object.__setattr__(self, "affine", _frozen(self.affine, np.float64, (4, 4), "affine"))
+
+    def __len__(self) -> int:
+        """The number of frames or slices."""
+        axis = frame_axis(self.layout)
+        return 1 if axis is None else int(self.data.shape[axis])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape."""
+        return tuple(self.data.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The array's dtype."""
+        return np.dtype(self.data.dtype)
+
+    def __repr__(self) -> str:
+        parts = [f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"]
+        if self.frames is not None:
+            parts.append(_span("frames", self.frames[self.frames >= 0], ""))
+        if self.timestamps is not None:
+            parts.append(_span("", self.timestamps[~np.isnan(self.timestamps)], " s"))
+        if self.affine is not None:
+            spacing = np.linalg.norm(self.affine[:3, :3], axis=0)
+            parts.append("spacing " + " × ".join(f"{s:.4g}" for s in spacing) + " mm")
+        if self.source:
+            parts.append(f"from {self.source!r}")
+        return f"Sequence({', '.join(part for part in parts if part)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch(_Exports):
+    """Several samples, stacked to ``NFHWC`` where their shapes agree.
+
+    Attributes:
+        sequences: the samples in order; views of ``stacked`` where there is one.
+        stacked: the array ``(N, …)``, or None where shapes differ.
+        labels: int64 of length N; -1 for a sample without a label.
+        indices: the samples' indices within their dataset, int64 of length N.
+        mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
+    """
+
+    sequences: tuple[Sequence, ...]
+    stacked: Array | None = None
+    labels: IntArray | None = None
+    indices: IntArray | None = None
+    mask: BoolArray | None = None
+
+    @classmethod
+    def of(cls, sequences: Seq[Sequence], **fields: Any) -> Batch:
+        """A batch of sequences, stacked (one copy) if their shapes, dtypes and layouts agree."""
+        kinds = {(s.shape, s.dtype, s.layout, s.device) for s in sequences}
+        if len(kinds) != 1 or sequences[0].device != "cpu":
+            return cls(tuple(sequences), **fields)
+        return cls(tuple(sequences), stacked=np.stack([s.data for s in sequences]), **fields)
+
+    @property
+    def data(self) -> Array:  # type: ignore[override]
+        """The stacked array ``(N, F, H, W, C)``.
+
+        Raises:
+            ParameterError: the samples differ in shape, so that there is no such array.
+        """
+        if self.stacked is None:
+            shapes = ", ".join(str(s.shape) for s in self.sequences[:4]) + (", …" if len(self) > 4 else "")
+            raise ParameterError(
+                f"this batch holds sequences of different shapes ({shapes})",
+                advice="Iterate over it, give the reader a size, or ask for batches(..., ragged='pad')",
+            )
+        return self.stacked
+
+    @property
+    def layout(self) -> str:
+        """``NFHWC`` for videos."""
+        return "N" + self.sequences[0].layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The stacked array's shape."""
+        return tuple(self.data.shape)
+
+    @property
+    def frames(self) -> IntArray:
+        """Source frame numbers ``(N, F)``; -1 for padding, and for the missing frames of shorter samples."""
+        return _table([s.frames for s in self.sequences], -1, np.int64)
+
+    @property
+    def timestamps(self) -> FloatArray:
+        """Presentation times in seconds ``(N, F)``; NaN for padding, and for the missing frames of shorter samples."""
+        return _table([s.timestamps for s in self.sequences], np.nan, np.float64)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where each sample comes from."""
+        return tuple(s.source for s in self.sequences)
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return len(self.sequences)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self.sequences)
+
+    def __getitem__(self, sample: int) -> Sequence:
+        return self.sequences[sample]
+
+    def __repr__(self) -> str:
+        if not self.sequences:
+            return "Batch(empty)"
+        if self.stacked is None:
+            return f"Batch({len(self)} sequences of different shapes, {self.layout})"
+        return f"Batch({self.shape} {self.layout} {np.dtype(self.stacked.dtype).name} on {self.device})"
+
+
+def _frozen(values: Any, kind: Any, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    array = np.array(values, dtype=kind)
+    if array.shape != shape:
+        raise ParameterError(f"{name} has the shape {array.shape}, but the pixels need {shape}")
+    array.flags.writeable = False
+    return array
+
+
+def _table(rows: Seq[np.ndarray[Any, Any] | None], fill: float, kind: Any) -> np.ndarray[Any, Any]:
+    present = [np.empty(0, kind) if row is None else row for row in rows]
+    table = np.full((len(present), max((len(row) for row in present), default=0)), fill, dtype=kind)
+    for target, row in zip(table, present, strict=True):
+        target[: len(row)] = row
+    return table
+
+
+def _span(name: str, values: np.ndarray[Any, Any], unit: str) -> str:
+    if not values.size:
+        return ""
+    numbers = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
+    return " ".join(part for part in (name, f"{numbers[0]}…{numbers[1]}{unit}") if part)
