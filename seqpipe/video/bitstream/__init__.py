@@ -1,0 +1,11 @@
+"""What a compressed packet tells without being decoded: is it a reference, is it shown, can decoding start.
+
+Nothing is decoded: the first bytes of a packet's units are read, as the codecs' specifications describe them.
+"""
+
+from __future__ import annotations
+
+from .kind import Classifier, Leading, PacketKind, Picture, droppable
+from .select import classifier
+
+__all__ = ["Classifier", "Leading", "PacketKind", "Picture", "classifier", "droppable"]

@@ -1,0 +1,98 @@
+"""What a compressed packet tells about itself, and which packets can therefore be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal, Protocol
+
+__all__ = [
+    "NO_PICTURE",
+    "UNKNOWN",
+    "Classifier",
+    "Leading",
+    "PacketKind",
+    "Picture",
+    "droppable",
+    "packet_kind",
+]
+
+Picture = Literal["I", "P", "B"]
+
+
+class Leading(IntEnum):
+    """How a picture that is decoded after its key frame, but shown before it, depends on it."""
+
+    NONE = 0
+    """Not a leading picture, or the bitstream does not say."""
+    RADL = 1
+    """Decodable when decoding starts at its key frame."""
+    RASL = 2
+    """Predicted from frames before its key frame: not decodable when decoding starts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacketKind:
+    """What was read from one packet; whether it can be left out is for :func:`droppable` to say.
+
+    Attributes:
+        reference: False if no frame of the same or of a lower temporal layer is predicted from this packet.
+        shown: False if it yields no picture: a hidden frame, or parameter sets only.
+        temporal_id: HEVC's temporal layer; 0 for the other codecs.
+        leading: HEVC's leading pictures.
+        random_access: True if decoding can start here and every following frame that is not leading is exact;
+            False if certainly not; None if the bitstream does not say, and the container's key flag decides.
+        picture: "B" if a slice of it may be predicted from two frames, else "P" if one may be predicted, else
+            "I"; None where that is not cheaply known. Only in MPEG-1, 2 and 4 does "B" mean reordering.
+        leaves_state: it leaves more behind than reference frames (VP9: motion vectors, probabilities, …).
+        takes_state: it reads what a packet with ``leaves_state`` just before it left behind.
+    """
+
+    reference: bool
+    shown: bool = True
+    temporal_id: int = 0
+    leading: Leading = Leading.NONE
+    random_access: bool | None = None
+    picture: Picture | None = None
+    leaves_state: bool = False
+    takes_state: bool = False
+
+
+packet_kind = lru_cache(maxsize=1024)(PacketKind)
+"""Makes a PacketKind, or gives back an equal earlier one: a file has few kinds and many packets."""
+
+UNKNOWN = PacketKind(reference=True)
+"""The safe answer for a packet that cannot be read."""
+
+NO_PICTURE = PacketKind(reference=True, shown=False, random_access=False)
+"""A packet without a picture, which may hold parameters for others."""
+
+
+class Classifier(Protocol):
+    """Reads all packets of one stream in decoding order: some codecs' headers lean on earlier ones."""
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """What the packet says of itself. Never raises for damaged bytes: those are references."""
+        ...
+
+
+def droppable(kinds: Sequence[PacketKind]) -> list[bool]:
+    """For each packet of a stream, whether leaving it out changes no other frame.
+
+    Args:
+        kinds: all packets of one stream, in decoding order.
+
+    Returns:
+        True for a packet from which no frame is predicted: not within its own temporal layer, not in a higher
+        one (an HEVC sub-layer non-reference picture may be used there, so only the highest layer's count),
+        and which leaves no state that the next packet takes up.
+    """
+    highest = max((kind.temporal_id for kind in kinds), default=0)
+    answer = [not kind.reference and kind.temporal_id == highest for kind in kinds]
+    for index, (kind, following) in enumerate(pairwise(kinds)):
+        if kind.leaves_state and following.takes_state:
+            answer[index] = False
+    return answer

@@ -1,0 +1,66 @@
+"""Which classifier reads which codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import av
+import av.codec
+
+from .h264 import H264Classifier
+from .hevc import HevcClassifier
+from .kind import UNKNOWN, Classifier, PacketKind
+
+__all__ = ["classifier"]
+
+_KEY_FRAME = PacketKind(reference=False, random_access=True, picture="I")
+
+
+class UniformClassifier:
+    """Gives every packet the same answer: for codecs without prediction between frames, and for unknown ones.
+
+    Args:
+        kind: the answer.
+    """
+
+    def __init__(self, kind: PacketKind) -> None:
+        self._kind = kind
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:  # noqa: ARG002 - the protocol's signature
+        """The answer that all packets of the stream share."""
+        return self._kind
+
+
+def classifier(codec: str, extradata: bytes) -> Classifier:
+    """The classifier for one stream.
+
+    Args:
+        codec: the name of FFmpeg's codec or of one of its decoders: ``h264``, ``libdav1d``.
+        extradata: the stream's codec configuration as the container holds it; may be empty.
+
+    Returns:
+        A classifier for the codec. For a codec that is not read here, every packet is a reference, or none is
+        where the codec never predicts one frame from another.
+    """
+    name, intra_only = _identity(codec)
+    make = _CLASSIFIERS.get(name)
+    if make is not None:
+        return make(extradata)
+    return UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
+
+
+def _identity(codec: str) -> tuple[str, bool]:
+    """The codec's canonical name, and whether it never predicts between frames."""
+    if codec in _CLASSIFIERS:
+        return codec, False
+    try:
+        known = av.codec.Codec(codec, "r")
+    except av.codec.codec.UnknownCodecError:
+        return codec, False
+    return known.canonical_name, known.intra_only
+
+
+_CLASSIFIERS: dict[str, Callable[[bytes], Classifier]] = {
+    "h264": H264Classifier,
+    "hevc": HevcClassifier,
+}
