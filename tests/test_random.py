@@ -1,0 +1,150 @@
+"""Streams that depend on their place only, and orders that are bijections, uniform, and O(1) in memory."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from seqpipe.errors import ParameterError
+from seqpipe.random import Permutation, stream
+
+PLACES = [
+    (seed, name, epoch, index)
+    for seed in (0, 7)
+    for name in ("a", "b")
+    for epoch in (0, 1)
+    for index in (0, 1)
+]
+
+
+def first(place):
+    return stream(*place).integers(0, 1 << 62, size=8).tolist()
+
+
+def whole(size, seed=0, name="shuffle", epoch=0):
+    return Permutation(size, seed, name, epoch)[np.arange(size)]
+
+
+def test_a_stream_does_not_depend_on_the_order_of_calls_nor_on_threads():
+    forwards = [first(place) for place in PLACES]
+    backwards = [first(place) for place in reversed(PLACES)][::-1]
+    with ThreadPoolExecutor(4) as pool:
+        threaded = list(pool.map(first, PLACES))
+    assert forwards == backwards == threaded
+
+
+def test_streams_of_different_places_share_no_number():
+    numbers = Counter(itertools.chain.from_iterable(first(place) for place in PLACES))
+    assert len(numbers) == 8 * len(PLACES)
+
+
+def test_neighbouring_streams_are_not_correlated():
+    rows = np.array([stream(3, "clips", 0, index).random(400) for index in range(60)])
+    correlation = np.corrcoef(rows)[~np.eye(60, dtype=bool)]
+    assert abs(correlation).max() < 0.25  # 5 standard deviations of independent rows of 400
+    assert stats.kstest(rows[:, 0], "uniform").pvalue > 1e-3
+
+
+def test_a_long_stream_does_not_run_into_the_next_index():
+    long = stream(0, "noise", 0, 0).integers(0, 1 << 62, size=200_000)
+    assert not set(long.tolist()) & set(stream(0, "noise", 0, 1).integers(0, 1 << 62, size=1000).tolist())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**70, 2**63])
+def test_any_integer_is_a_seed(seed):
+    assert first((seed, "a", 0, 0)) != first((seed + 1, "a", 0, 0))
+
+
+def test_another_process_draws_the_same():
+    drawn = "stream(5, 'x', 2, 9).integers(1 << 60), Permutation(5000, 5, 'x', 2)[17]"
+    code = f"from seqpipe.random import *; print({drawn})"
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [int(word) for word in out] == [
+        stream(5, "x", 2, 9).integers(1 << 60),
+        Permutation(5000, 5, "x", 2)[17],
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(size=st.integers(0, 5000), seed=st.integers(-(2**70), 2**70), epoch=st.integers(0, 10**6))
+def test_every_position_holds_another_value(size, seed, epoch):
+    assert sorted(whole(size, seed, "shuffle", epoch).tolist()) == list(range(size))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 16, 17, 1023, 1024, 1025, 4095, 4096, 4097])
+def test_sizes_at_the_seams_are_bijections(size):
+    assert sorted(whole(size).tolist()) == list(range(size))
+    assert len(Permutation(size, 0)) == size
+
+
+@pytest.mark.parametrize("size", [1, 9, 1024, 1025, 3000])
+def test_scalar_access_is_vector_access(size):
+    order = Permutation(size, 4, epoch=2)
+    places = np.random.default_rng(0).integers(0, size, 40)
+    scalars = [order[int(place)] for place in places]
+    assert scalars == order[places].tolist()
+    assert all(type(value) is int for value in scalars)
+
+
+@pytest.mark.parametrize("size", [200, 5000])
+def test_each_epoch_seed_and_name_has_its_own_order(size):
+    orders = [whole(size, seed, name, epoch) for seed in (0, 1) for name in ("a", "b") for epoch in (0, 1)]
+    for one, other in itertools.combinations(orders, 2):
+        assert (one == other).mean() < 0.05  # one fixed point is expected, whatever the size
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_all_orders_of_a_few_are_equally_likely(size):
+    counts = Counter(tuple(whole(size, 11, "orders", epoch).tolist()) for epoch in range(60 * 120))
+    observed = [counts[order] for order in itertools.permutations(range(size))]
+    assert stats.chisquare(observed).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("size", "epochs"), [(12, 4000), (1500, 400)])
+def test_every_value_comes_equally_often_at_every_place(size, epochs):
+    table = np.array([whole(size, 2, "places", epoch) for epoch in range(epochs)])
+    cells = np.minimum(table * 12 // size, 11)
+    for place in (0, 1, size // 2, size - 1):
+        assert stats.chisquare(np.bincount(cells[:, place], minlength=12)).pvalue > 1e-4
+
+
+def test_neighbours_in_a_large_order_are_not_neighbours_in_the_data():
+    order = whole(50_000, 9)
+    assert abs(stats.spearmanr(order[:-1], order[1:]).statistic) < 0.02
+    assert (np.abs(np.diff(order)) == 1).mean() < 1e-3
+
+
+def test_a_billion_needs_no_memory():
+    tracemalloc.start()
+    order = Permutation(10**9, 0)
+    values = order[np.arange(1000)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert len(set(values.tolist())) == 1000
+    assert 0 <= values.min() < values.max() < 10**9
+
+
+@pytest.mark.parametrize("position", [-1, 7, np.array([0, 9])])
+def test_a_position_outside_is_refused(position):
+    with pytest.raises(ParameterError, match=r"position=(-1|7|9) is not valid; allowed: 0 to 6"):
+        Permutation(7, 0)[position]
+
+
+def test_nothing_has_no_position():
+    with pytest.raises(ParameterError, match="nothing to shuffle"):
+        Permutation(0, 0)[0]
+    with pytest.raises(ParameterError, match=r"size=-1 is not valid; allowed: a whole number of at least 0"):
+        Permutation(-1, 0)
