@@ -1,5 +1,108 @@
-"""seqpipe: video files and medical volumes in, sequences of layout NFHWC out, on the CPU or an NVIDIA GPU."""
+"""seqpipe: video files and medical volumes in, sequences of layout NFHWC out, on the CPU or an NVIDIA GPU.
+
+    with seqpipe.open("clip.mp4") as video:
+        clip = video[10:26]                     # a Sequence: pixels FHWC, frame numbers, timestamps
+    for batch in seqpipe.readers.Video(files=["clip.mp4"], sequence_length=16).batches(8):
+        batch.numpy()                           # pixels NFHWC
+
+``import seqpipe`` loads this page and the vocabulary; the libraries that decode come with the first use.
+"""
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    BackendError,
+    DamagedSourceError,
+    FrameRangeError,
+    ManifestError,
+    OutputError,
+    ParameterError,
+    SeqpipeError,
+    SourceError,
+    SourceNotFoundError,
+    StateError,
+    UnreadableSourceError,
+)
+from .sequence import Batch, Sequence
+
+if TYPE_CHECKING:
+    from . import readers
+    from .video.convert import OutputSpec
+    from .video.reader import VideoReader
+
+__all__ = [
+    "BackendError",
+    "Batch",
+    "DamagedSourceError",
+    "FrameRangeError",
+    "ManifestError",
+    "OutputError",
+    "OutputSpec",
+    "ParameterError",
+    "SeqpipeError",
+    "Sequence",
+    "SourceError",
+    "SourceNotFoundError",
+    "StateError",
+    "UnreadableSourceError",
+    "__version__",
+    "open",
+    "readers",
+]
+
 __version__ = "0.1.0"
+
+# name → (module, attribute of it; None for the module itself). These bring PyAV and OpenCV along.
+_LAZY = {"OutputSpec": ("seqpipe.video.convert", "OutputSpec"), "readers": ("seqpipe.readers", None)}
+
+
+def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzip.open and Image.open
+    source: Any,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    output: OutputSpec | None = None,
+    cache_dir: str | Path | None = None,
+) -> VideoReader:
+    """Open a video for exact access to its frames.
+
+    The file is indexed without decoding (once: the index is kept on disk and reused until the file changes).
+
+    Args:
+        source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object.
+        device: where the frames are decoded; ``"cpu"`` is the only one built so far.
+        threads: decoding threads, at least 1; None takes one for each core that this process may use.
+        output: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
+        cache_dir: the folder for indexes; None takes the platform's cache folder.
+
+    Returns:
+        A reader with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``, ``.at``, ``.sequence`` and ``.info``. Close
+        it, or use it in a ``with`` statement.
+
+    Raises:
+        SourceNotFoundError: there is nothing at that path or URL.
+        UnreadableSourceError: it is not a video that can be opened.
+        ParameterError: an argument is out of its bounds.
+        BackendError: the device is not available.
+    """
+    from .video.reader import VideoReader
+
+    return VideoReader(source, device=device, threads=threads, output=output, cache_dir=cache_dir)
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'seqpipe' has no attribute {name!r}")
+        module, attribute = _LAZY[name]
+        value = importlib.import_module(module)
+        return getattr(value, attribute) if attribute else value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,7 @@
-"""NumPy on the CPU, CuPy on the GPU, torch at the door: the one module that knows how arrays cross between them.
+"""NumPy on the CPU, CuPy on the GPU, torch at the door: the one module that knows how arrays cross.
 
-A library is only looked for when the user holds one of its arrays (it is then in ``sys.modules``) or asks for it by name.
+A library is looked for only when the user holds one of its arrays (it is then in ``sys.modules``) or asks for
+it by name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import numpy.typing as npt
 
 from .errors import BackendError, ParameterError
 
-__all__ = ["Array", "BoolArray", "FloatArray", "IntArray", "device_of", "to_cupy", "to_numpy", "to_torch"]
+__all__ = [
+    "Array",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "admit",
+    "device_of",
+    "to_cupy",
+    "to_numpy",
+    "to_torch",
+]
 
 Array: TypeAlias = Any
 """A NumPy array, or a CuPy array for data on a GPU."""
@@ -30,15 +41,37 @@ _EXTRAS = {
 
 
 def device_of(array: Array) -> str:
-    """Where an array lives: ``"cpu"`` or ``"cuda:N"``."""
+    """Where an array lives: ``"cpu"`` or ``"cuda:N"``.
+
+    Raises:
+        ParameterError: it is not an array.
+    """
     if isinstance(array, np.ndarray):
         return "cpu"
+    if not hasattr(array, "__dlpack_device__"):
+        raise _not_an_array(array)
     kind, number = array.__dlpack_device__()
     return "cpu" if int(kind) in (1, 3) else f"cuda:{int(number)}"
 
 
+def admit(array: Array) -> Array:
+    """The array as seqpipe works with it: NumPy on the CPU, CuPy on a GPU; a view, never a copy.
+
+    Raises:
+        ParameterError: it is not an array.
+        BackendError: it is on a GPU and CuPy is not installed.
+    """
+    if isinstance(array, np.ndarray) or _is_of(array, "cupy"):
+        return array
+    return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
+
+
 def to_numpy(array: Array) -> npt.NDArray[Any]:
-    """The array as NumPy: itself or a view on the CPU, a copy from the GPU."""
+    """The array as NumPy: itself or a view on the CPU, a copy from the GPU.
+
+    Raises:
+        ParameterError: it is not an array.
+    """
     if isinstance(array, np.ndarray):
         return array
     if _is_of(array, "cupy"):
@@ -48,7 +81,7 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
         return np.from_dlpack(array.detach().cpu())
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
-    raise ParameterError(f"a {type(array).__name__} is not an array", allowed="NumPy, CuPy and torch arrays")
+    raise _not_an_array(array)
 
 
 def to_torch(array: Array) -> Any:
@@ -74,6 +107,13 @@ def to_cupy(array: Array) -> Any:
 
 def _is_of(array: Array, library: str) -> bool:
     return library in sys.modules and type(array).__module__.partition(".")[0] == library
+
+
+def _not_an_array(value: Array) -> ParameterError:
+    return ParameterError(
+        f"a {type(value).__name__} is not an array",
+        allowed="NumPy, CuPy and torch arrays, and others with DLPack",
+    )
 
 
 def _load(library: str) -> ModuleType:

@@ -12,7 +12,7 @@
     ├── BackendError                (RuntimeError) a device or an optional package that is not there
     └── StateError                  (ValueError) a saved state that belongs to another dataset
 
-A message is composed here, in one place, from the fact, the source it concerns, what is allowed, and what to do.
+A message is composed here, in one place: the source it concerns, the fact, what is allowed, what to do.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "printable",
 ]
 
 
@@ -118,8 +119,8 @@ class StateError(SeqpipeError, ValueError):
 
 
 def printable(name: str) -> str:
-    """A source's name with control characters escaped, so that a message stays on its line."""
-    return name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
+    """A source's name with what cannot be printed escaped, so that a message stays on its line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
 
 
 def _rebuild(kind: type[SeqpipeError], state: dict[str, object]) -> SeqpipeError:

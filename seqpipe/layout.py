@@ -46,7 +46,7 @@ def flatten(array: ArrayT, layout: str) -> tuple[ArrayT, str]:
     """View ``(N, F, …)`` as ``(N·F, …)``: the batch of images that a 2-D operator sees.
 
     Args:
-        array: any array with ``shape`` and ``reshape``; leading axes must be contiguous for this to be a view.
+        array: any array with ``shape`` and ``reshape``; a view needs leading axes that are contiguous.
         layout: its layout; a sequence without N is flattened to itself.
 
     Returns:

@@ -1,6 +1,6 @@
 """A parameter, declared once: its name, meaning, unit and bounds.
 
-Readers validate with it, the command line makes its options and their help from it, messages are derived from it.
+Readers validate with it, the command line makes options and their help from it, messages are derived from it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from .errors import ParameterError
@@ -43,7 +44,7 @@ class Param:
     def allowed(self) -> str:
         """The allowed values in words, derived from the bounds."""
         if self.choices:
-            return ", ".join(repr(c) for c in self.choices)
+            return ", ".join(repr(c) for c in self.choices) + (" or None" if self.optional else "")
         what = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}[self.kind]
         unit = f" {self.unit}" if self.unit else ""
         if self.lo is not None and self.hi is not None:
@@ -63,7 +64,9 @@ class Param:
         if value is None and self.optional:
             return None
         if not self._fits(value):
-            raise ParameterError(f"{self.name}={value!r} is not valid", allowed=self.allowed, advice=self.doc.rstrip("."))
+            raise ParameterError(
+                f"{self.name}={value!r} is not valid", allowed=self.allowed, advice=self.doc.rstrip(".")
+            )
         return self.kind(value)
 
     def _fits(self, value: Any) -> bool:
@@ -73,10 +76,13 @@ class Param:
             return isinstance(value, str)
         if self.kind is bool:
             return isinstance(value, bool)
-        if isinstance(value, bool) or not hasattr(value, "__float__"):
+        if isinstance(value, bool) or not isinstance(value, Real):
             return False
-        number = float(value)
-        if not math.isfinite(number) or (self.kind is int and number != int(number)):
+        try:
+            number = float(value)
+        except OverflowError:
+            return False
+        if not math.isfinite(number) or (self.kind is int and value != math.floor(value)):
             return False
         return (self.lo is None or number >= self.lo) and (self.hi is None or number <= self.hi)
 

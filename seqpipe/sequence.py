@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .array import Array, BoolArray, FloatArray, IntArray, device_of, to_cupy, to_numpy, to_torch
+from .array import Array, BoolArray, FloatArray, IntArray, admit, device_of, to_cupy, to_numpy, to_torch
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
 
@@ -50,7 +50,9 @@ class _Exports:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ParameterError(f"dtype={dtype!r} needs a copy of {array.dtype} data", allowed="copy=None or True")
+                raise ParameterError(
+                    f"dtype={dtype!r} needs a copy of {array.dtype} data", allowed="copy=None or True"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -67,11 +69,12 @@ class Sequence(_Exports):
     """One sample: frames of a video with their clock, or slices of a volume with their space.
 
     Attributes:
-        data: the pixels, an array with the axes of ``layout``.
+        data: the pixels, an array with the axes of ``layout``; NumPy or CuPy. A torch tensor becomes a view.
         layout: one letter per axis; ``FHWC`` for a video, ``DHWC`` for a volume, ``HWC`` for a single frame.
         source: where it comes from.
         frames: source frame numbers, int64 of length F; -1 for padding.
-        timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for padding.
+        timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
+            padding.
         affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimetres, RAS+.
 
     Raises:
@@ -86,6 +89,7 @@ class Sequence(_Exports):
     affine: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data", admit(self.data))
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -109,7 +113,8 @@ class Sequence(_Exports):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The array's dtype."""
-        return np.dtype(self.data.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.data.dtype)
+        return dtype
 
     def __repr__(self) -> str:
         parts = [f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"]
@@ -135,6 +140,9 @@ class Batch(_Exports):
         labels: int64 of length N; -1 for a sample without a label.
         indices: the samples' indices within their dataset, int64 of length N.
         mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
+
+    Raises:
+        ParameterError: there is no sequence, or a field has not one entry for each.
     """
 
     sequences: tuple[Sequence, ...]
@@ -143,16 +151,33 @@ class Batch(_Exports):
     indices: IntArray | None = None
     mask: BoolArray | None = None
 
+    def __post_init__(self) -> None:
+        if not self.sequences:
+            raise ParameterError("a batch of no sequences", allowed="one sequence or more")
+        for name in ("labels", "indices"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, _frozen(values, np.int64, (len(self),), name))
+        if self.stacked is not None and self.stacked.shape[0] != len(self):
+            raise ParameterError(f"stacked holds {self.stacked.shape[0]} samples, but there are {len(self)}")
+
     @classmethod
     def of(cls, sequences: Seq[Sequence], **fields: Any) -> Batch:
-        """A batch of sequences, stacked (one copy) if their shapes, dtypes and layouts agree."""
+        """A batch of sequences, stacked (one copy) if their shapes, dtypes and layouts agree.
+
+        Args:
+            sequences: one or more.
+            **fields: labels, indices and mask.
+        """
         kinds = {(s.shape, s.dtype, s.layout, s.device) for s in sequences}
         if len(kinds) != 1 or sequences[0].device != "cpu":
             return cls(tuple(sequences), **fields)
-        return cls(tuple(sequences), stacked=np.stack([s.data for s in sequences]), **fields)
+        stacked = np.stack([s.data for s in sequences])
+        views = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
+        return cls(views, stacked=stacked, **fields)
 
     @property
-    def data(self) -> Array:  # type: ignore[override]
+    def data(self) -> Array:
         """The stacked array ``(N, F, H, W, C)``.
 
         Raises:
@@ -178,12 +203,12 @@ class Batch(_Exports):
 
     @property
     def frames(self) -> IntArray:
-        """Source frame numbers ``(N, F)``; -1 for padding, and for the missing frames of shorter samples."""
+        """Source frame numbers ``(N, F)``; -1 for padding, and where a sample is shorter."""
         return _table([s.frames for s in self.sequences], -1, np.int64)
 
     @property
     def timestamps(self) -> FloatArray:
-        """Presentation times in seconds ``(N, F)``; NaN for padding, and for the missing frames of shorter samples."""
+        """Presentation times in seconds ``(N, F)``; NaN for padding, and where a sample is shorter."""
         return _table([s.timestamps for s in self.sequences], np.nan, np.float64)
 
     @property
@@ -202,15 +227,16 @@ class Batch(_Exports):
         return self.sequences[sample]
 
     def __repr__(self) -> str:
-        if not self.sequences:
-            return "Batch(empty)"
         if self.stacked is None:
             return f"Batch({len(self)} sequences of different shapes, {self.layout})"
         return f"Batch({self.shape} {self.layout} {np.dtype(self.stacked.dtype).name} on {self.device})"
 
 
 def _frozen(values: Any, kind: Any, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
-    array = np.array(values, dtype=kind)
+    array = np.array(values)
+    if kind is np.int64 and array.size and array.dtype.kind not in "iu":
+        raise ParameterError(f"{name} has the dtype {array.dtype}", allowed="whole numbers")
+    array = array.astype(kind)
     if array.shape != shape:
         raise ParameterError(f"{name} has the shape {array.shape}, but the pixels need {shape}")
     array.flags.writeable = False

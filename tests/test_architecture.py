@@ -1,0 +1,256 @@
+"""The rooms of seqpipe, which of them may see which, what may be named where; how the code in them is kept.
+
+The tables below are the rule. Every check also runs on small packages with one fault each, and must find it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import seqpipe
+
+from .support import architecture as arch
+from .support.architecture import Package, Room
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# A room imports only rooms above it. Readers and operators never see each other.
+ROOMS = (
+    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence")),
+    Room("sampling", ("sampling",)),
+    Room("video", ("video",)),
+    Room("volume", ("volume",)),
+    Room("images", ("images",)),
+    Room("readers", ("readers",)),
+    Room("ops", ("ops",), never=("video", "volume", "images", "readers")),
+    Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
+    Room("pipeline", ("pipeline",)),
+    Room("front", ("",)),
+    Room("plugin", ("plugin",)),
+    Room("fn", ("fn", "types"), never=("plugin",)),
+    Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
+)
+
+# library → the only modules in which it is named
+HOMES = {
+    "av": ("video",),
+    "torch": ("array", "plugin"),
+    "cupy": ("array", "ops._kernel", "video.nvdec", "flow.nvofa"),
+    "PyNvVideoCodec": ("video.nvdec",),
+    "jax": ("plugin",),
+    "tensorflow": ("plugin",),
+    "lightning": ("plugin",),
+    "ray": ("plugin",),
+    **dict.fromkeys(
+        ("nibabel", "SimpleITK", "pydicom", "nrrd", "h5py", "zarr", "tifffile", "PIL", "imageio"),
+        ("volume", "images"),
+    ),
+    **dict.fromkeys(("click", "rich"), ("cli",)),
+    # locks may be anywhere; what starts threads may not
+    **dict.fromkeys(
+        ("threading.Thread", "threading.Timer", "concurrent.futures", "multiprocessing"),
+        ("video.engine", "pipeline.executor"),
+    ),
+    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
+    "seqpipe.random": ("sampling", "ops"),
+}
+
+CHECKS = {
+    "rooms": partial(arch.every_module_has_a_room, rooms=ROOMS),
+    "order": partial(arch.imports_go_to_rooms_above, rooms=ROOMS),
+    "cycles": arch.imports_have_no_cycle,
+    "libraries": partial(arch.libraries_stay_in_their_modules, homes=HOMES),
+    "exports": arch.exports_are_sorted_and_complete,
+    "sizes": partial(arch.sizes_are_small, file_lines=400, function_lines=60),
+    "unfinished": arch.nothing_is_swallowed_or_unfinished,
+    "documented": arch.public_names_are_documented,
+}
+
+HEAD = '"""A module."""\n__all__ = []\n'
+LONG = HEAD + "def _f():\n" + '    """Doc\n' + "    more\n" * 80 + '    """\n' + "    x = 1\n" * 61
+
+# (check, files of a package with one fault, a piece of what the check must say)
+FAULTS = [
+    ("rooms", {"cellar.py": HEAD}, "cellar.py: belongs to no room"),
+    (
+        "order",
+        {"video/a.py": HEAD + "from ..readers import b\n", "readers/b.py": HEAD},
+        "video imports readers",
+    ),
+    (
+        "order",
+        {"errors.py": HEAD + "def _f():\n    from .sampling import order\n", "sampling/order.py": HEAD},
+        ":4:",
+    ),
+    ("order", {"ops/a.py": HEAD + "import seqpipe.video.b\n", "video/b.py": HEAD}, "ops must not see video"),
+    ("order", {"readers/a.py": HEAD + "from .. import open\n", "__init__.py": HEAD}, "readers imports front"),
+    (
+        "cycles",
+        {"video/a.py": HEAD + "from . import b\n", "video/b.py": HEAD + "from .a import f\n"},
+        "video.a, video.b",
+    ),
+    (
+        "cycles",
+        {
+            "a.py": HEAD + "from .b import x\n",
+            "b.py": HEAD + "from .c import x\n",
+            "c.py": HEAD + "from .b import x\n",
+        },
+        "among: b, c",
+    ),
+    ("libraries", {"readers/a.py": HEAD + "from av.container import open\n"}, "av is named outside of video"),
+    ("libraries", {"sequence.py": HEAD + "def _f():\n    import torch.nn\n"}, ":4: torch is named"),
+    (
+        "libraries",
+        {"video/cpu.py": HEAD + "from concurrent.futures import Future\n"},
+        "concurrent.futures is named",
+    ),
+    ("libraries", {"video/cpu.py": HEAD + "from concurrent import futures\n"}, "concurrent.futures is named"),
+    (
+        "libraries",
+        {"video/cpu.py": HEAD + "import numpy as np\n_R = np.random.default_rng()\n"},
+        "numpy.random is named",
+    ),
+    (
+        "libraries",
+        {"video/cpu.py": HEAD + "from ..random import stream\n", "random.py": HEAD},
+        "seqpipe.random is named",
+    ),
+    (
+        "libraries",
+        {"cli/a.py": HEAD + "import importlib\nimportlib.import_module('cupy')\n"},
+        "cupy is named",
+    ),
+    ("exports", {"errors.py": '"""A module."""\n'}, "no __all__"),
+    ("exports", {"errors.py": HEAD.replace("[]", "['b', 'a']") + "a = b = 1\n"}, "not sorted"),
+    ("exports", {"errors.py": HEAD.replace("[]", "['a', 'B']") + "a = B = 1\n"}, "not sorted"),
+    ("exports", {"errors.py": HEAD.replace("[]", "['gone']")}, "gone, which does not exist"),
+    ("exports", {"errors.py": HEAD + "def hidden(): ...\n"}, "hidden is public"),
+    ("sizes", {"errors.py": HEAD + "x = 1\n" * 399}, "401 lines, more than 400"),
+    ("sizes", {"errors.py": LONG}, "_f has 61 lines, more than 60"),
+    ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept:\n    raise\n"}, ":5: an except"),
+    ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept Exception:\n    pass\n"}, ":5: an except"),
+    ("unfinished", {"errors.py": HEAD + "x = 1  # TODO" + ": later\n"}, ":3: x = 1"),
+    ("unfinished", {"errors.py": HEAD + "print(1)\n"}, "print() in library code"),
+    (
+        "unfinished",
+        {"errors.py": HEAD + "def _f():\n    raise NotImplementedError\n"},
+        "stands for something missing",
+    ),
+    ("documented", {"errors.py": "__all__ = []\n"}, "errors.py: no docstring"),
+    ("documented", {"errors.py": HEAD + "class Bare:\n    x = 1\n"}, "Bare has no docstring"),
+    (
+        "documented",
+        {"errors.py": HEAD + "class A:\n    'Doc.'\n    def go(self): ...\n"},
+        "go has no docstring",
+    ),
+]
+
+
+def package_of(folder: Path, sources: dict[str, str]) -> Package:
+    for name, text in sources.items():
+        path = folder / "seqpipe" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Package(folder / "seqpipe")
+
+
+@pytest.fixture(scope="module")
+def package() -> Package:
+    return Package(ROOT / "seqpipe")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_seqpipe_keeps_its_rules(package, check):
+    faults = CHECKS[check](package)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("check", "sources", "said"), FAULTS, ids=[f"{i}-{f[0]}" for i, f in enumerate(FAULTS)]
+)
+def test_a_check_finds_its_fault(tmp_path, check, sources, said):
+    faults = CHECKS[check](package_of(tmp_path, sources))
+    assert len(faults) == 1, faults
+    assert said in faults[0]
+
+
+def test_every_check_has_a_fault_to_find():
+    assert {check for check, _, _ in FAULTS} == set(CHECKS)
+
+
+def test_checks_are_quiet_on_a_sound_package(tmp_path):
+    sources = {
+        "errors.py": HEAD.replace("[]", "['MAX', 'Bad', 'f2', 'f10']")
+        + "MAX = 1\nclass Bad(Exception):\n    'Doc.'\ndef f2():\n    'Doc.'\ndef f10():\n    'Doc.'\n",
+        "random.py": HEAD + "import numpy as np\n_R = np.random.Philox\n",
+        "sampling/__init__.py": HEAD,
+        "video/__init__.py": HEAD,
+        "sampling/order.py": HEAD + "from ..errors import Bad\nfrom ..random import _R\n",
+        "video/source.py": HEAD.replace("[]", "['Base', 'File']")
+        + "import threading\n_LOCK = threading.Lock()\n"
+        + "class Base:\n    'Doc.'\n    def go(self):\n        'Doc.'\n"
+        + "class File(Base):\n    'Doc.'\n    def go(self): ...\n",
+        "video/cpu.py": HEAD + "import av\nfrom ..errors import MAX\nfrom ..sampling.order import _f\n",
+    }
+    package = package_of(tmp_path, sources)
+    assert [fault for check in CHECKS.values() for fault in check(package)] == []
+
+
+@pytest.mark.parametrize("name", ["errors", "layout", "array", "param", "random", "sequence", ""])
+def test_exported_names_can_be_fetched(name):
+    module = importlib.import_module(f"seqpipe.{name}".rstrip("."))
+    missing = [exported for exported in module.__all__ if not hasattr(module, exported)]
+    assert not missing
+
+
+def test_import_is_light_and_quick():
+    program = (
+        "import sys, time; start = time.perf_counter(); import seqpipe; print(time.perf_counter() - start);"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    seconds, loaded = [], set()
+    for _ in range(5):
+        out = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
+        ).stdout
+        first, names = out.splitlines()
+        seconds.append(float(first))
+        loaded = set(names.split())
+    assert "seqpipe" in loaded
+    assert not loaded & {"torch", "cupy", "av", "nibabel", "cv2", "click", "rich", "fsspec"}
+    assert min(seconds) < 0.3, f"import seqpipe took {min(seconds):.2f} s at best of {len(seconds)}"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'seqpipe' has no attribute 'reader_of_minds'"):
+        _ = seqpipe.reader_of_minds
+
+
+def test_lazy_names_are_listed():
+    assert {"open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
+
+
+def test_type_marker_is_packaged():
+    assert files("seqpipe").joinpath("py.typed").is_file()
+    ignored = subprocess.run(
+        ["git", "check-ignore", "seqpipe/py.typed"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ignored.stdout == "", "hatchling leaves ignored files out of the wheel"
+    assert 'packages = ["seqpipe"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_top_level_holds_nothing_else():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--", "."], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    top = {line.partition("/")[0] for line in listed.splitlines()}
+    allowed = {"pyproject.toml", "seqpipe", "tests", "examples", "data_scripts", "README.md", "LICENSE"}
+    assert {name for name in top if not name.startswith(".")} <= allowed
