@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
+from .array import Array
 from .errors import ParameterError
 
 __all__ = ["LAYOUTS", "axis", "check_layout", "flatten", "frame_axis", "unflatten"]
 
 LAYOUTS: Final = ("HW", "HWC", "FHW", "FHWC", "FCHW", "DHW", "DHWC", "NFHWC", "NFCHW", "NDHWC")
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels."""
-
-ArrayT = TypeVar("ArrayT")
 
 
 def check_layout(layout: str, ndim: int) -> str:
@@ -42,7 +41,7 @@ def frame_axis(layout: str) -> int | None:
     return frames if frames is not None else axis(layout, "D")
 
 
-def flatten(array: ArrayT, layout: str) -> tuple[ArrayT, str]:
+def flatten(array: Array, layout: str) -> tuple[Array, str]:
     """View ``(N, F, …)`` as ``(N·F, …)``: the batch of images that a 2-D operator sees.
 
     Args:
@@ -52,20 +51,20 @@ def flatten(array: ArrayT, layout: str) -> tuple[ArrayT, str]:
     Returns:
         The array with one leading axis for all images, and its layout (F leading).
     """
-    check_layout(layout, array.ndim)  # type: ignore[attr-defined]
+    check_layout(layout, array.ndim)
     if layout[0] != "N":
         return array, layout
-    shape = array.shape  # type: ignore[attr-defined]
-    return array.reshape((shape[0] * shape[1], *shape[2:])), layout[1:]  # type: ignore[attr-defined]
+    shape = array.shape
+    return array.reshape((shape[0] * shape[1], *shape[2:])), layout[1:]
 
 
-def unflatten(array: ArrayT, samples: int) -> ArrayT:
+def unflatten(array: Array, samples: int) -> Array:
     """View ``(N·F, …)`` as ``(N, F, …)`` again.
 
     Raises:
         ParameterError: the leading axis is not a multiple of the number of samples.
     """
-    shape = array.shape  # type: ignore[attr-defined]
+    shape = array.shape
     if samples < 1 or shape[0] % samples:
         raise ParameterError(f"{shape[0]} images cannot be cut into {samples} sequences of equal length")
-    return array.reshape((samples, shape[0] // samples, *shape[1:]))  # type: ignore[attr-defined]
+    return array.reshape((samples, shape[0] // samples, *shape[1:]))
