@@ -6,6 +6,6 @@ Nothing is decoded: the first bytes of a packet's units are read, as the codecs'
 from __future__ import annotations
 
 from .kind import Classifier, Leading, PacketKind, Picture, droppable
-from .select import classifier
+from .select import chroma_location, classifier
 
-__all__ = ["Classifier", "Leading", "PacketKind", "Picture", "classifier", "droppable"]
+__all__ = ["Classifier", "Leading", "PacketKind", "Picture", "chroma_location", "classifier", "droppable"]

@@ -1,4 +1,4 @@
-"""H.264: NAL unit types, nal_ref_idc, slice types, recovery points (ITU-T H.264 clauses 7.3.1, 7.3.3, D.1)."""
+"""H.264: NAL unit types, nal_ref_idc, slice types, recovery points (ITU-T H.264, 7.3.1, 7.3.3, D.1)."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class H264Classifier:
                 reference = True
         if not letters:
             return NO_PICTURE
-        picture: Picture = "B" if "B" in letters else "P" if "P" in letters else "I"
-        access = idr or (True if recovery and picture == "I" else None if picture == "I" else False)
-        return packet_kind(reference or recovery, random_access=access, picture=picture)
+        picture_type: Picture = "B" if "B" in letters else "P" if "P" in letters else "I"
+        access = idr or (True if recovery and picture_type == "I" else None if picture_type == "I" else False)
+        return packet_kind(reference or recovery, random_access=access, picture_type=picture_type)
 
 
 def _slice_letter(header: bytes | memoryview) -> Picture:

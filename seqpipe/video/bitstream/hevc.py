@@ -115,7 +115,7 @@ def _summary(slices: list[_Slice], lasting: bool) -> PacketKind:
     """What the slices of one packet say together; all slices of a picture share their NAL type."""
     kind = slices[0].kind
     letters = {piece.letter for piece in slices}
-    picture: Picture | None = (
+    picture_type: Picture | None = (
         "B" if "B" in letters else "P" if "P" in letters else "I" if "I" in letters else None
     )
     return packet_kind(
@@ -124,5 +124,5 @@ def _summary(slices: list[_Slice], lasting: bool) -> PacketKind:
         temporal_id=max(piece.layer for piece in slices),
         leading=_LEADING.get(kind, Leading.NONE),
         random_access=kind >= _FIRST_IRAP if kind <= _LAST_RANDOM_ACCESS else None,
-        picture=picture,
+        picture_type=picture_type,
     )

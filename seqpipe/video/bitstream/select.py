@@ -7,13 +7,18 @@ from collections.abc import Callable
 import av
 import av.codec
 
+from .av1 import Av1Classifier
+from .chroma import stream_chroma_location
 from .h264 import H264Classifier
 from .hevc import HevcClassifier
 from .kind import UNKNOWN, Classifier, PacketKind
+from .mpeg import Mpeg4Classifier, MpegClassifier
+from .vp8 import Vp8Classifier
+from .vp9 import Vp9Classifier
 
-__all__ = ["classifier"]
+__all__ = ["chroma_location", "classifier"]
 
-_KEY_FRAME = PacketKind(reference=False, random_access=True, picture="I")
+_KEY_FRAME = PacketKind(reference=False, random_access=True, picture_type="I")
 
 
 class UniformClassifier:
@@ -49,6 +54,21 @@ def classifier(codec: str, extradata: bytes) -> Classifier:
     return UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
 
 
+def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
+    """The chroma sample location that the bitstream states, or its standard fixes.
+
+    Args:
+        codec: the name of FFmpeg's codec or of one of its decoders.
+        extradata: the stream's codec configuration as the container holds it; may be empty.
+        first_packet: the stream's first packet, read where the extradata says nothing; may be empty.
+
+    Returns:
+        The location by H.273 as FFmpeg numbers it: 1 left, 2 centre, 3 top left, 4 top, 5 bottom left,
+        6 bottom; 0 if nothing states it.
+    """
+    return stream_chroma_location(_identity(codec)[0], extradata, first_packet)
+
+
 def _identity(codec: str) -> tuple[str, bool]:
     """The codec's canonical name, and whether it never predicts between frames."""
     if codec in _CLASSIFIERS:
@@ -61,6 +81,12 @@ def _identity(codec: str) -> tuple[str, bool]:
 
 
 _CLASSIFIERS: dict[str, Callable[[bytes], Classifier]] = {
+    "av1": Av1Classifier,
     "h264": H264Classifier,
     "hevc": HevcClassifier,
+    "mpeg1video": MpegClassifier,
+    "mpeg2video": MpegClassifier,
+    "mpeg4": Mpeg4Classifier,
+    "vp8": Vp8Classifier,
+    "vp9": Vp9Classifier,
 }

@@ -1,0 +1,188 @@
+"""AV1: open bitstream units, sequence header, the first fields of frame headers.
+
+Source: AV1 bitstream and decoding process specification, version 1.0.0 with errata 1, clauses 5.3, 5.5,
+5.9, 7.20.
+
+All that one AV1 frame takes from another lies in the eight reference slots: samples, probabilities, loop
+filter deltas, segmentation features and map, motion vectors, global motion and film grain parameters are
+saved there by the reference frame update process (clause 7.20) for the slots in refresh_frame_flags, and
+loaded from the slot that primary_ref_frame names, or reset. So a frame with refresh_frame_flags = 0 leaves
+nothing behind; neither does show_existing_frame, unless the frame shown is a key frame, which is then
+loaded into all slots (clause 7.21).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .av1_sequence import SELECT, Sequence, read_sequence
+from .bits import BitReader, BitstreamError
+from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
+
+__all__ = ["Av1Classifier", "av1_sequence"]
+
+_SEQUENCE_HEADER = 1
+_FRAME_HEADER, _FRAME = 3, 6
+_KEY, _INTER, _SWITCH = 0, 1, 3
+_HEADER_BYTES = 48
+_ALL_SLOTS = 0xFF
+
+
+class _Obu(NamedTuple):
+    """One open bitstream unit: its type, its layers, and where its payload lies in the packet."""
+
+    kind: int
+    temporal_id: int
+    spatial_id: int
+    begin: int
+    end: int
+
+
+class _Frame(NamedTuple):
+    """One frame header: `slot` is the slot shown again, -1 for a coded frame."""
+
+    slot: int
+    frame_type: int
+    shown: bool
+    refresh: int
+
+
+class Av1Classifier:
+    """Classifies AV1 packets, each a temporal unit in the low-overhead format.
+
+    Args:
+        extradata: av1C record, open bitstream units, or empty.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        self._sequence = av1_sequence(extradata)
+        self._slots: list[int | None] = [None] * 8
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """What the packet says of itself; a reference that is shown, if it cannot be read."""
+        try:
+            return self._read(packet)
+        except BitstreamError:
+            self._slots = [None] * 8
+            return UNKNOWN
+
+    def _read(self, packet: bytes | memoryview) -> PacketKind:
+        frames: list[_Frame] = []
+        lasting = False
+        for unit in _units(packet):
+            payload = packet[unit.begin : min(unit.end, unit.begin + _HEADER_BYTES)]
+            if unit.kind == _SEQUENCE_HEADER:
+                self._sequence = read_sequence(BitReader(packet[unit.begin : unit.end]))
+                lasting = True
+            elif unit.kind in (_FRAME_HEADER, _FRAME):
+                frames.append(self._frame(BitReader(payload), unit))
+        if not frames:
+            return NO_PICTURE
+        first, shown = frames[0], any(frame.shown for frame in frames)
+        intra = all(frame.slot < 0 and frame.frame_type in (_KEY, 2) for frame in frames)
+        return packet_kind(
+            lasting or len(frames) > 1 or not shown or first.refresh != 0,
+            shown,
+            random_access=first.slot < 0 and first.frame_type == _KEY and first.shown,
+            picture_type="I" if intra else "P",
+        )
+
+    def _frame(self, bits: BitReader, unit: _Obu) -> _Frame:
+        """Reads a frame header, and notes which slots it fills."""
+        if self._sequence is None:
+            raise BitstreamError("a frame before any sequence header")
+        frame = _read_frame(bits, self._sequence, unit)
+        if frame.slot >= 0:
+            known = self._slots[frame.slot]
+            if known is None:
+                raise BitstreamError("an unknown slot is shown")
+            frame = _Frame(frame.slot, known, True, _ALL_SLOTS if known == _KEY else 0)
+        for slot in range(8):
+            if frame.refresh >> slot & 1:
+                self._slots[slot] = frame.frame_type
+        return frame
+
+
+def _units(data: bytes | memoryview) -> list[_Obu]:
+    """The units of a temporal unit in the low-overhead format (clause 5.3).
+
+    Raises:
+        BitstreamError: a unit is longer than the data.
+    """
+    units: list[_Obu] = []
+    at, size = 0, len(data)
+    while at < size:
+        header = data[at]
+        at += 1
+        layers = 0
+        if header & 4:
+            layers = data[at] if at < size else 0
+            at += 1
+        end = size
+        if header & 2:
+            length, at = _leb128(data, at)
+            end = at + length
+        if end > size or at > size:
+            raise BitstreamError("an open bitstream unit is longer than its packet")
+        units.append(_Obu(header >> 3 & 15, layers >> 5, layers >> 3 & 3, at, end))
+        at = end
+    return units
+
+
+def av1_sequence(extradata: bytes) -> Sequence | None:
+    """The sequence header in an av1C record or in plain units; None if there is none that can be read."""
+    data = extradata[4:] if extradata[:1] == b"\x81" else extradata
+    try:
+        for unit in _units(data):
+            if unit.kind == _SEQUENCE_HEADER:
+                return read_sequence(BitReader(data[unit.begin : unit.end]))
+    except BitstreamError:
+        return None
+    return None
+
+
+def _leb128(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 56, 7):
+        if at >= len(data):
+            break
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if not data[at - 1] & 0x80:
+            return value, at
+    raise BitstreamError("a length that does not end")
+
+
+def _read_frame(bits: BitReader, seq: Sequence, unit: _Obu) -> _Frame:
+    """uncompressed_header (clause 5.9.2) up to refresh_frame_flags."""
+    if seq.reduced:
+        return _Frame(-1, _KEY, True, _ALL_SLOTS)
+    if bits.flag():
+        return _Frame(bits.u(3), -1, True, 0)
+    frame_type, shown = bits.u(2), bits.flag()
+    if shown:
+        bits.skip(seq.presentation_bits)
+    else:
+        bits.skip(1)  # showable_frame
+    at_start = frame_type == _KEY and shown
+    resilient = frame_type == _SWITCH or at_start or bits.flag()
+    bits.skip(1)  # disable_cdf_update
+    screen_content = bits.u(1) if seq.screen_content == SELECT else seq.screen_content
+    if screen_content and seq.integer_mv == SELECT:
+        bits.skip(1)  # force_integer_mv
+    bits.skip(seq.id_bits)
+    if frame_type != _SWITCH:
+        bits.skip(1)  # frame_size_override_flag
+    bits.skip(seq.order_hint_bits)
+    if frame_type in (_INTER, _SWITCH) and not resilient:
+        bits.skip(3)  # primary_ref_frame
+    if seq.modelled and bits.flag():
+        _skip_removal_times(bits, seq, unit)
+    return _Frame(-1, frame_type, shown, _ALL_SLOTS if at_start or frame_type == _SWITCH else bits.u(8))
+
+
+def _skip_removal_times(bits: BitReader, seq: Sequence, unit: _Obu) -> None:
+    for point in seq.points:
+        within = point.layers >> unit.temporal_id & 1 and point.layers >> (unit.spatial_id + 8) & 1
+        if point.timed and (within or not point.layers):
+            bits.skip(seq.removal_bits)

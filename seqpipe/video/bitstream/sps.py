@@ -1,0 +1,181 @@
+"""Sequence parameter sets of H.264 and HEVC, read as far as the chroma sample location in their VUI.
+
+Sources: ITU-T H.264 clauses 7.3.2.1.1 and E.1.1; ITU-T H.265 clauses 7.3.2.2, 7.3.3, 7.3.4, 7.3.7 and E.2.1.
+"""
+
+from __future__ import annotations
+
+from .bits import BitReader, BitstreamError
+
+__all__ = ["h264_chroma_location", "hevc_chroma_location"]
+
+_CHROMA_PROFILES = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244})
+_EXTENDED_SAR = 255
+_MOST_SETS = 64
+_MOST_PICTURES = 16
+
+
+def h264_chroma_location(bits: BitReader) -> int:
+    """The chroma location of an H.264 sequence parameter set, FFmpeg's number; 0 if it states none.
+
+    Args:
+        bits: the parameter set behind its NAL header.
+
+    Raises:
+        BitstreamError: it is cut.
+    """
+    profile = bits.u(8)
+    bits.skip(16)
+    bits.ue()  # seq_parameter_set_id
+    if profile in _CHROMA_PROFILES:
+        _skip_h264_chroma_format(bits)
+    bits.ue()  # log2_max_frame_num_minus4
+    order_type = bits.ue()
+    if order_type == 0:
+        bits.ue()
+    elif order_type == 1:
+        bits.skip(1)
+        _skip_codes(bits, 2)
+        _skip_codes(bits, bits.ue())
+    bits.ue()  # max_num_ref_frames
+    bits.skip(1)
+    _skip_codes(bits, 2)  # size in macroblocks
+    if not bits.flag():  # frame_mbs_only_flag
+        bits.skip(1)
+    bits.skip(1)
+    if bits.flag():  # frame_cropping_flag
+        _skip_codes(bits, 4)
+    return _vui_chroma_location(bits) if bits.flag() else 0
+
+
+def hevc_chroma_location(bits: BitReader) -> int:
+    """The chroma location of an HEVC sequence parameter set, FFmpeg's number; 0 if it states none.
+
+    Args:
+        bits: the parameter set behind its NAL header.
+
+    Raises:
+        BitstreamError: it is cut, or no parameter set.
+    """
+    bits.skip(4)
+    sublayers = bits.u(3)  # sps_max_sub_layers_minus1
+    bits.skip(1)
+    _skip_profile_tier_level(bits, sublayers)
+    bits.ue()  # sps_seq_parameter_set_id
+    if bits.ue() == 3:
+        bits.skip(1)
+    _skip_codes(bits, 2)  # size in samples
+    if bits.flag():  # conformance_window_flag
+        _skip_codes(bits, 4)
+    _skip_codes(bits, 2)  # bit depths
+    order_bits = bits.ue() + 4
+    _skip_codes(bits, 3 * (sublayers + 1 if bits.flag() else 1))
+    _skip_codes(bits, 6)  # block sizes and transform depths
+    if bits.flag() and bits.flag():  # scaling_list_enabled_flag, sps_scaling_list_data_present_flag
+        _skip_hevc_scaling_lists(bits)
+    bits.skip(2)
+    if bits.flag():  # pcm_enabled_flag
+        bits.skip(8)
+        _skip_codes(bits, 2)
+        bits.skip(1)
+    _skip_picture_sets(bits)
+    if bits.flag():  # long_term_ref_pics_present_flag
+        bits.skip(bits.ue() * (order_bits + 1))
+    bits.skip(2)
+    return _vui_chroma_location(bits) if bits.flag() else 0
+
+
+def _vui_chroma_location(bits: BitReader) -> int:
+    """The beginning of the VUI, which both standards share."""
+    if bits.flag() and bits.u(8) == _EXTENDED_SAR:
+        bits.skip(32)
+    if bits.flag():  # overscan_info_present_flag
+        bits.skip(1)
+    if bits.flag():  # video_signal_type_present_flag
+        bits.skip(4)
+        if bits.flag():
+            bits.skip(24)
+    if not bits.flag():  # chroma_loc_info_present_flag
+        return 0
+    location = bits.ue()
+    return location + 1 if location <= 5 else 0
+
+
+def _skip_codes(bits: BitReader, count: int) -> None:
+    """Passes over exponential-Golomb codes; signed and unsigned ones have the same lengths."""
+    for _ in range(count):
+        bits.ue()
+
+
+def _skip_h264_chroma_format(bits: BitReader) -> None:
+    chroma = bits.ue()
+    if chroma == 3:
+        bits.skip(1)
+    _skip_codes(bits, 2)  # bit depths
+    bits.skip(1)
+    if not bits.flag():  # seq_scaling_matrix_present_flag
+        return
+    for index in range(12 if chroma == 3 else 8):
+        if bits.flag():
+            _skip_h264_scaling_list(bits, 16 if index < 6 else 64)
+
+
+def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
+    scale = 8
+    for _ in range(size):
+        following = (scale + bits.se()) % 256
+        if not following:  # the last value holds for the rest of the list
+            return
+        scale = following
+
+
+def _skip_profile_tier_level(bits: BitReader, sublayers: int) -> None:
+    bits.skip(96)
+    present = [(bits.flag(), bits.flag()) for _ in range(sublayers)]
+    if sublayers:
+        bits.skip(2 * (8 - sublayers))
+    for profile, level in present:
+        bits.skip(88 * profile + 8 * level)
+
+
+def _skip_hevc_scaling_lists(bits: BitReader) -> None:
+    for size in range(4):
+        for _ in range(0, 6, 3 if size == 3 else 1):
+            if not bits.flag():  # scaling_list_pred_mode_flag
+                bits.ue()
+            else:
+                _skip_codes(bits, (size > 1) + min(64, 1 << (4 + 2 * size)))
+
+
+def _skip_picture_sets(bits: BitReader) -> None:
+    """The short-term reference picture sets; one predicted from another has a length that depends on it."""
+    count = bits.ue()
+    if count > _MOST_SETS:
+        raise BitstreamError(f"{count} reference picture sets")
+    before: list[int] = []
+    for index in range(count):
+        before = _predicted_set(bits, before) if index and bits.flag() else _plain_set(bits)
+
+
+def _plain_set(bits: BitReader) -> list[int]:
+    """Order count differences of a set that is sent as such: negative ones first, the nearest ones first."""
+    counts = (bits.ue(), bits.ue())
+    if max(counts) > _MOST_PICTURES:
+        raise BitstreamError(f"{max(counts)} pictures in a reference picture set")
+    deltas: list[int] = []
+    for sign, count in zip((-1, 1), counts, strict=True):
+        delta = 0
+        for _ in range(count):
+            delta += sign * (bits.ue() + 1)
+            bits.skip(1)
+            deltas.append(delta)
+    return deltas
+
+
+def _predicted_set(bits: BitReader, before: list[int]) -> list[int]:
+    """Order count differences of a set that shifts the one before it (H.265 equations 7-61 and 7-62)."""
+    negative = bits.flag()
+    shift = (bits.ue() + 1) * (-1 if negative else 1)
+    shifted = [delta + shift for delta in [*before, 0] if bits.flag() or bits.flag()]
+    kept = [delta for delta in shifted if delta]
+    return sorted((d for d in kept if d < 0), reverse=True) + sorted(d for d in kept if d > 0)

@@ -1,0 +1,139 @@
+"""VP9: superframe index and the first fields of the uncompressed header.
+
+Source: VP9 bitstream and decoding process specification 0.6, clauses 6.2, 7.2 and annex B.
+
+What a VP9 frame leaves to the next one, besides the eight reference slots:
+
+- its motion vectors, mode by mode (PrevMvs, PrevRefFrames), whatever refresh_frame_flags says;
+- whether it was shown (LastShowFrame) and its size, on which the use of those motion vectors depends;
+- four sets of probabilities (refresh_frame_context, reset_frame_context);
+- loop filter deltas, segmentation features and the segmentation map.
+
+So refresh_frame_flags = 0 does not make a frame superfluous. It is so only if the next coded frame throws all
+this away: setup_past_independence and the reset of all four probability sets run for key frames and in error
+resilient mode, which also ignores PrevMvs. An encoder with droppable frames (temporal layers) works so.
+
+A frame that is shown again (show_existing_frame) decodes nothing. Whether it counts as LastShowFrame is told
+differently by different decoders, so it is superfluous only where the frame decoded before it was shown too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .bits import BitReader, BitstreamError
+from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
+
+__all__ = ["Vp9Classifier"]
+
+_HEADER_BYTES = 16
+_FRAME_MARKER = 2
+_SYNC_CODE = 0x498342
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The fields of an uncompressed header that matter here."""
+
+    existing: bool
+    key: bool = False
+    intra: bool = False
+    shown: bool = True
+    resilient: bool = False
+    refresh: int = 0
+
+
+class Vp9Classifier:
+    """Classifies VP9 packets, each a frame or a superframe.
+
+    Args:
+        extradata: not used; what a vpcC record says is not needed.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        del extradata
+        self._last_shown = False
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """What the packet says of itself; a reference that is shown, if it cannot be read."""
+        if not len(packet):
+            return NO_PICTURE
+        try:
+            headers = [_header(frame) for frame in _frames(packet)]
+        except BitstreamError:
+            self._last_shown = False
+            return UNKNOWN
+        before, first, shown = self._last_shown, headers[0], any(header.shown for header in headers)
+        coded = [header for header in headers if not header.existing]
+        if not coded and len(headers) == 1:
+            return packet_kind(not before, random_access=False, takes_state=True)
+        if coded:
+            self._last_shown = coded[-1].shown
+        return packet_kind(
+            len(headers) > 1 or not shown or first.refresh != 0,
+            shown,
+            random_access=first.key and first.shown,
+            picture_type="I" if all(header.intra for header in coded) else "P",
+            leaves_state=True,
+            takes_state=not (first.key or first.resilient),
+        )
+
+
+def _frames(packet: bytes | memoryview) -> list[bytes]:
+    """The first bytes of each frame of a packet, by the superframe index that may end it (annex B)."""
+    last, size = packet[-1], len(packet)
+    count, width = (last & 7) + 1, (last >> 3 & 3) + 1
+    index = 2 + width * count
+    if last & 0xE0 != 0xC0 or size < index or packet[size - index] != last:
+        return [bytes(packet[:_HEADER_BYTES])]
+    frames: list[bytes] = []
+    at, end = 0, size - index
+    for begin in range(end + 1, size - 1, width):
+        length = int.from_bytes(packet[begin : begin + width], "little")
+        if length > end - at:
+            raise BitstreamError("a frame is longer than its superframe")
+        if length:
+            frames.append(bytes(packet[at : at + min(length, _HEADER_BYTES)]))
+        at += length
+    if not frames:
+        raise BitstreamError("a superframe without a frame")
+    return frames
+
+
+def _header(frame: bytes) -> _Header:
+    bits = BitReader(frame)
+    if bits.u(2) != _FRAME_MARKER:
+        raise BitstreamError("no frame marker")
+    profile = bits.u(1) | bits.u(1) << 1
+    if profile == 3:
+        bits.skip(1)
+    if bits.flag():
+        return _Header(existing=True)
+    key, shown, resilient = not bits.flag(), bits.flag(), bits.flag()
+    if key:
+        _check_sync(bits)
+        return _Header(False, True, True, shown, resilient, 0xFF)
+    intra = False if shown else bits.flag()
+    if not resilient:
+        bits.skip(2)  # reset_frame_context
+    if intra:
+        _check_sync(bits)
+        if profile:
+            _skip_colour(bits, profile)
+    return _Header(False, False, intra, shown, resilient, bits.u(8))
+
+
+def _check_sync(bits: BitReader) -> None:
+    if bits.u(24) != _SYNC_CODE:
+        raise BitstreamError("no sync code")
+
+
+def _skip_colour(bits: BitReader, profile: int) -> None:
+    """color_config of an intra-only frame of profile 1 to 3."""
+    if profile >= 2:
+        bits.skip(1)  # ten_or_twelve_bit
+    rgb = bits.u(3) == 7
+    if not rgb:
+        bits.skip(1)  # color_range
+    if profile in (1, 3):
+        bits.skip(1 if rgb else 3)  # subsampling_x, subsampling_y, reserved_zero
