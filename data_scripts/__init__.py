@@ -1,0 +1,5 @@
+"""Scripts that make the data of the tests and of the README."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,59 @@
+"""Settings of the whole test run: media, GPU marker, index cache, hypothesis."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from data_scripts.media_item import Entry
+from tests.support import media
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def index_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An index cache that belongs to this run alone."""
+    folder = tmp_path_factory.mktemp("index_cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEQPIPE_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def made_media() -> dict[str, Entry]:
+    """Every made item by name; the files lie in media.MADE_DIR."""
+    return media.entries()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked gpu where there is no GPU; fail it instead under SEQPIPE_REQUIRE_GPU=1."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    missing = _missing_gpu()
+    if missing and os.environ.get("SEQPIPE_REQUIRE_GPU") == "1":
+        pytest.fail(f"SEQPIPE_REQUIRE_GPU=1, but {missing}", pytrace=False)
+    if missing:
+        pytest.skip(missing)
+
+
+@functools.cache
+def _missing_gpu() -> str:
+    """Why no GPU can be used, "" if one can; asks the driver only, so that no heavy library is loaded."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return f"no NVIDIA driver: {error}"
+    count = ctypes.c_int(0)
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status:
+        return f"the NVIDIA driver gives error {status}"
+    return "" if count.value else "the NVIDIA driver sees no GPU"

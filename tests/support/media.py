@@ -1,0 +1,92 @@
+"""The test media: videos made here (data_scripts/make_videos.py) and the shared real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import fcntl
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from data_scripts.make_videos import ITEMS, make
+from data_scripts.media_item import Entry, State
+
+__all__ = [
+    "MADE_DIR",
+    "ROOT",
+    "entries",
+    "entry",
+    "made",
+    "made_all",
+    "names",
+    "shared_manifest",
+    "shared_media",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE_DIR = ROOT / ".media"
+
+
+def names(state: State | None = None) -> list[str]:
+    """Declared items, or those of one state, for parametrising a test without making anything."""
+    return [item.name for item in ITEMS.values() if state in (None, item.state)]
+
+
+def made(name: str) -> Path:
+    """The file of an item, made if it must be; skips the test, with the reason, where it cannot be made here.
+
+    Raises:
+        KeyError: no item of that name.
+    """
+    return MADE_DIR / entry(name).file
+
+
+def entry(name: str) -> Entry:
+    """What is known of a made item; skips as :func:`made`."""
+    ITEMS[name]
+    found = entries()[name]
+    if found.state == "skipped":
+        pytest.skip(f"the item {name} cannot be made here: {found.note}")
+    return found
+
+
+def made_all(state: State | None = None) -> list[Entry]:
+    """All items that could be made, or those of one state."""
+    return [
+        found for found in entries().values() if found.state != "skipped" and state in (None, found.state)
+    ]
+
+
+@functools.cache
+def entries() -> dict[str, Entry]:
+    """Every item of the table, made once per checkout; workers of one machine wait for each other."""
+    MADE_DIR.mkdir(exist_ok=True)
+    with _lock(MADE_DIR / ".lock"):
+        return {found.name: found for found in make(MADE_DIR)}
+
+
+def shared_media() -> Path:
+    """Folder of the shared real media: SEQPIPE_MEDIA, or ../shared/media; skips where there is none."""
+    folder = Path(os.environ.get("SEQPIPE_MEDIA", ROOT.parent / "shared" / "media"))
+    if not (folder / "MANIFEST.tsv").is_file():
+        pytest.skip(f"no shared media in {folder}; set SEQPIPE_MEDIA to the folder that holds MANIFEST.tsv")
+    return folder
+
+
+def shared_manifest(kind: str = "video") -> list[dict[str, str]]:
+    """Lines of the shared media's MANIFEST.tsv, by column name, of one kind (``video`` or ``volume``)."""
+    with (shared_media() / "MANIFEST.tsv").open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [row for row in rows if row["kind"] == kind]
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """One process at a time; the system frees the lock of a process that died."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
