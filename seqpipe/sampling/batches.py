@@ -1,0 +1,71 @@
+"""How the positions of an epoch are cut into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError
+from .params import BATCH_SIZE, LAST_BATCH, LastBatch
+
+__all__ = ["BatchPlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """The batches of one epoch of one rank, as positions of its order.
+
+    Attributes:
+        length: positions in the epoch.
+        batch_size: positions in a batch.
+        last_batch: what becomes of the rest that does not fill a batch: "partial" gives it short, "drop"
+            leaves it out, "fill" completes it with the epoch's own first positions, from 0 on and again as
+            often as needed.
+        start: the first position that is still to come; an epoch that is resumed there is cut anew, so that
+            the batch size may differ from that before.
+
+    Raises:
+        ParameterError: a parameter is out of bounds.
+    """
+
+    length: int
+    batch_size: int = 1
+    last_batch: LastBatch = "partial"
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        BATCH_SIZE.check(self.batch_size)
+        LAST_BATCH.check(self.last_batch)
+        if not 0 <= self.start <= self.length:
+            raise ParameterError(f"start={self.start} is not valid", allowed=f"0 to {max(self.length, 0)}")
+
+    @property
+    def count(self) -> int:
+        """The number of batches."""
+        left = self.length - self.start
+        return left // self.batch_size if self.last_batch == "drop" else -(-left // self.batch_size)
+
+    def positions(self, batch: int) -> IntArray:
+        """The positions that make a batch.
+
+        Raises:
+            ParameterError: there is no such batch.
+        """
+        if not 0 <= batch < self.count:
+            allowed = f"0 to {self.count - 1}" if self.count else "none, no batch is left"
+            raise ParameterError(f"batch={batch} is not valid", allowed=allowed)
+        first = self.start + batch * self.batch_size
+        end = first + self.batch_size
+        if self.last_batch == "fill":
+            return np.arange(first, end, dtype=np.int64) % self.length
+        return np.arange(first, min(end, self.length), dtype=np.int64)
+
+    def end(self, batch: int) -> int:
+        """The position that comes after a batch: the ``start`` from which to resume once it was given out."""
+        return min(self.start + (batch + 1) * self.batch_size, self.length)
+
+    def __iter__(self) -> Iterator[IntArray]:
+        return map(self.positions, range(self.count))

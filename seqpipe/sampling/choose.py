@@ -1,0 +1,66 @@
+"""From the parameters a user gives to the sampler they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import ParameterError
+from .clip import Sampler
+from .params import PadMode, SegmentMode
+from .rate import RandomRateClips, RateWindows
+from .segments import UniformSegments
+from .windows import RandomClips, Windows
+
+__all__ = ["choose_sampler"]
+
+
+def choose_sampler(
+    *,
+    sequence_length: int | None = None,
+    stride: int = 1,
+    step: int | None = None,
+    clips_per_video: int | None = None,
+    segments: int | None = None,
+    segment_mode: SegmentMode = "random",
+    fps: float | None = None,
+    pad_mode: PadMode = "none",
+) -> Sampler:
+    """The sampler that parameters describe.
+
+    ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` random clips; otherwise windows. With
+    ``fps``, windows and clips go by time, and lengths and distances count frames of that rate.
+
+    Raises:
+        ParameterError: a parameter is out of bounds, or two of them contradict each other.
+    """
+    given = {
+        "sequence_length": sequence_length,
+        "clips_per_video": clips_per_video,
+        "step": step,
+        "fps": fps,
+        "stride": stride if stride != 1 else None,
+        "pad_mode": pad_mode if pad_mode != "none" else None,
+    }
+    if segments is not None:
+        _refuse(
+            "segments", segments, given, "takes one frame of each part of the video, so its length is that"
+        )
+        return UniformSegments(segments=segments, mode=segment_mode)
+    if sequence_length is None:
+        raise ParameterError("sequence_length is missing", advice="Give sequence_length, or segments")
+    if clips_per_video is not None:
+        _refuse(
+            "clips_per_video", clips_per_video, {"step": step}, "draws starts at random, so they have no step"
+        )
+        clips = RandomClips(
+            sequence_length=sequence_length, stride=stride, clips_per_video=clips_per_video, pad_mode=pad_mode
+        )
+        return clips if fps is None else RandomRateClips(fps, clips)
+    windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
+    return windows if fps is None else RateWindows(fps, windows)
+
+
+def _refuse(name: str, value: int, others: Mapping[str, object], why: str) -> None:
+    for other, given in others.items():
+        if given is not None:
+            raise ParameterError(f"{name}={value!r} and {other}={given!r} exclude each other: {name} {why}")

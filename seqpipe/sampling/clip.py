@@ -1,0 +1,163 @@
+"""The values of sampling: what may be used (Span), what makes one sample (Clip), and who picks (Sampler)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ..array import BoolArray, FloatArray, IntArray
+from ..errors import ParameterError
+from .params import PadMode
+
+__all__ = ["Clip", "Sampler", "Span", "check_sample", "padded"]
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """The half-open range of frames of one video that samples may use.
+
+    Attributes:
+        first: the first frame's number.
+        end: one more than the last frame's number.
+        timestamps: for samplers that go by time: the presentation times in seconds of *all* frames of the
+            video (not only of the range), float64, ascending.
+        end_s: for samplers that go by time: the time at which the range ends, where it was cut by time; the
+            range never lasts longer than until frame ``end`` is shown.
+
+    Raises:
+        ParameterError: the range is not one of frames, or there are fewer timestamps than frames.
+    """
+
+    first: int
+    end: int
+    timestamps: FloatArray | None = None
+    end_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.end:
+            raise ParameterError(
+                f"the frames {self.first} to {self.end} are no range", allowed="0 <= first <= end"
+            )
+        if self.timestamps is not None and len(self.timestamps) < self.end:
+            raise ParameterError(
+                f"the range ends at frame {self.end}, but there are {len(self.timestamps)} timestamps",
+                allowed="one timestamp for every frame of the video",
+            )
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return self.end - self.first
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """The frames that make one sample.
+
+    Attributes:
+        frames: the frame to decode for each position, int64, always inside of the span; -1 at positions
+            that are filled with a constant. Other padding repeats frames of the clip.
+        padding: which positions are padding, bool, as long as ``frames``.
+    """
+
+    frames: IntArray
+    padding: BoolArray
+
+    def __post_init__(self) -> None:
+        if self.frames.shape != self.padding.shape or self.frames.ndim != 1:
+            shapes = f"{self.frames.shape} and {self.padding.shape}"
+            raise ParameterError(
+                f"frames and padding have the shapes {shapes}", allowed="two rows of equal length"
+            )
+        self.frames.flags.writeable = False
+        self.padding.flags.writeable = False
+
+    @classmethod
+    def whole(cls, frames: IntArray) -> Clip:
+        """A clip without padding."""
+        return cls(frames, np.zeros(len(frames), dtype=np.bool_))
+
+    def __len__(self) -> int:
+        """The number of positions."""
+        return len(self.frames)
+
+    def labelled(self) -> IntArray:
+        """The source frame number of each position, -1 at padding: what ``Sequence.frames`` says."""
+        return np.where(self.padding, np.int64(-1), self.frames)
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Picks samples from a video by arithmetic alone; immutable, so that threads may share it.
+
+    Every frame of every clip lies inside of the span. The clip is a pure function of the arguments, and of
+    the state of ``rng`` if the sampler is random.
+    """
+
+    @property
+    def is_random(self) -> bool:
+        """Whether :meth:`clip` draws, so that it must be given ``rng``."""
+
+    @property
+    def length(self) -> int:
+        """The number of positions of every clip."""
+
+    def count(self, span: Span) -> int:
+        """How many samples the span gives in one epoch; 0 if it is too short."""
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+        """The k-th sample of the span.
+
+        Args:
+            span: the frames that may be used.
+            k: which sample, from 0 to ``count(span) - 1``.
+            rng: random numbers of this very sample (:func:`seqpipe.random.stream`); unused if not random.
+
+        Raises:
+            ParameterError: there is no such sample, or random numbers or timestamps are missing.
+        """
+
+
+def check_sample(sampler: Sampler, span: Span, k: int) -> int:
+    """The sample number, if the span has such a sample.
+
+    Raises:
+        ParameterError: it has not; the message says why.
+    """
+    count = sampler.count(span)
+    if not 0 <= k < count:
+        fact = f"sample {k} does not exist in frames {span.first} to {span.end} with {sampler!r}"
+        raise ParameterError(fact, allowed=f"0 to {count - 1}" if count else "none, the range is too short")
+    return k
+
+
+def padded(real: IntArray, length: int, mode: PadMode) -> Clip:
+    """A clip of ``length`` positions from the frames that exist, filled as ``numpy.pad`` would fill them up.
+
+    Args:
+        real: the frames of the first positions, at least one, at most ``length``.
+        length: positions of the clip.
+        mode: "edge" repeats the last frame, "reflect" goes back and forth without repeating the ends, "wrap"
+            begins again, "constant" gives -1; "none" only fits if nothing is missing.
+    """
+    position = np.arange(length, dtype=np.int64)
+    have = len(real)
+    if have == length:
+        return Clip.whole(real.copy())
+    if mode == "none":
+        raise ParameterError(
+            f"{length - have} of {length} frames lie past the end", advice="Choose a pad_mode"
+        )
+    if mode == "wrap":
+        index = position % have
+    elif mode == "reflect":
+        period = max(2 * (have - 1), 1)
+        index = np.minimum(position % period, period - position % period) if have > 1 else position * 0
+    else:
+        index = np.minimum(position, have - 1)
+    padding = position >= have
+    frames = real[index]
+    if mode == "constant":
+        frames[padding] = -1
+    return Clip(frames, padding)

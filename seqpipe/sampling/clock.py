@@ -1,0 +1,153 @@
+"""Times and frames: which frame is on screen at a time, and which frames lie between two times.
+
+Timestamps are presentation times in seconds, float64, ascending, one for each frame of a video. They are the
+video's own clock: the first one need not be 0, and their distances need not be equal. Frame i is shown from
+its timestamp until the next one. A time that was computed or written with six decimals may miss a timestamp
+by a rounding error, so a time counts as equal to a timestamp if they differ by at most a microsecond.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ..array import FloatArray, IntArray
+from ..errors import FrameRangeError, ParameterError
+from .clip import Span
+
+__all__ = ["EQUAL_S", "end_of", "frame_at", "frame_range", "frames_at", "rate_tolerance_s", "span_between"]
+
+EQUAL_S: Final = 1e-6
+"""Times that differ by no more than this are the same, in seconds."""
+
+_MILLISECOND: Final = 1e-3
+_LOOK: Final = 256  # frames that are enough to tell a clock's habits; keeps the cost of a clip constant
+
+
+def frame_at(timestamps: FloatArray, time_s: float) -> int:
+    """The frame on screen at a time: the last one with a timestamp at or before it.
+
+    Raises:
+        FrameRangeError: the time lies before the first frame, or at or after the end of the last one.
+    """
+    return int(frames_at(timestamps, np.array([time_s]))[0])
+
+
+def frames_at(timestamps: FloatArray, times_s: FloatArray) -> IntArray:
+    """The frame on screen at each of many times, as :func:`frame_at`.
+
+    Raises:
+        FrameRangeError: a time lies before the first frame, or at or after the end of the last one.
+    """
+    times_s = np.asarray(times_s, dtype=np.float64)
+    if not len(timestamps):
+        raise FrameRangeError("there are no frames, so none is shown at any time")
+    first_s, end_s = float(timestamps[0]), end_of(Span(0, len(timestamps), timestamps))
+    # A video of one frame does not say for how long it is shown: only its own timestamp is certain.
+    inside = (times_s >= first_s - EQUAL_S) & (times_s < max(end_s - EQUAL_S, first_s + 2 * EQUAL_S))
+    if not inside.all():
+        bad = float(times_s[~inside].flat[0])
+        raise FrameRangeError(
+            f"no frame is shown at {bad:.6f} s",
+            allowed=f"{first_s:.6f} s up to, not including, {end_s:.6f} s",
+            advice="Times are on the video's own clock, which need not begin at 0",
+        )
+    return np.searchsorted(timestamps, times_s + EQUAL_S, side="right").astype(np.int64) - 1
+
+
+def frame_range(
+    timestamps: FloatArray, start_s: float | None = None, end_s: float | None = None
+) -> tuple[int, int]:
+    """The frames whose timestamps lie in ``[start_s, end_s)``, as ``(first, end)``, end not included.
+
+    Ranges that follow each other have no frame in common and leave none out.
+
+    Args:
+        timestamps: of all frames.
+        start_s: seconds on the video's clock; from the first frame if None.
+        end_s: seconds on the video's clock; to the last frame if None.
+
+    Raises:
+        ParameterError: the end does not lie behind the start, or a time is not a number.
+        FrameRangeError: no frame begins in the range.
+    """
+    lo = -np.inf if start_s is None else float(start_s)
+    hi = np.inf if end_s is None else float(end_s)
+    if not lo < hi:
+        raise ParameterError(f"start_s={start_s!r}, end_s={end_s!r} is no range", allowed="start_s < end_s")
+    first, end = (int(n) for n in np.searchsorted(timestamps, np.array([lo, hi]) - EQUAL_S, side="left"))
+    if first >= end:
+        extent = f"{timestamps[0]:.6f} s to {timestamps[-1]:.6f} s" if len(timestamps) else "no frames"
+        raise FrameRangeError(
+            f"no frame begins from start_s={start_s!r} up to end_s={end_s!r}",
+            allowed=f"the timestamps of the frames, {extent}",
+            advice="Times are on the video's own clock, which need not begin at 0",
+        )
+    return first, end
+
+
+def span_between(timestamps: FloatArray, start_s: float | None = None, end_s: float | None = None) -> Span:
+    """The span of frames whose timestamps lie in ``[start_s, end_s)``, which ends in time at ``end_s``.
+
+    Raises:
+        ParameterError: the end does not lie behind the start, or a time is not a number.
+        FrameRangeError: no frame begins in the range.
+    """
+    first, end = frame_range(timestamps, start_s, end_s)
+    return Span(first, end, timestamps, end_s)
+
+
+def end_of(span: Span) -> float:
+    """When the span's last frame stops being shown, in seconds on the video's clock.
+
+    That is when the next frame of the video begins. A video's last frame has none: it is taken to be shown as
+    long as the frames before it usually are (the mean of the distances that are at most 1.5 times their
+    median, so that a pause does not count; over the last 256 frames), and for no time at all if it is the
+    only one.
+    """
+    timestamps = clock_of(span)
+    if span.end < len(timestamps):
+        end_s = float(timestamps[span.end])
+    else:
+        end_s = float(timestamps[span.end - 1]) + _usual_distance(timestamps[: span.end])
+    return end_s if span.end_s is None else min(end_s, span.end_s)
+
+
+def rate_tolerance_s(span: Span) -> float:
+    """How far apart, in seconds, a timestamp and a position at a constant rate may be to count as equal.
+
+    One microsecond; but one millisecond where a constant rate was rounded to whole milliseconds, as
+    Matroska and WebM do: at 30 frames/s they hold 0.033, 0.067, 0.100. Compared strictly, the time of frame
+    2 (0.0667) would show frame 1 again, and going through such a file at its own rate would repeat and lose
+    frames. Such a clock is recognised by the span's first 256 timestamps: all are whole milliseconds, and
+    their distances take two neighbouring values. The tolerance is never more than half a usual distance.
+    """
+    timestamps = clock_of(span)[span.first : min(span.end, span.first + _LOOK)]
+    if len(timestamps) < 3:
+        return EQUAL_S
+    ticks = timestamps / _MILLISECOND
+    spread = float(np.ptp(np.diff(np.rint(ticks))))
+    if spread != 1 or np.abs(ticks - np.rint(ticks)).max() > EQUAL_S / _MILLISECOND:
+        return EQUAL_S
+    return min(_MILLISECOND + EQUAL_S, _usual_distance(timestamps) / 2)
+
+
+def clock_of(span: Span) -> FloatArray:
+    """The timestamps of all frames of the span's video.
+
+    Raises:
+        ParameterError: the span has none, or no frames.
+    """
+    if span.timestamps is None or not len(span):
+        missing = "no timestamps" if span.timestamps is None else "no frames"
+        raise ParameterError(
+            f"the span from frame {span.first} to {span.end} has {missing}, so it has no time"
+        )
+    return span.timestamps
+
+
+def _usual_distance(timestamps: FloatArray) -> float:
+    gaps = np.diff(timestamps[-_LOOK:])
+    gaps = gaps[gaps > 0]
+    return float(gaps[gaps <= 1.5 * np.median(gaps)].mean()) if gaps.size else 0.0

@@ -1,0 +1,125 @@
+"""The order in which samples come, and which of them a rank gets: functions of (seed, epoch), not state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError
+from ..random import Permutation
+from .params import EPOCH, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
+
+__all__ = ["Order"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Which sample stands at each position of a rank's epoch.
+
+    The samples 0 … size - 1 are cut into ``world`` parts that follow each other and differ by at most one
+    sample; in every epoch each part belongs to exactly one rank, so the ranks together give every sample
+    exactly once.
+
+    ========  ====================================================  ==========================================
+    shuffle   ``stick_to_shard=False``                              ``stick_to_shard=True``
+    ========  ====================================================  ==========================================
+    False     parts of the samples in their own order; the rank     the rank keeps part ``rank`` of the
+    samples
+              takes part ``(rank + epoch) % world``                 in their own order, in every epoch
+    True      parts of one full permutation of the epoch, the       the rank keeps part ``rank`` of the
+    samples
+              same on all ranks; part ``(rank + epoch) % world``    and goes through it in a new order each
+              epoch
+    ========  ====================================================  ==========================================
+
+    To stick means to keep the same *samples*, neighbours in the dataset, so that a rank only ever touches its
+    own files and can cache them. Data sorted by class then gives each rank few classes; shuffle the list of
+    files once before, if that matters.
+
+    Attributes:
+        size: samples in the dataset.
+        seed: the seed of the shuffling.
+        shuffle: whether every epoch has an order of its own.
+        shard: ``(rank, world)``.
+        stick_to_shard: whether the rank keeps its samples.
+        even: whether all ranks get equally many samples, ``ceil(size / world)``, as training in lockstep
+            needs: a rank with one less sees the first sample of its epoch again at the end of it.
+
+    Raises:
+        ParameterError: a parameter is out of bounds; or ``even`` is asked for with fewer samples than ranks.
+    """
+
+    size: int
+    seed: int = 0
+    shuffle: bool = False
+    shard: tuple[int, int] = (0, 1)
+    stick_to_shard: bool = False
+    even: bool = False
+
+    def __post_init__(self) -> None:
+        SEED.check(self.seed)
+        SHUFFLE.check(self.shuffle)
+        STICK_TO_SHARD.check(self.stick_to_shard)
+        _, world = check_shard(self.shard)
+        if self.size < 0:
+            raise ParameterError(f"size={self.size} is not valid", allowed="a whole number of at least 0")
+        if self.even and self.size < world:
+            raise ParameterError(
+                f"{self.size} samples cannot be shared evenly by {world} ranks",
+                allowed=f"at least {world} samples",
+                advice="Use fewer ranks, a smaller step or more clips per video",
+            )
+
+    def length(self, epoch: int = 0) -> int:
+        """How many samples the rank gets in an epoch."""
+        first, end = self._part(epoch)
+        return -(-self.size // self.shard[1]) if self.even else end - first
+
+    @property
+    def longest(self) -> int:
+        """The most samples that any rank gets in any epoch."""
+        return -(-self.size // self.shard[1])
+
+    def sample(self, epoch: int, position: int) -> int:
+        """The sample at a position, from 0 to ``length(epoch) - 1``, of the rank's epoch.
+
+        Raises:
+            ParameterError: the position is outside.
+        """
+        return int(self.samples(epoch, np.array([position]))[0])
+
+    def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
+        """The samples at many positions of the rank's epoch, or at all of them.
+
+        Raises:
+            ParameterError: a position is outside.
+        """
+        length = self.length(epoch)
+        places = np.arange(length) if positions is None else np.asarray(positions, dtype=np.int64)
+        if places.size and (places.min() < 0 or places.max() >= length):
+            bad = int(places[(places < 0) | (places >= length)].flat[0])
+            raise ParameterError(
+                f"position={bad} is not valid in epoch {epoch} of rank {self.shard[0]}",
+                allowed=f"0 to {length - 1}" if length else "none, the rank has no samples",
+            )
+        first, end = self._part(epoch)
+        return self._at(epoch, first, end, np.where(places < end - first, places, 0))
+
+    def _at(self, epoch: int, first: int, end: int, places: IntArray) -> IntArray:
+        if not self.shuffle:
+            return first + places
+        if self.stick_to_shard:
+            # Parts of equal size must not be gone through in the same order by their ranks.
+            return first + self._permutation(epoch, end - first, f"shard {self.shard[0]}")[places]
+        return self._permutation(epoch, self.size, "shuffle")[first + places]
+
+    def _permutation(self, epoch: int, size: int, name: str) -> Permutation:
+        return Permutation(size, self.seed, name, epoch)
+
+    def _part(self, epoch: int) -> tuple[int, int]:
+        """The rank's part of the epoch, half-open."""
+        rank, world = self.shard
+        part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
+        return self.size * part // world, self.size * (part + 1) // world

@@ -1,0 +1,105 @@
+"""The parameters of sampling, declared once; readers, samplers and the command line check with these."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from ..errors import ParameterError
+from ..param import Param, choice
+
+__all__ = [
+    "BATCH_SIZE",
+    "CLIPS_PER_VIDEO",
+    "COUNT",
+    "EPOCH",
+    "EVERY",
+    "FPS",
+    "LAST_BATCH",
+    "MIN_FRAMES",
+    "ON_ERROR",
+    "PAD_MODE",
+    "SEED",
+    "SEGMENTS",
+    "SEGMENT_MODE",
+    "SEQUENCE_LENGTH",
+    "SHUFFLE",
+    "STEP",
+    "STICK_TO_SHARD",
+    "STRIDE",
+    "LastBatch",
+    "OnError",
+    "PadMode",
+    "SegmentMode",
+    "check_shard",
+]
+
+PadMode: TypeAlias = Literal["none", "edge", "constant", "reflect", "wrap"]
+SegmentMode: TypeAlias = Literal["random", "centre"]
+LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
+OnError: TypeAlias = Literal["raise", "skip", "substitute"]
+
+SEQUENCE_LENGTH: Final = Param(name="sequence_length", doc="Frames in a sequence", lo=1, unit="frames")
+STRIDE: Final = Param(name="stride", doc="Distance between the frames of a sequence", lo=1, unit="frames")
+STEP: Final = Param(
+    name="step",
+    doc="Distance between the starts of neighbouring sequences; sequence_length * stride unless given",
+    lo=1,
+    unit="frames",
+    optional=True,
+)
+CLIPS_PER_VIDEO: Final = Param(
+    name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1
+)
+SEGMENTS: Final = Param(
+    name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1
+)
+SEGMENT_MODE: Final = choice(
+    "segment_mode", "Which frame of each part is taken: one at random, or the centre", ("random", "centre")
+)
+FPS: Final = Param(
+    name="fps", doc="Frames per second to resample to, by timestamps", kind=float, lo=1e-6, hi=1e4, unit="Hz"
+)
+EVERY: Final = Param(name="every", doc="Take each N-th frame", lo=1, unit="frames")
+COUNT: Final = Param(name="num", doc="Frames to take, spread evenly over the video", lo=1, unit="frames")
+PAD_MODE: Final = choice(
+    "pad_mode",
+    "How a sequence that reaches past the end is filled; 'none' leaves such sequences out",
+    ("none", "edge", "constant", "reflect", "wrap"),
+)
+SHUFFLE: Final = Param(name="shuffle", doc="A new order of all samples in every epoch", kind=bool)
+SEED: Final = Param(name="seed", doc="The seed of every random choice")
+STICK_TO_SHARD: Final = Param(
+    name="stick_to_shard", doc="Whether a rank keeps the same samples in every epoch", kind=bool
+)
+LAST_BATCH: Final = choice(
+    "last_batch",
+    "What becomes of a last batch that is not full: given short, dropped, or filled from the epoch's start",
+    ("partial", "drop", "fill"),
+)
+BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, unit="samples")
+MIN_FRAMES: Final = Param(
+    name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True
+)
+ON_ERROR: Final = choice(
+    "on_error",
+    "What happens to a sample that cannot be read: raised, left out, or replaced by another sample",
+    ("raise", "skip", "substitute"),
+)
+EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0 on", lo=0)
+
+
+def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
+    """The shard ``(rank, world)`` as two ints.
+
+    Raises:
+        ParameterError: it is not a pair of whole numbers with ``0 <= rank < world``.
+    """
+    allowed = "(rank, world), two whole numbers with 0 <= rank < world"
+    try:
+        rank, world = (Param(name="shard", doc="").check(part) for part in shard)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"shard={shard!r} is not valid", allowed=allowed) from error
+    if not 0 <= rank < world:
+        advice = "Ranks are counted from 0 on" if rank == world else None
+        raise ParameterError(f"shard={shard!r} is not valid", allowed=allowed, advice=advice)
+    return rank, world

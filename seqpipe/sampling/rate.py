@@ -1,0 +1,196 @@
+"""Samples at a target frame rate, by timestamps: sound for variable frame rates and for any ratio of rates.
+
+Position k of a clip that starts at time t is the frame on screen at ``t + k / fps``: each time is computed
+from k itself, so no error adds up. Positions at or after the end of the span are padding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..array import FloatArray, IntArray
+from .clip import Clip, Span, check_sample, padded
+from .clock import clock_of, end_of, rate_tolerance_s, span_between
+from .params import FPS
+from .windows import RandomClips, Windows, require_rng
+
+__all__ = ["RandomRateClips", "RateWindows", "at_rate", "frames_at_rate"]
+
+
+def frames_at_rate(
+    timestamps: FloatArray, fps: float, start_s: float | None = None, end_s: float | None = None
+) -> IntArray:
+    """The frames that show a video, or the part of it in ``[start_s, end_s)``, at a constant rate.
+
+    The first position is the first frame that begins in the range; position k is the frame on screen k / fps
+    seconds later. Frames are left out where the rate is lower than the video's, repeated where it is higher.
+
+    Args:
+        timestamps: of all frames, seconds, float64, ascending.
+        fps: positions per second.
+        start_s: seconds on the video's clock; from the first frame if None.
+        end_s: seconds on the video's clock; to the last frame's end if None.
+
+    Returns:
+        Frame numbers, int64, ascending, at least one.
+
+    Raises:
+        ParameterError: the rate is out of bounds, or the end does not lie behind the start.
+        FrameRangeError: no frame begins in the range.
+    """
+    return at_rate(span_between(timestamps, start_s, end_s), fps)
+
+
+def at_rate(span: Span, fps: float) -> IntArray:
+    """The frames that show a span at a constant rate, as :func:`frames_at_rate`; none if the span is empty.
+
+    Raises:
+        ParameterError: the rate is out of bounds, or the span has no timestamps.
+    """
+    FPS.check(fps)
+    if not len(span):
+        return np.empty(0, dtype=np.int64)
+    timeline = _Timeline(span)
+    return timeline.shown(span.first, np.arange(timeline.positions(fps)) / fps)
+
+
+@dataclass(frozen=True)
+class RateWindows:
+    """Sequences at regular times: windows over the positions of :func:`at_rate`.
+
+    Attributes:
+        fps: the target rate in Hz.
+        windows: the windows, counted in frames of the target rate.
+
+    Raises:
+        ParameterError: the rate is out of bounds.
+    """
+
+    fps: float
+    windows: Windows
+
+    def __post_init__(self) -> None:
+        FPS.check(self.fps)
+
+    @property
+    def is_random(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def length(self) -> int:
+        """The windows' ``sequence_length``."""
+        return self.windows.length
+
+    def count(self, span: Span) -> int:
+        """How many windows the span gives; 0 if it is too short.
+
+        Raises:
+            ParameterError: the span has no timestamps.
+        """
+        return self.windows.count(Span(0, _Timeline(span).positions(self.fps))) if len(span) else 0
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+        """The k-th window.
+
+        Raises:
+            ParameterError: there is no such window, or the span has no timestamps.
+        """
+        check_sample(self, span, k)
+        timeline = _Timeline(span)
+        grid = self.windows.clip(Span(0, timeline.positions(self.fps)), k, rng)
+        frames = timeline.shown(span.first, grid.frames / self.fps)
+        return Clip(np.where(grid.frames < 0, np.int64(-1), frames), grid.padding.copy())
+
+
+@dataclass(frozen=True)
+class RandomRateClips:
+    """Sequences at a target rate that start at random frames of the source.
+
+    All frames from which a whole sequence can be shown before the span ends are equally likely. A span that
+    is too short for one sequence gives none without padding; with padding, it gives sequences that start at
+    its first frame.
+
+    Attributes:
+        fps: the target rate in Hz.
+        clips: the clips, their stride counted in frames of the target rate.
+
+    Raises:
+        ParameterError: the rate is out of bounds.
+    """
+
+    fps: float
+    clips: RandomClips
+
+    def __post_init__(self) -> None:
+        FPS.check(self.fps)
+
+    @property
+    def is_random(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def length(self) -> int:
+        """The clips' ``sequence_length``."""
+        return self.clips.length
+
+    def count(self, span: Span) -> int:
+        """``clips_per_video``; 0 if the span is too short.
+
+        Raises:
+            ParameterError: the span has no timestamps.
+        """
+        fits = len(span) and (self.clips.pad_mode != "none" or _Timeline(span).starts(self._times_s()[-1]))
+        return self.clips.clips_per_video if fits else 0
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+        """One random sequence; which of the video's it is (``k``) only matters through ``rng``.
+
+        Raises:
+            ParameterError: the span has no such sample, no timestamps, or there is no ``rng``.
+        """
+        check_sample(self, span, k)
+        timeline, times_s, draw = _Timeline(span), self._times_s(), require_rng(rng)
+        if starts := timeline.starts(times_s[-1]):
+            return Clip.whole(timeline.shown(span.first + int(draw.integers(starts)), times_s))
+        have = -(-timeline.positions(self.fps) // self.clips.stride)
+        return padded(timeline.shown(span.first, times_s[:have]), self.length, self.clips.pad_mode)
+
+    def _times_s(self) -> FloatArray:
+        return np.arange(self.length) * self.clips.stride / self.fps
+
+
+class _Timeline:
+    """When the frames of a span are on screen."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._clock = clock_of(span)
+        self._tolerance_s = rate_tolerance_s(span)
+        self._end_s = end_of(span) - self._tolerance_s
+
+    def shown(self, start: int, later_s: FloatArray) -> IntArray:
+        """The frames on screen at times counted from a frame's timestamp on; never outside of the span."""
+        clock = self._clock[self._span.first : self._span.end]
+        times_s = self._clock[start] + later_s + self._tolerance_s
+        place = np.searchsorted(clock, times_s, side="right").astype(np.int64) - 1
+        frames: IntArray = self._span.first + np.clip(place, 0, len(clock) - 1)
+        return frames
+
+    def positions(self, fps: float) -> int:
+        """How many times k / fps after the first frame lie before the end; the first frame is always one."""
+        lasts_s = self._end_s - float(self._clock[self._span.first])
+        # The estimate may be one off by rounding; k / fps itself decides, as it does for the frames.
+        near = max(0, math.floor(lasts_s * fps) - 1)
+        return max(1, near + sum(k / fps < lasts_s for k in range(near, near + 4)))
+
+    def starts(self, last_s: float) -> int:
+        """How many frames of the span are followed by at least ``last_s`` seconds of it."""
+        if last_s == 0:
+            return len(self._span)
+        clock = self._clock[self._span.first : self._span.end]
+        return int(np.searchsorted(clock, self._end_s - last_s, side="left"))
