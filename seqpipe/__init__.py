@@ -31,7 +31,7 @@ from .sequence import Batch, Sequence
 
 if TYPE_CHECKING:
     from . import readers
-    from .video.convert import OutputSpec
+    from .video.output import OutputSpec
     from .video.reader import VideoReader
 
 __all__ = [
@@ -57,7 +57,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # name → (module, attribute of it; None for the module itself). These bring PyAV and OpenCV along.
-_LAZY = {"OutputSpec": ("seqpipe.video.convert", "OutputSpec"), "readers": ("seqpipe.readers", None)}
+_LAZY = {"OutputSpec": ("seqpipe.video.output", "OutputSpec"), "readers": ("seqpipe.readers", None)}
 
 
 def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzip.open and Image.open

@@ -64,9 +64,8 @@ class Param:
         if value is None and self.optional:
             return None
         if not self._fits(value):
-            raise ParameterError(
-                f"{self.name}={value!r} is not valid", allowed=self.allowed, advice=self.doc.rstrip(".")
-            )
+            advice = self.doc[:1].upper() + self.doc[1:].rstrip(".")
+            raise ParameterError(f"{self.name}={value!r} is not valid", allowed=self.allowed, advice=advice)
         return self.kind(value)
 
     def _fits(self, value: Any) -> bool:

@@ -1,0 +1,114 @@
+"""How arrays cross between libraries: what is shared, what is copied, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from seqpipe.array import admit, device_of, to_cupy, to_numpy, to_torch
+from seqpipe.errors import BackendError, ParameterError
+
+
+class Foreign:
+    """An array of a library that seqpipe has never heard of; it speaks DLPack."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="torch is an extra")
+
+
+@pytest.mark.parametrize(
+    ("device", "name"), [((1, 0), "cpu"), ((3, 0), "cpu"), ((2, 0), "cuda:0"), ((2, 3), "cuda:3")]
+)
+def test_device_is_read_from_dlpack(device, name):
+    assert device_of(Foreign(np.zeros(3), device)) == name
+
+
+def test_numpy_is_on_the_cpu_and_passes_as_it_is():
+    array = np.zeros((2, 3))
+    assert device_of(array) == "cpu"
+    assert to_numpy(array) is array
+    assert admit(array) is array
+
+
+@pytest.mark.parametrize("cross", [to_numpy, admit])
+def test_other_cpu_arrays_become_views(cross):
+    array = np.arange(6)
+    view = cross(Foreign(array))
+    assert isinstance(view, np.ndarray)
+    assert np.shares_memory(view, array)
+
+
+@pytest.mark.parametrize("cross", [to_numpy, admit, device_of])
+@pytest.mark.parametrize("value", [[1, 2], "frames", None, 3])
+def test_what_is_no_array_is_named(cross, value):
+    with pytest.raises(ParameterError, match=f"a {type(value).__name__} is not an array; allowed: NumPy"):
+        cross(value)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int64", "float32", "float64"])
+def test_torch_shares_memory_both_ways(torch, dtype):
+    array = np.arange(24).astype(dtype).reshape(2, 3, 4)
+    tensor = to_torch(array)
+    assert tensor.data_ptr() == array.ctypes.data
+    tensor[0, 0, 0] = 7
+    assert array[0, 0, 0] == 7
+    back = to_numpy(tensor)
+    assert np.shares_memory(back, array)
+    assert to_torch(tensor) is tensor
+    assert np.shares_memory(admit(tensor), array)
+
+
+def test_torch_gets_its_own_memory_for_a_read_only_array(torch):
+    array = np.zeros(3)
+    array.flags.writeable = False
+    tensor = to_torch(array)  # torch would warn, and warnings are errors here
+    tensor[0] = 1
+    assert array[0] == 0
+
+
+def test_torch_takes_other_arrays_by_dlpack(torch):
+    array = np.arange(3)
+    assert to_torch(Foreign(array)).data_ptr() == array.ctypes.data
+
+
+def test_a_tensor_with_a_gradient_can_be_looked_at(torch):
+    assert to_numpy(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("cross", "library", "advice"),
+    [
+        (to_torch, "torch", r"seqpipe\[torch\]"),
+        (to_cupy, "cupy", r"seqpipe\[cuda12\]' or 'seqpipe\[cuda13\]"),
+    ],
+)
+def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch, cross, library, advice):
+    monkeypatch.setitem(sys.modules, library, None)  # what makes an import fail
+    with pytest.raises(
+        BackendError, match=f"{library} is not installed. Install it: pip install '{advice}"
+    ) as caught:
+        cross(np.zeros(3))
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+def test_numpy_work_loads_no_other_library():
+    program = (
+        "import sys, numpy as np; from seqpipe import Sequence; s = Sequence(np.zeros((2, 4, 4, 3)));"
+        "s.numpy(), np.asarray(s), repr(s), np.from_dlpack(s); print({'torch', 'cupy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,224 @@
+"""Sequence and Batch: values that cannot be wrong, say what they are, and hand on pixels without a copy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqpipe import Batch, Sequence
+from seqpipe.errors import ParameterError
+
+
+def clip(length=3, height=4, width=6, first=10, **fields):
+    numbers = np.arange(first, first + length)
+    fields = {"frames": numbers, "timestamps": numbers / 25, "source": "a.mp4"} | fields
+    pixels = np.arange(length * height * width * 3).astype(np.uint8).reshape(length, height, width, 3)
+    return Sequence(pixels, **fields)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="torch is an extra")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"layout": "FHCW"}, "layout='FHCW' is unknown"),
+        ({"layout": "HWC"}, "names 3 axes, but the array has 4; allowed: FHWC, FCHW, DHWC"),
+        ({"frames": [1, 2]}, r"frames has the shape \(2,\), but the pixels need \(3,\)"),
+        ({"frames": [1.5, 2.5, 3.5]}, "frames has the dtype float64; allowed: whole numbers"),
+        ({"frames": [[1, 2, 3]]}, r"frames has the shape \(1, 3\)"),
+        ({"timestamps": [0.0]}, r"timestamps has the shape \(1,\), but the pixels need \(3,\)"),
+        ({"affine": np.eye(3)}, r"affine has the shape \(3, 3\), but the pixels need \(4, 4\)"),
+    ],
+)
+def test_what_does_not_fit_the_pixels_is_refused(fields, message):
+    with pytest.raises(ParameterError, match=message):
+        clip(**fields)
+
+
+def test_a_batch_is_no_sequence():
+    with pytest.raises(ParameterError, match="layout='NFHWC' is that of a batch"):
+        Sequence(np.zeros((1, 2, 3, 4, 3)), layout="NFHWC")
+
+
+def test_pixels_must_be_an_array():
+    with pytest.raises(ParameterError, match="a list is not an array"):
+        Sequence([[1]], layout="HW")
+
+
+def test_nothing_can_be_replaced_and_metadata_cannot_be_written():
+    numbers = np.array([1, 2, 3])
+    sequence = clip()
+    sequence = dataclasses.replace(sequence, frames=numbers, affine=np.eye(4))
+    for name in ("data", "frames", "layout", "source"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(sequence, name, None)
+    for name in ("frames", "timestamps", "affine"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(sequence, name)[0] = 0
+    numbers[0] = 99
+    assert sequence.frames.tolist() == [1, 2, 3], "the caller's array must not reach into the sequence"
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "frames"),
+    [
+        ("FHWC", (5, 2, 3, 3), 5),
+        ("FCHW", (5, 3, 2, 3), 5),
+        ("DHW", (7, 2, 3), 7),
+        ("HWC", (2, 3, 3), 1),
+        ("HW", (2, 3), 1),
+    ],
+)
+def test_length_counts_frames_or_slices(layout, shape, frames):
+    sequence = Sequence(np.zeros(shape, np.float32), layout=layout, frames=np.zeros(frames, np.int64))
+    assert (len(sequence), sequence.shape, sequence.dtype) == (frames, shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "text"),
+    [
+        (clip(), "Sequence((3, 4, 6, 3) FHWC uint8 on cpu, frames 10…12, 0.400…0.480 s, from 'a.mp4')"),
+        (Sequence(np.zeros((2, 2, 2, 1))), "Sequence((2, 2, 2, 1) FHWC float64 on cpu)"),
+        (
+            clip(frames=[-1, 4, -1], timestamps=[np.nan, 0.5, np.nan], source=""),
+            "Sequence((3, 4, 6, 3) FHWC uint8 on cpu, frames 4…4, 0.500…0.500 s)",
+        ),
+        (
+            clip(frames=[-1] * 3, timestamps=[np.nan] * 3),
+            "Sequence((3, 4, 6, 3) FHWC uint8 on cpu, from 'a.mp4')",
+        ),
+        (
+            Sequence(np.zeros((2, 2, 2, 1), np.int16), "DHWC", affine=np.diag([-0.5, 0.5, 3, 1])),
+            "Sequence((2, 2, 2, 1) DHWC int16 on cpu, spacing 0.5 × 0.5 × 3 mm)",
+        ),
+        (
+            clip(source="two\nlines.mp4", frames=None, timestamps=None),
+            "Sequence((3, 4, 6, 3) FHWC uint8 on cpu, from 'two\\nlines.mp4')",
+        ),
+    ],
+)
+def test_repr_says_what_it_is_and_shows_no_pixels(sequence, text):
+    assert repr(sequence) == text
+
+
+def test_pixels_leave_without_a_copy():
+    sequence = clip()
+    for array in (sequence.numpy(), np.asarray(sequence), np.from_dlpack(sequence)):
+        assert np.shares_memory(array, sequence.data)
+        assert np.array_equal(array, sequence.data)
+    assert sequence.device == "cpu"
+    assert sequence.__dlpack_device__() == (1, 0)
+
+
+def test_asarray_converts_and_copies_when_asked():
+    sequence = clip()
+    assert np.asarray(sequence, np.float32).dtype == np.float32
+    assert not np.shares_memory(np.array(sequence, copy=True), sequence.data)
+    with pytest.raises(ParameterError, match="needs a copy of uint8 data; allowed: copy=None or True"):
+        sequence.__array__(np.float32, copy=False)
+
+
+def test_torch_shares_the_pixels(torch):
+    sequence = clip()
+    for tensor in (sequence.torch(), torch.from_dlpack(sequence)):
+        assert tensor.data_ptr() == sequence.data.ctypes.data
+        assert tuple(tensor.shape) == sequence.shape
+        assert tensor.dtype == torch.uint8
+
+
+def test_a_tensor_comes_in_as_a_view(torch):
+    tensor = torch.zeros(2, 3, 4, 3)
+    sequence = Sequence(tensor)
+    assert isinstance(sequence.data, np.ndarray)
+    assert sequence.data.ctypes.data == tensor.data_ptr()
+
+
+def test_equal_shapes_are_stacked_once():
+    sequences = [clip(first=0), clip(first=5)]
+    batch = Batch.of(sequences, labels=[3, -1], indices=[8, 9])
+    assert batch.shape == (2, 3, 4, 6, 3)
+    assert (batch.layout, batch.device, len(batch)) == ("NFHWC", "cpu", 2)
+    assert np.array_equal(batch.data, np.stack([s.data for s in sequences]))
+    assert all(np.shares_memory(sequence.data, batch.data) for sequence in batch)
+    assert [s.frames[0] for s in batch] == [0, 5]
+    assert batch[1].source == "a.mp4"
+    assert batch.sources == ("a.mp4", "a.mp4")
+    assert (batch.labels.tolist(), batch.indices.tolist()) == ([3, -1], [8, 9])
+    assert repr(batch) == "Batch((2, 3, 4, 6, 3) NFHWC uint8 on cpu)"
+    for array in (batch.numpy(), np.asarray(batch), np.from_dlpack(batch)):
+        assert np.shares_memory(array, batch.stacked)
+
+
+def test_a_batch_gives_torch_its_memory(torch):
+    batch = Batch.of([clip(), clip()])
+    assert batch.torch().data_ptr() == batch.stacked.ctypes.data
+
+
+@pytest.mark.parametrize(
+    "other",
+    [clip(length=2), clip(width=8), clip(layout="DHWC"), Sequence(np.zeros((3, 4, 6, 3), np.float32))],
+)
+def test_unequal_sequences_stay_apart(other):
+    batch = Batch.of([clip(), other])
+    assert batch.stacked is None
+    assert len(list(batch)) == 2
+    assert repr(batch) == "Batch(2 sequences of different shapes, NFHWC)"
+
+
+@pytest.mark.parametrize(
+    "use", [lambda b: b.data, lambda b: b.shape, np.asarray, np.from_dlpack, lambda b: b.torch()]
+)
+def test_a_ragged_batch_says_what_to_do(use):
+    batch = Batch.of([clip(width=2), *[clip(length=5)] * 4])
+    expected = r"different shapes \(\(3, 4, 2, 3\), .*, …\)\. Iterate over it, .* ragged='pad'"
+    with pytest.raises(ParameterError, match=expected):
+        use(batch)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sequences": ()}, "a batch of no sequences"),
+        ({"labels": [1, 2]}, r"labels has the shape \(2,\)"),
+        ({"labels": [0.5]}, "labels has the dtype float64"),
+        ({"indices": []}, r"indices has the shape \(0,\)"),
+        ({"stacked": np.zeros((2, 3, 4, 6, 3))}, "stacked holds 2 samples, but there are 1"),
+    ],
+)
+def test_a_batch_fits_its_sequences(fields, message):
+    with pytest.raises(ParameterError, match=message):
+        Batch(**({"sequences": (clip(),)} | fields))
+
+
+def test_a_batch_is_immutable():
+    batch = Batch.of([clip()], labels=[1])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        batch.labels = None
+    with pytest.raises(ValueError, match="read-only"):
+        batch.labels[0] = 2
+
+
+@given(st.lists(st.integers(0, 6) | st.none(), min_size=1, max_size=5))
+def test_tables_of_frames_and_times_are_filled_where_a_sample_is_shorter(lengths):
+    def sample(length):
+        pixels = np.zeros((length or 2, 1, 1, 1), np.uint8)
+        if length is None:
+            return Sequence(pixels)
+        return Sequence(pixels[:length], frames=np.arange(length), timestamps=np.arange(length) / 8)
+
+    batch = Batch.of([sample(length) for length in lengths])
+    width = max(length or 0 for length in lengths)
+    assert batch.frames.shape == batch.timestamps.shape == (len(lengths), width)
+    assert (batch.frames.dtype, batch.timestamps.dtype) == (np.int64, np.float64)
+    for row, times, length in zip(batch.frames, batch.timestamps, lengths, strict=True):
+        known = length or 0
+        assert row.tolist() == [*range(known), *[-1] * (width - known)]
+        assert times[:known].tolist() == [i / 8 for i in range(known)]
+        assert np.isnan(times[known:]).all()
