@@ -39,8 +39,10 @@ class BatchPlan:
     def __post_init__(self) -> None:
         BATCH_SIZE.check(self.batch_size)
         LAST_BATCH.check(self.last_batch)
+        if self.length < 0:
+            raise ParameterError(f"length={self.length} is not valid", allowed="a whole number of at least 0")
         if not 0 <= self.start <= self.length:
-            raise ParameterError(f"start={self.start} is not valid", allowed=f"0 to {max(self.length, 0)}")
+            raise ParameterError(f"start={self.start} is not valid", allowed=f"0 to {self.length}")
 
     @property
     def count(self) -> int:

@@ -21,7 +21,7 @@ __all__ = ["EQUAL_S", "end_of", "frame_at", "frame_range", "frames_at", "rate_to
 EQUAL_S: Final = 1e-6
 """Times that differ by no more than this are the same, in seconds."""
 
-_MILLISECOND: Final = 1e-3
+_COARSEST_TICK: Final = 1e-3
 _LOOK: Final = 256  # frames that are enough to tell a clock's habits; keeps the cost of a clip constant
 
 
@@ -117,20 +117,18 @@ def end_of(span: Span) -> float:
 def rate_tolerance_s(span: Span) -> float:
     """How far apart, in seconds, a timestamp and a position at a constant rate may be to count as equal.
 
-    One microsecond; but one millisecond where a constant rate was rounded to whole milliseconds, as
-    Matroska and WebM do: at 30 frames/s they hold 0.033, 0.067, 0.100. Compared strictly, the time of frame
-    2 (0.0667) would show frame 1 again, and going through such a file at its own rate would repeat and lose
-    frames. Such a clock is recognised by the span's first 256 timestamps: all are whole milliseconds, and
-    their distances take two neighbouring values. The tolerance is never more than half a usual distance.
+    One microsecond, unless a constant rate was rounded to the ticks of a clock. Matroska and WebM hold 30
+    frames/s as 0.033, 0.067, 0.100: compared strictly, the time of frame 2 (0.0667) would show frame 1
+    again, and going through such a file at its own rate would repeat and lose frames. Rounding is
+    recognised by the span's first 256 frames: their distances then differ by one tick. So where they differ
+    by at most a millisecond, the coarsest clock in use, that difference is the tolerance; it is never more
+    than half a usual distance.
     """
     timestamps = clock_of(span)[span.first : min(span.end, span.first + _LOOK)]
-    if len(timestamps) < 3:
+    spread_s = float(np.ptp(np.diff(timestamps))) if len(timestamps) > 2 else 0.0
+    if spread_s > _COARSEST_TICK + EQUAL_S:
         return EQUAL_S
-    ticks = timestamps / _MILLISECOND
-    spread = float(np.ptp(np.diff(np.rint(ticks))))
-    if spread != 1 or np.abs(ticks - np.rint(ticks)).max() > EQUAL_S / _MILLISECOND:
-        return EQUAL_S
-    return min(_MILLISECOND + EQUAL_S, _usual_distance(timestamps) / 2)
+    return max(EQUAL_S, min(spread_s + EQUAL_S, _usual_distance(timestamps) / 2))
 
 
 def clock_of(span: Span) -> FloatArray:

@@ -80,7 +80,7 @@ def _counts(value: object) -> bool:
 
 def _digest(name: str, value: Any) -> str:
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParameterError(
             f"{name}={value!r} cannot be part of a fingerprint",
