@@ -1,0 +1,51 @@
+"""The group of commands, and how errors leave the program."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import ParameterError, SeqpipeError
+from .export import export
+from .index import index
+from .probe import probe
+
+__all__ = ["main"]
+
+_DEBUG = "SEQPIPE_DEBUG"
+_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+
+
+class _Commands(click.Group):
+    """A group whose commands end with a message and an exit code, never with a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SeqpipeError as error:
+            if os.environ.get(_DEBUG):
+                raise
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(_USAGE if isinstance(error, ParameterError) else _FAILED)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(_INTERRUPTED)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="seqpipe")
+def main() -> None:
+    """Video files in, exact frames and sequences out.
+
+    Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted. SEQPIPE_DEBUG=1 shows
+    tracebacks.
+    """
+
+
+for _command in (probe, index, export):
+    main.add_command(_command)

@@ -1,0 +1,71 @@
+"""``--dry-run``: what an export would write, and about how much of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence as Seq
+
+import click
+
+from ..errors import SeqpipeError, SourceError, printable
+from ..video.reader import VideoReader
+from ._plan import Plan
+from ._report import Report
+from ._request import Request
+from ._resume import Finished
+
+__all__ = ["show_plans"]
+
+_SHOWN = 20
+
+
+def show_plans(
+    plans: Seq[Plan], before: Finished, errors: Seq[SeqpipeError], request: Request, report: Report
+) -> None:
+    """Print the plans on stdout and the errors on stderr. Decodes one frame, to see how large files become.
+
+    Args:
+        plans: what would be exported.
+        before: what is finished already.
+        errors: of the sources without a plan.
+        request: what is wanted.
+        report: takes the errors, and JSON lines if they are wanted.
+    """
+    counts = [len(plan) - int(files.sum()) for plan, files in zip(plans, before.files, strict=True)]
+    for error in errors:
+        report.error(error)
+    for number, (plan, count) in enumerate(zip(plans, counts, strict=True)):
+        first, last = plan.name(0), plan.name(len(plan) - 1)
+        size = {"width": plan.width, "height": plan.height}
+        report.json("plan", {"source": plan.source, "files": count, "first": first, "last": last, **size})
+        if number < _SHOWN and not request.options.as_json:
+            names = printable(first) + (f" … {printable(last)}" if len(plan) > 1 else "")
+            click.echo(f"{printable(plan.source)}: {count:,} files of {plan.width}x{plan.height}, {names}")
+    estimate = _estimate(plans, counts, request)
+    totals = {"sources": len(plans), "failed": len(errors), "files": sum(counts), "bytes": estimate}
+    report.json("summary", totals)
+    if not request.options.as_json:
+        more = f"… and {len(plans) - _SHOWN:,} more sources.\n" if len(plans) > _SHOWN else ""
+        about = "" if estimate is None else f", about {estimate / 1e6:,.1f} MB,"
+        click.echo(f"{more}{sum(counts):,} files{about} would be written to {request.options.out}.")
+
+
+def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | None:
+    """Bytes of all files, judged by one frame from the middle of the first source; None if it is damaged."""
+    if not plans:
+        return 0
+    sample = int(plans[0].frames[len(plans[0]) // 2, 0])
+    file = io.BytesIO()
+    try:
+        with VideoReader(
+            plans[0].source, output=request.output, cache_dir=request.options.cache_dir
+        ) as reader:
+            request.encoder(reader[sample], file)
+    except SourceError:
+        return None
+    pixels: list[int] = [
+        count * plan.frames.shape[1] * plan.width * plan.height
+        for plan, count in zip(plans, counts, strict=True)
+    ]
+    per_pixel = file.tell() / (plans[0].width * plans[0].height)
+    return round(sum(pixels) * per_pixel)

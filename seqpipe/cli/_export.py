@@ -1,0 +1,195 @@
+"""The work of ``seqpipe export``: plan it all, refuse what cannot end well, then go source by source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import click
+import numpy as np
+
+from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
+from ..video.engine import Engine
+from ..video.index import PacketIndex
+from ._dry_run import show_plans
+from ._files import Input, find_inputs, prepare_folder, write_whole
+from ._indexing import for_each_index
+from ._job import Outcome, Work, export_source
+from ._manifest import Manifest, Row, manifest_exists, read_rows
+from ._plan import Plan, check_collisions, first_existing, make_plan
+from ._progress import progress_bar
+from ._report import Report
+from ._request import Options, Request
+from ._resume import Finished, finished
+from ._sheet import Gallery, Panel
+
+__all__ = ["run"]
+
+_DONE, _FAILED, _INTERRUPTED = 0, 1, 130
+_SHEET = "contact_sheet.html"
+
+Planned: TypeAlias = "Plan | SeqpipeError"
+
+
+def run(options: Options) -> int:
+    """Export, and return the exit code.
+
+    Raises:
+        ParameterError: the options do not fit together.
+        OutputError: a file cannot be written.
+        SeqpipeError: the first error of an input, with ``--on-error raise``.
+    """
+    request = Request.of(options)
+    report = Report(as_json=options.as_json)
+    planned = _plan_all(request)
+    plans = [plan for _, plan in planned if isinstance(plan, Plan)]
+    _refuse_collisions(plans)
+    before = _look_back(plans, request)
+    if options.dry_run:
+        errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
+        show_plans(plans, before, errors, request, report)
+        return _FAILED if errors else _DONE
+    prepare_folder(request.folder)
+    interrupted = _export_to_manifest(planned, before, request, report)
+    kept = sum(int(files.sum()) for files in before.files)
+    report.summary(sources=len(planned), kept=kept, out=options.out)
+    if interrupted:
+        click.echo("Interrupted. All files are whole; the same command with --resume goes on.", err=True)
+        return _INTERRUPTED
+    return _DONE if report.all_done else _FAILED
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What belongs to one run."""
+
+    request: Request
+    report: Report
+    manifest: Manifest
+    gallery: Gallery | None
+
+    def fail(self, source: str, error: SeqpipeError) -> None:
+        """Record and name a failed source.
+
+        Raises:
+            SeqpipeError: that error, with ``--on-error raise``.
+        """
+        self.manifest.add(Row(source=source, status="failed", error=str(error)))
+        self.tell(error)
+
+    def tell(self, error: SeqpipeError) -> None:
+        """Name an error whose rows are in the manifest.
+
+        Raises:
+            SeqpipeError: that error, with ``--on-error raise``.
+        """
+        if self.request.options.on_error == "raise":
+            raise error
+        self.report.error(error)
+
+
+def _export_to_manifest(
+    planned: Seq[tuple[str, Planned]], before: Finished, request: Request, report: Report
+) -> bool:
+    """Export everything, with the manifest and the contact sheet; returns whether it was interrupted."""
+    gallery = Gallery(request.options.sheet_grid, len(planned)) if request.options.contact_sheet else None
+    manifest = Manifest(request.manifest, before.kept, listener=report.row)
+    try:
+        _export_all(planned, before, _Run(request, report, manifest, gallery))
+        if gallery is not None:
+            page = gallery.page().encode("utf-8")
+            write_whole(request.folder / _SHEET, lambda file: file.write(page))
+    except KeyboardInterrupt:
+        return True
+    finally:
+        manifest.close()
+    return False
+
+
+def _plan_all(request: Request) -> list[tuple[str, Planned]]:
+    """For each source its path and its plan, or the error that it has none for."""
+    options = request.options
+
+    def plan(found: Input, index: PacketIndex) -> Plan:
+        return make_plan(found, index, request)
+
+    planned: list[tuple[str, Planned]] = []
+    found = list(find_inputs(options.paths))
+    for source, result in for_each_index(found, plan, jobs=options.jobs, cache_dir=options.cache_dir):
+        if isinstance(result, SeqpipeError) and options.on_error == "raise":
+            raise result
+        planned.append((source, result))
+    return planned
+
+
+def _refuse_collisions(plans: Seq[Plan]) -> None:
+    try:
+        check_collisions(plans)
+    except OutputError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+
+
+def _look_back(plans: Seq[Plan], request: Request) -> Finished:
+    """What is there already: the finished part of an earlier run, or nothing."""
+    options, manifest = request.options, request.manifest
+    if options.resume:
+        return finished(plans, request.folder, read_rows(manifest) if manifest else ())
+    if not options.overwrite:
+        there = first_existing(plans, request.folder, *[_SHEET] * options.contact_sheet)
+        if there is None and manifest is not None and manifest_exists(manifest):
+            there = manifest
+        if there is not None:
+            raise click.UsageError(
+                f"{printable(str(there))} is there already. Give --resume to go on, or --overwrite.",
+                click.get_current_context(),
+            )
+    return Finished([np.zeros(len(plan), dtype=bool) for plan in plans])
+
+
+def _export_all(planned: Seq[tuple[str, Planned]], before: Finished, run: _Run) -> None:
+    plans = [plan for _, plan in planned if isinstance(plan, Plan)]
+    todo = [np.flatnonzero(~files) for files in before.files]
+    jobs = run.request.options.jobs
+    at_once = max(1, min(jobs, len(plans)))
+    stop = threading.Event()
+    with progress_bar("Exporting", sum(map(len, todo)), "files") as advance, Engine(at_once) as engine:
+        work = Work(run.request, max(1, jobs // at_once), run.manifest, advance, stop)
+
+        def job(place: int) -> Outcome:
+            plan = plans[place]
+            pictures = (
+                np.empty(0, np.int64) if run.gallery is None else run.gallery.choose(plan.frames, place)
+            )
+            return export_source(plan, todo[place], pictures, work)
+
+        outcomes = engine.map(job, range(len(plans)))
+        try:
+            for source, plan in planned:
+                if isinstance(plan, SeqpipeError):
+                    if run.gallery is not None:
+                        run.gallery.add(Panel(source, "", errors=[plan.fact]))
+                    run.fail(source, plan)
+                else:
+                    _conclude(plan, next(outcomes), run)
+        finally:
+            # The engine waits for its threads at the end of the block: they must know that it is over.
+            stop.set()
+
+
+def _conclude(plan: Plan, outcome: Outcome, run: _Run) -> None:
+    """Record and name what went wrong with one source.
+
+    Raises:
+        SeqpipeError: the first of it, with ``--on-error raise``.
+    """
+    errors = [] if outcome.error is None else [outcome.error]
+    if plan.cut:
+        errors.append(DamagedSourceError(plan.cut, source=plan.source, advice="What is there was exported"))
+    if run.gallery is not None:
+        run.gallery.add(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
+    if outcome.error is not None:
+        run.tell(outcome.error)
+    if plan.cut:
+        run.fail(plan.source, errors[-1])

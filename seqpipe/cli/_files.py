@@ -1,0 +1,150 @@
+"""Files in and out: the videos behind the given paths, and writing so that only whole files are ever seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+from urllib.parse import unquote, urlsplit
+
+from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
+
+__all__ = ["VIDEO_ENDINGS", "Input", "find_inputs", "prepare_folder", "write_whole"]
+
+VIDEO_ENDINGS: Final = (
+    *(
+        ".3gp",
+        ".avi",
+        ".flv",
+        ".h264",
+        ".h265",
+        ".hevc",
+        ".ivf",
+        ".m2ts",
+        ".m4v",
+        ".mkv",
+        ".mov",
+        ".mp4",
+        ".mpeg",
+    ),
+    *(".mpg", ".mts", ".mxf", ".obu", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
+)
+"""What a file in a folder must end in to be taken for a video; a file named itself may end in anything."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One video to work on.
+
+    Attributes:
+        path: the path or URL to open it by.
+        stem: its name without the ending.
+        parent: its folder: below the input folder it was found in, else its folder's name.
+    """
+
+    path: str
+    stem: str
+    parent: str
+
+
+def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
+    """The videos that files, folders (searched through) and URLs stand for, each once, in the given order.
+
+    Yields:
+        An input, or the error of a folder that cannot be used. Whether a file exists is seen when it is
+        opened.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        for found in _expand(path):
+            if isinstance(found, SeqpipeError):
+                yield found
+                continue
+            identity = found.path if "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
+            if identity not in seen:
+                seen.add(identity)
+                yield found
+
+
+def _expand(path: str) -> Iterator[Input | SeqpipeError]:
+    if "://" in path:
+        name = PurePosixPath(unquote(urlsplit(path).path))
+        yield Input(path, name.stem or "video", name.parent.name or "_")
+    elif Path(path).is_dir():
+        yield from _search(Path(path))
+    else:
+        yield Input(path, Path(path).stem, Path(path).absolute().parent.name or "_")
+
+
+def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
+    failures: list[OSError] = []
+    found = False
+    for root, folders, names in os.walk(folder, onerror=failures.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(root, name)
+            if path.suffix.lower() in VIDEO_ENDINGS and not name.startswith("."):
+                found = True
+                yield Input(str(path), path.stem, path.parent.relative_to(folder).as_posix())
+    for failure in failures:
+        yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
+    if not found and not failures:
+        yield UnreadableSourceError(
+            "there is no video in this folder",
+            source=str(folder),
+            allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+            advice="Name the files themselves if they end differently",
+        )
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make a folder, and try whether a file can be written there, before any work starts.
+
+    Raises:
+        OutputError: it cannot be made or written to.
+    """
+    write_whole(folder / ".seqpipe-probe", lambda _: None)
+    (folder / ".seqpipe-probe").unlink(missing_ok=True)
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
+    """Write a file beside its place and move it there once it is whole.
+
+    Args:
+        path: the file's place; its folder is made if need be, and a file that is there is replaced.
+        write: writes the content into a binary file.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as file:
+                write(file)
+                size = file.tell()
+            partial.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
+    except SeqpipeError:
+        raise
+    except OSError as error:
+        raise _output_error(path, error) from error
+    return size
+
+
+def _output_error(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(
+        f"cannot write {printable(str(path))} ({reason})",
+        advice="Free space or choose a folder that you may write to; --resume then goes on from here",
+    )

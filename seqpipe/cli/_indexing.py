@@ -1,0 +1,69 @@
+"""Opening the indices of many videos at once, from the cache or by building them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import SeqpipeError
+from ._files import Input
+from ._progress import progress_bar
+
+if TYPE_CHECKING:
+    from ..video.index import PacketIndex
+
+__all__ = ["for_each_index", "is_indexed"]
+
+ResultT = TypeVar("ResultT")
+
+
+def for_each_index(
+    found: Seq[Input | SeqpipeError],
+    use: Callable[[Input, PacketIndex], ResultT],
+    *,
+    jobs: int,
+    cache_dir: str | None,
+) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
+    """Do something with the index of each video, several at a time, and keep only the result.
+
+    Args:
+        found: the videos, and the errors met in finding them.
+        use: called with each video and its index; any thread may call it.
+        jobs: how many threads.
+        cache_dir: where indices are kept, None for the user's cache folder.
+
+    Yields:
+        For each of ``found``, in order: its path, and the result or the error that took its place.
+    """
+    from ..video.engine import Engine
+    from ..video.open import open_index
+
+    def work(item: Input | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
+        if isinstance(item, SeqpipeError):
+            return item.source or "", item
+        try:
+            return item.path, use(item, open_index(item.path, cache_dir=cache_dir))
+        except SeqpipeError as error:
+            error.source = error.source or item.path
+            return item.path, error
+
+    with (
+        progress_bar("Indexing", len(found), "files") as advance,
+        Engine(max(1, min(jobs, len(found)))) as engine,
+    ):
+        for result in engine.map(work, found):
+            advance(1)
+            yield result
+
+
+def is_indexed(path: str, cache_dir: str | None) -> bool:
+    """Whether the cache holds a fresh index of a video; False for one that cannot be opened."""
+    from ..video.cache import cache_directory, load_summary
+    from ..video.source import open_source
+
+    try:
+        stamp = open_source(path).stamp()
+    except SeqpipeError:
+        return False
+    return stamp is not None and load_summary(cache_directory(cache_dir), stamp) is not None

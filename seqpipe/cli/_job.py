@@ -1,0 +1,195 @@
+"""One source's export: decode in order, encode and write, and record what became of each file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..array import BoolArray, IntArray
+from ..errors import DamagedSourceError, SeqpipeError, SourceError
+from ..sequence import Sequence
+from ..video.engine import Engine
+from ..video.reader import VideoReader
+from ._files import write_whole
+from ._images import thumbnail
+from ._manifest import Manifest, Row
+from ._plan import Plan
+from ._progress import Advance
+from ._request import Request
+from ._sheet import THUMBNAIL_WIDTH, Thumbnail
+
+__all__ = ["Outcome", "Work", "export_source"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the exports of all sources share.
+
+    Attributes:
+        request: what is wanted.
+        threads: for one source: decoding, and encoding beside it.
+        manifest: takes the rows.
+        advance: counts finished files.
+        stop: set when the work must end early.
+    """
+
+    request: Request
+    threads: int
+    manifest: Manifest
+    advance: Advance
+    stop: threading.Event
+
+
+@dataclass
+class Outcome:
+    """What became of one source: pictures for the contact sheet, how many files are lost, and why."""
+
+    thumbnails: list[Thumbnail] = field(default_factory=list)
+    lost: int = 0
+    error: SeqpipeError | None = None
+
+
+def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work) -> Outcome:
+    """Export the files of one source.
+
+    Args:
+        plan: what to export of it.
+        todo: the numbers of the files that are still to be written.
+        pictures: the frame numbers that the contact sheet wants.
+        work: what all sources share.
+
+    Returns:
+        The outcome; the rows of all files are in the manifest, unless the work was stopped.
+
+    Raises:
+        OutputError: files cannot be written, so there is no point in going on with any source.
+    """
+    outcome = Outcome()
+    stacked = plan.sequence is not None and work.request.encoder.packed
+    assembler = _Assembler(plan.frames[todo], stacked=stacked)
+    pieces = _pieces(plan, pictures, work, assembler, outcome)
+
+    def write(piece: tuple[int, Sequence]) -> Row:
+        file = int(todo[piece[0]])
+        path = work.request.folder / plan.name(file)
+        size = write_whole(path, lambda target: work.request.encoder(piece[1], target))
+        return plan.row(file, status="done", bytes=size)
+
+    # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
+    for row in _mapped(write, pieces, 1 if stacked else work.threads):
+        work.manifest.add(row)
+        work.advance(1)
+    if not work.stop.is_set():
+        _record_losses(plan, todo[~assembler.delivered], work, outcome)
+    return outcome
+
+
+class _Assembler:
+    """Puts frames that arrive in ascending order together to files.
+
+    Args:
+        frames: the frame numbers of each file, ``(files, frames in a file)``.
+        stacked: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
+
+    Attributes:
+        delivered: which files were complete.
+    """
+
+    def __init__(self, frames: IntArray, *, stacked: bool) -> None:
+        self._frames, self._stacked = frames, stacked
+        self._last = frames.max(axis=1, initial=-1)
+        self._order = np.argsort(self._last, kind="stable").tolist()
+        self._next = 0
+        self._held: dict[int, Sequence] = {}
+        self._needed_until = _last_uses(frames, self._last) if frames.shape[1] > 1 else {}
+        self.wanted: IntArray = np.unique(frames)
+        self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
+
+    def add(self, number: int, frame: Sequence) -> Iterator[tuple[int, Sequence]]:
+        """The files that this frame completes, each with its content."""
+        self._held[number] = frame
+        while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
+            file = self._order[self._next]
+            self._next += 1
+            members = [self._held[n] for n in self._frames[file].tolist() if n in self._held]
+            if len(members) == self._frames.shape[1]:
+                self.delivered[file] = True
+                yield file, _stack(members) if self._stacked else members[0]
+        self._held = {n: held for n, held in self._held.items() if self._needed_until.get(n, n) > number}
+
+
+def _pieces(
+    plan: Plan, pictures: IntArray, work: Work, assembler: _Assembler, outcome: Outcome
+) -> Iterator[tuple[int, Sequence]]:
+    """Decode, and yield each file's content as soon as its last frame is there.
+
+    An error of the source ends this early or, for damage, after all sound frames; it is left in the outcome.
+    """
+    shown = set(pictures.tolist())
+    wanted = np.union1d(assembler.wanted, pictures).tolist()
+    if not wanted:
+        return
+    cache_dir = work.request.options.cache_dir
+    try:
+        with VideoReader(
+            plan.source, threads=work.threads, output=work.request.output, cache_dir=cache_dir
+        ) as reader:
+            for frame in reader.stream(wanted):
+                if work.stop.is_set():
+                    return
+                number, time_s = _clock(frame)
+                if number in shown:
+                    picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+                    outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, picture))
+                yield from assembler.add(number, frame)
+    except SourceError as error:
+        outcome.error = error
+
+
+def _record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) -> None:
+    outcome.lost = len(files)
+    if len(files) and outcome.error is None:
+        outcome.error = DamagedSourceError(f"{len(files)} outputs got no frame", source=plan.source)
+    for file in files.tolist():
+        work.manifest.add(plan.row(file, status="lost", error=str(outcome.error)))
+        work.advance(1)
+
+
+def _mapped(
+    function: Callable[[tuple[int, Sequence]], Row], items: Iterator[tuple[int, Sequence]], threads: int
+) -> Iterator[Row]:
+    """Like :func:`map`, with several threads where there are several to use."""
+    if threads == 1:
+        yield from map(function, items)
+        return
+    with Engine(threads) as engine:
+        yield from engine.map(function, items)
+
+
+def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
+    """For each frame the last frame of the last file that holds it: how long it must be kept."""
+    numbers, places = np.unique(frames, return_inverse=True)
+    uses = np.zeros(len(numbers), dtype=np.int64)
+    np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
+    return dict(zip(numbers.tolist(), uses.tolist(), strict=True))
+
+
+def _stack(members: list[Sequence]) -> Sequence:
+    clocks = [_clock(member) for member in members]
+    return Sequence(
+        np.stack([member.numpy() for member in members]),
+        "FHWC",
+        members[0].source,
+        frames=np.array([number for number, _ in clocks], dtype=np.int64),
+        timestamps=np.array([time_s for _, time_s in clocks], dtype=np.float64),
+    )
+
+
+def _clock(frame: Sequence) -> tuple[int, float]:
+    """The number and the time of a single frame."""
+    assert frame.frames is not None
+    assert frame.timestamps is not None
+    return int(frame.frames[0]), float(frame.timestamps[0])

@@ -1,0 +1,276 @@
+"""The manifest: one row for every output, loss and failed source, in jsonl, csv or parquet.
+
+While the export runs, rows are appended to a jsonl file line by line: the manifest itself, or a journal
+beside a csv or parquet manifest. So a killed export leaves every row of a whole file, and at most half a line
+more, which reading drops.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+from ..errors import BackendError, ManifestError, OutputError, ParameterError
+from ._files import write_whole
+
+__all__ = ["Manifest", "Row", "manifest_exists", "manifest_format", "read_rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What became of one output, or of one source.
+
+    Attributes:
+        source: the path or URL as it was given.
+        status: ``done``; ``lost`` where a frame cannot be decoded; ``failed`` where a source, or the rest of
+            it, gave nothing.
+        output: the file, relative to the output folder; None for a failed source.
+        sequence: number of the sequence, None where frames are exported.
+        frame: source frame number; of a sequence, the first.
+        length: frames in the output.
+        pts: presentation time of ``frame`` in ticks of the stream's time base.
+        pts_s: the same in seconds.
+        width: columns in pixels.
+        height: rows in pixels.
+        bytes: the file's size.
+        error: what went wrong.
+    """
+
+    source: str
+    status: Literal["done", "lost", "failed"]
+    output: str | None = None
+    sequence: int | None = None
+    frame: int | None = None
+    length: int | None = None
+    pts: int | None = None
+    pts_s: float | None = None
+    width: int | None = None
+    height: int | None = None
+    bytes: int | None = None
+    error: str | None = None
+
+    def to_json(self) -> str:
+        """One line of JSON; other than ASCII is escaped, so that any file name survives."""
+        return json.dumps(asdict(self))
+
+
+_COLUMNS: Final = tuple(field.name for field in fields(Row))
+_TEXTS: Final = {"source", "status", "output", "error"}
+_STATUSES: Final = {"done", "lost", "failed"}
+
+
+class Manifest:
+    """Rows on their way into the manifest; may be used from several threads.
+
+    Args:
+        path: the manifest, or None to keep none.
+        kept: rows of an earlier run that stay.
+        listener: is called with every added row.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+
+    def __init__(
+        self, path: Path | None, kept: Iterable[Row] = (), *, listener: Callable[[Row], object]
+    ) -> None:
+        self._path, self._listener = path, listener
+        self._lock = threading.Lock()
+        self._journal: BinaryIO | None = None
+        if path is not None:
+            lines = [f"{row.to_json()}\n".encode("ascii") for row in kept]
+            write_whole(_journal(path), lambda file: file.writelines(lines))
+            self._journal = _journal(path).open("ab")
+
+    def add(self, row: Row) -> None:
+        """Append a row; once this returns it survives a kill.
+
+        Raises:
+            OutputError: the disk is full.
+        """
+        with self._lock:
+            if self._journal is not None:
+                try:
+                    self._journal.write(f"{row.to_json()}\n".encode("ascii"))
+                    self._journal.flush()
+                except OSError as error:
+                    raise OutputError(
+                        f"cannot write {self._path} ({error.strerror})",
+                        advice="Free space; --resume then goes on from here",
+                    ) from error
+            self._listener(row)
+
+    def close(self) -> None:
+        """Bring the manifest into its final form; also after an interruption.
+
+        Raises:
+            OutputError: it cannot be written; the journal stays and ``--resume`` uses it.
+        """
+        if self._journal is None or self._path is None:
+            return
+        self._journal.close()
+        self._journal = None
+        journal = _journal(self._path)
+        if journal != self._path:
+            rows = _read_jsonl(journal)
+            write_whole(self._path, lambda file: _WRITERS[manifest_format(self._path)](rows, file))
+            journal.unlink()
+
+
+def manifest_format(path: Path | None) -> str:
+    """The format that a manifest's ending names: ``jsonl``, ``csv`` or ``parquet``.
+
+    Raises:
+        ParameterError: another ending.
+        BackendError: parquet without pyarrow.
+    """
+    name = "" if path is None else path.suffix.lower().removeprefix(".")
+    if name not in _READERS:
+        raise ParameterError(
+            f"manifest={str(path)!r} has the unknown ending {name!r}", allowed=".jsonl, .csv or .parquet"
+        )
+    if name == "parquet":
+        _pyarrow()
+    return name
+
+
+def manifest_exists(path: Path) -> bool:
+    """Whether there is a manifest, or the journal that a killed export left beside it."""
+    return path.exists() or _journal(path).exists()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a manifest, or of the journal a killed export left beside it; none if there is neither.
+
+    Raises:
+        ManifestError: a line in the middle cannot be read; the message names it.
+    """
+    journal = _journal(path)
+    if journal.exists():
+        return _read_jsonl(journal)
+    return _READERS[manifest_format(path)](path) if path.exists() else []
+
+
+def _journal(path: Path) -> Path:
+    return path if path.suffix.lower() == ".jsonl" else path.with_name(f"{path.name}.journal.jsonl")
+
+
+def _read_jsonl(path: Path) -> list[Row]:
+    lines = path.read_bytes().split(b"\n")
+    # What follows the last newline is empty, or half a line that a kill left.
+    return [_row(_json(line, path, number), path, number) for number, line in enumerate(lines[:-1], 1)]
+
+
+def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise _unreadable(path, number, f"is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise _unreadable(path, number, "is not a JSON object")
+    return values
+
+
+def _read_csv(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != _COLUMNS:
+            raise _unreadable(path, 1, f"has not the columns {', '.join(_COLUMNS)}")
+        return [
+            _row({name: _value(name, values[name]) for name in _COLUMNS}, path, reader.line_num)
+            for values in reader
+        ]
+
+
+def _value(name: str, text: str | None) -> Any:
+    if not text:
+        return None
+    if name in _TEXTS:
+        return text
+    try:
+        return float(text) if name == "pts_s" else int(text)
+    except ValueError:
+        return text
+
+
+def _read_parquet(path: Path) -> list[Row]:
+    parquet = _pyarrow()
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except ValueError as error:  # of which pyarrow's errors are
+        raise _unreadable(path, 1, f"is not parquet ({error})") from error
+    return [_row(values, path, number) for number, values in enumerate(rows, 1)]
+
+
+def _row(values: Mapping[str, Any], path: Path, number: int) -> Row:
+    if set(values) != set(_COLUMNS):
+        raise _unreadable(path, number, f"has not the columns {', '.join(_COLUMNS)}")
+    for name, value in values.items():
+        kind = str if name in _TEXTS else float if name == "pts_s" else int
+        if value is not None and not isinstance(value, (kind, int) if kind is float else kind):
+            raise _unreadable(path, number, f"has {name}={value!r}, which is not of the type {kind.__name__}")
+    if values["status"] not in _STATUSES or values["source"] is None:
+        raise _unreadable(path, number, f"has status={values['status']!r} and source={values['source']!r}")
+    return Row(**values)
+
+
+def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
+    return ManifestError(
+        f"line {number} {fact}",
+        source=str(path),
+        advice="Give the manifest of an earlier export, or start anew with --overwrite",
+    )
+
+
+def _write_csv(rows: Iterable[Row], file: BinaryIO) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="", write_through=True)
+    writer = csv.DictWriter(text, _COLUMNS)
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    text.detach()
+
+
+def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
+    parquet = _pyarrow()
+    import pyarrow
+
+    kinds = {name: pyarrow.string() if name in _TEXTS else pyarrow.int64() for name in _COLUMNS}
+    schema = pyarrow.schema({**kinds, "pts_s": pyarrow.float64()})
+    table = pyarrow.Table.from_pylist([_valid_text(asdict(row)) for row in rows], schema=schema)
+    parquet.write_table(table, file)
+
+
+def _valid_text(values: dict[str, Any]) -> dict[str, Any]:
+    """File names that are not UTF-8 are escaped: parquet holds nothing else."""
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise BackendError(
+            "a parquet manifest needs pyarrow, which is not installed",
+            advice="Install it: pip install 'seqpipe[parquet]', or choose a manifest in .jsonl or .csv",
+        ) from error
+    return pyarrow.parquet
+
+
+_READERS: Final[Mapping[str, Callable[[Path], list[Row]]]] = {
+    "jsonl": _read_jsonl,
+    "csv": _read_csv,
+    "parquet": _read_parquet,
+}
+_WRITERS: Final[Mapping[str, Callable[[Iterable[Row], BinaryIO], None]]] = {
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+}

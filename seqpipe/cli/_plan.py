@@ -1,0 +1,196 @@
+"""What will be exported of each source: which frames go into which files. Nothing is decoded to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..array import FloatArray, IntArray
+from ..errors import OutputError, printable
+from ..video.index import PacketIndex
+from ._files import Input
+from ._manifest import Row
+from ._pattern import Pattern
+from ._request import Request
+from ._sheet import clock
+
+__all__ = ["Plan", "check_collisions", "first_existing", "make_plan"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The files of one source.
+
+    Attributes:
+        input: the source.
+        pattern: gives the files their names.
+        ending: of the files.
+        frames: the frame numbers that each file holds, ``(files, frames in a file)``, ascending within a
+            file.
+        sequence: the sequence each file belongs to, or None where frames are exported.
+        position: the first frame's number within its sequence.
+        pts: presentation time of each file's first frame in ticks.
+        timestamps: the same in seconds.
+        start_s: the source's first frame's time, which people count seconds from.
+        width: columns of the exported frames.
+        height: rows of the exported frames.
+        facts: a line on the source for people.
+        cut: why the source holds less than it promises, or "".
+    """
+
+    input: Input
+    pattern: Pattern
+    ending: str
+    frames: IntArray
+    sequence: IntArray | None
+    position: IntArray
+    pts: IntArray
+    timestamps: FloatArray
+    start_s: float
+    width: int
+    height: int
+    facts: str
+    cut: str
+
+    def __len__(self) -> int:
+        """The number of files."""
+        return len(self.frames)
+
+    @property
+    def source(self) -> str:
+        """The path or URL as it was given."""
+        return self.input.path
+
+    def name(self, file: int) -> str:
+        """A file's name, relative to the output folder.
+
+        Raises:
+            OutputError: the source's name leads out of the output folder.
+        """
+        values: dict[str, str | int] = {
+            "stem": self.input.stem,
+            "parent": self.input.parent,
+            "index": file,
+            "frame": int(self.frames[file, 0]),
+            "pts_ms": round(self.timestamps[file] * 1000),
+            "sequence": 0 if self.sequence is None else int(self.sequence[file]),
+            "position": int(self.position[file]),
+            "ext": self.ending,
+        }
+        return self.pattern.name(values, self.source)
+
+    def names(self) -> Iterator[str]:
+        """The names of all files in order."""
+        return map(self.name, range(len(self)))
+
+    def row(self, file: int, **outcome: Any) -> Row:
+        """The manifest's row for a file.
+
+        Args:
+            file: its number.
+            **outcome: ``status``, and ``bytes`` or ``error``.
+        """
+        return Row(
+            source=self.source,
+            output=self.name(file),
+            sequence=None if self.sequence is None else int(self.sequence[file]),
+            frame=int(self.frames[file, 0]),
+            length=self.frames.shape[1],
+            pts=int(self.pts[file]),
+            pts_s=float(self.timestamps[file]),
+            width=self.width,
+            height=self.height,
+            **outcome,
+        )
+
+
+def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
+    """Plan the export of one source.
+
+    Raises:
+        FrameRangeError: nothing of it is selected.
+        ParameterError: the crop leaves its picture.
+        OutputError: its frames are larger than the format can be.
+    """
+    frames = request.selection.of(index)
+    height, width = request.output.place(index.info).shape
+    request.encoder.check_size(width, height, found.path)
+    sequence, position = None, np.zeros(len(frames), dtype=np.int64)
+    if request.selection.sequences:
+        sequence = np.arange(len(frames), dtype=np.int64)
+        if not request.encoder.packed:
+            count, length = frames.shape
+            sequence, position = np.repeat(sequence, length), np.tile(np.arange(length), count)
+            frames = frames.reshape(-1, 1)
+    firsts = frames[:, 0]
+    return Plan(
+        input=found,
+        pattern=request.pattern,
+        ending=request.encoder.name,
+        frames=frames,
+        sequence=sequence,
+        position=position,
+        pts=index.packets.pts[index.packets.frame_packet[firsts]],
+        timestamps=index.timestamps[firsts],
+        start_s=float(index.timestamps[0]),
+        width=width,
+        height=height,
+        facts=_facts(index),
+        cut=index.cut,
+    )
+
+
+def check_collisions(plans: Seq[Plan]) -> None:
+    """Make sure that no two files have one name.
+
+    Raises:
+        OutputError: two have; the message names both sources.
+    """
+    hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
+    # Eight bytes a file; the names themselves are made again only where two hashes agree.
+    values, counts = np.unique(np.concatenate([np.empty(0, np.int64), *hashes]), return_counts=True)
+    twice = set(values[counts > 1].tolist())
+    seen: dict[str, tuple[Plan, int]] = {}
+    for plan, column in zip(plans, hashes, strict=True):
+        for file in np.flatnonzero(np.isin(column, list(twice))).tolist() if twice else ():
+            name = plan.name(file)
+            if name in seen:
+                raise _collision(name, seen[name], (plan, file))
+            seen[name] = plan, file
+
+
+def first_existing(plans: Seq[Plan], folder: Path, *others: str) -> Path | None:
+    """The first file of the plans, or of other names in the output folder, that is there already."""
+    if not folder.exists():
+        return None
+    places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
+    return next((place for place in places if place.exists()), None)
+
+
+def _facts(index: PacketIndex) -> str:
+    info = index.info
+    width, height = info.display_size
+    rate = "" if info.average_rate is None else f", {float(info.average_rate):.4g} frames/s"
+    length = clock(index.end_s - float(index.timestamps[0]))
+    codec = f"{info.codec} {info.profile or ''}".strip()
+    return f"{codec}, {width}×{height}{rate}, {len(index):,} frames, {length}"
+
+
+def _collision(name: str, first: tuple[Plan, int], second: tuple[Plan, int]) -> OutputError:
+    sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
+    advice = (
+        "tell the frames apart with {index} or {frame}"
+        if first[0] is second[0]
+        else "tell the sources apart with {parent}"
+    )
+    if second[0].sequence is not None and first[0] is second[0]:
+        advice += ", and sequences with {sequence}"
+    return OutputError(
+        f"the outputs of two inputs would be called {printable(name)}: {sides[0]} and {sides[1]}",
+        advice=f"Give a --pattern that can {advice}; now it is '{first[0].pattern.text}'",
+    )

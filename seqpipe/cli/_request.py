@@ -1,0 +1,128 @@
+"""What an export was asked for, checked as far as it can be without looking at any video."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..video.output import OutputSpec
+from ..video.reader import check_device
+from ._images import Encoder, encoder
+from ._manifest import manifest_format
+from ._pattern import Pattern, default_pattern
+from ._select import Range, Selection
+from ._time import Mark
+
+__all__ = ["Options", "Request"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``seqpipe export`` as they were typed; see its help."""
+
+    paths: tuple[str, ...]
+    out: str
+    fps: float | None
+    every: int | None
+    frames: tuple[int, ...] | None
+    num: int | None
+    keyframes: bool
+    sequence_length: int | None
+    stride: int | None
+    step: int | None
+    start: Mark | None
+    end: Mark | None
+    duration: Mark | None
+    size: tuple[int, int] | None
+    short_side: int | None
+    max_side: int | None
+    crop: tuple[int, int, int, int] | None
+    dtype: Literal["uint8", "uint16"]
+    format: str
+    quality: int | None
+    pattern: str | None
+    jobs: int
+    device: str
+    manifest: str | None
+    resume: bool
+    overwrite: bool
+    on_error: Literal["skip", "raise"]
+    contact_sheet: bool
+    sheet_grid: tuple[int, int]
+    dry_run: bool
+    as_json: bool
+    cache_dir: str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked export.
+
+    Attributes:
+        options: as they were typed.
+        selection: which frames.
+        output: what becomes of their pixels.
+        encoder: writes the files.
+        pattern: names the files.
+        folder: takes the files.
+        manifest: the manifest's path, or None.
+    """
+
+    options: Options
+    selection: Selection
+    output: OutputSpec
+    encoder: Encoder
+    pattern: Pattern
+    folder: Path
+    manifest: Path | None
+
+    @classmethod
+    def of(cls, options: Options) -> Request:
+        """Check options.
+
+        Raises:
+            ParameterError: some exclude each other or are out of bounds.
+            BackendError: the device or the manifest's format is not available.
+        """
+        check_device(options.device)
+        selection = _selection(options)
+        writer = encoder(options.format, options.quality, dtype=options.dtype)
+        pattern = options.pattern or default_pattern(sequences=selection.sequences, packed=writer.packed)
+        manifest = None if options.manifest is None else Path(options.manifest)
+        if manifest is not None:
+            manifest_format(manifest)
+        return cls(
+            options,
+            selection,
+            _output(options),
+            writer,
+            Pattern(pattern, sequences=selection.sequences),
+            Path(options.out),
+            manifest,
+        )
+
+
+def _selection(options: Options) -> Selection:
+    within = Range(options.start or Range.start, options.end, options.duration)
+    return Selection(
+        fps=options.fps,
+        every=options.every,
+        frames=options.frames,
+        num=options.num,
+        keyframes=options.keyframes,
+        sequence_length=options.sequence_length,
+        stride=options.stride,
+        step=options.step,
+        within=within,
+    )
+
+
+def _output(options: Options) -> OutputSpec:
+    return OutputSpec(
+        dtype=options.dtype,
+        crop=options.crop,
+        size=options.size,
+        short_side=options.short_side,
+        max_side=options.max_side,
+    )

@@ -1,0 +1,54 @@
+"""``seqpipe index``: read through videos once, so that opening them later costs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import SeqpipeError
+from . import _options as options
+from ._files import Input, find_inputs
+
+if TYPE_CHECKING:
+    from ..video.index import PacketIndex
+
+__all__ = ["index"]
+
+
+@click.command()
+@options.inputs
+@options.jobs
+@options.json_lines
+@options.cache_dir
+def index(paths: tuple[str, ...], jobs: int, as_json: bool, cache_dir: str | None) -> None:
+    """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
+
+    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    """
+    from ._indexing import for_each_index, is_indexed
+
+    found = list(find_inputs(paths))
+    fresh = {item.path for item in found if isinstance(item, Input) and is_indexed(item.path, cache_dir)}
+    counts: Counter[str] = Counter()
+    for source, result in for_each_index(found, _length, jobs=jobs, cache_dir=cache_dir):
+        values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
+        if isinstance(result, SeqpipeError):
+            values |= {"status": "failed", "frames": None, "error": str(result)}
+            click.echo(f"Error: {result}", err=True)
+        else:
+            values |= {"frames": result, "error": None}
+        counts[values["status"]] += 1
+        if as_json:
+            click.echo(json.dumps({"type": "index", **values}))
+    summary = {status: counts[status] for status in ("built", "fresh", "failed")}
+    if as_json:
+        click.echo(json.dumps({"type": "summary", **summary}))
+    click.echo(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".", err=True)
+    click.get_current_context().exit(1 if counts["failed"] else 0)
+
+
+def _length(_: Input, index: PacketIndex) -> int:
+    return len(index)
