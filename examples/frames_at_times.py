@@ -1,0 +1,34 @@
+"""Random access by time: which frame is on screen then, and when exactly did it come on?
+
+python examples/frames_at_times.py VIDEO SECONDS [SECONDS …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import seqpipe
+
+
+def main() -> int:
+    """Read the arguments, decode, tell; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Tell which frames are on screen at given times.")
+    parser.add_argument("video")
+    parser.add_argument("seconds", type=float, nargs="+", help="on the stream's own clock")
+    given = parser.parse_args()
+    try:
+        with seqpipe.open(given.video) as video:
+            shown = video.at(given.seconds)
+    except seqpipe.SeqpipeError as error:
+        print(error, file=sys.stderr)  # says which source, what is wrong, and what is allowed
+        return 1
+    for asked, number, came, pixels in zip(
+        given.seconds, shown.frames, shown.timestamps, shown.data, strict=True
+    ):
+        print(f"{asked:9.3f} s: frame {number} (on since {came:.3f} s), mean level {pixels.mean():.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The programs in examples/ run, and do what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import pytest
+
+import seqpipe
+from data_scripts.make_videos import sample
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory):
+    path = tmp_path_factory.mktemp("examples") / "a clip.mp4"
+    sample(path, size=(320, 180))
+    return path
+
+
+@pytest.fixture
+def first_run():
+    spec = importlib.util.spec_from_file_location("first_run", EXAMPLES / "first_run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(name, *arguments):
+    words = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+
+def output(name, *arguments):
+    done = run(name, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_export_frames(video, tmp_path):
+    printed = output("export_frames.py", video, tmp_path / "out", "--count", 5)
+    files = sorted((tmp_path / "out").iterdir())
+    assert [file.stem for file in files] == ["000009", "000027", "000045", "000063", "000081"]
+    assert len(printed.splitlines()) == 5
+    with seqpipe.open(video) as reader:
+        for file in files:
+            expected = reader[int(file.stem)].data
+            assert abs(cv2.imread(str(file))[..., ::-1].astype(int) - expected).mean() < 6
+
+
+def test_frames_at_times(video):
+    printed = output("frames_at_times.py", video, 0, 0.5, 1.25)
+    assert re.findall(r"frame (\d+) \(on since ([\d.]+) s\)", printed) == [
+        ("0", "0.000"),
+        ("15", "0.500"),
+        ("37", "1.233"),
+    ]
+
+
+def test_frames_at_times_outside_of_the_video(video):
+    done = run("frames_at_times.py", video, 99)
+    assert done.returncode == 1
+    assert "a clip.mp4" in done.stderr
+    assert "99" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_train_loop(video):
+    printed = output("train_loop.py", video).splitlines()
+    # 90 frames hold (90 - 15) // 16 + 1 = 5 windows of 8 frames, stride 2: batches of 2, 2 and 1.
+    assert printed[0].startswith("5 sequences")
+    assert sum(line.startswith("epoch 0") for line in printed) == 3
+    assert [line.split(":")[0] for line in printed if "epoch 1" in line] == [
+        f"epoch 1 batch {n}" for n in range(3)
+    ]
+    starts = [
+        sorted(
+            int(n)
+            for line in printed
+            if f"epoch {epoch} " in line
+            for n in re.search(r"\[([\d ]+)\]", line)[1].split()
+        )
+        for epoch in range(2)
+    ]
+    assert starts == [[0, 16, 32, 48, 64]] * 2
+
+
+def test_first_run_exports_the_video_that_it_is_given(first_run, video, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(first_run, "OUT", tmp_path)
+    monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))
+    for _ in range(2):
+        first_run.main([str(video)])
+        assert len(list((tmp_path / "a clip").rglob("*.jpg"))) == 12
+        assert (tmp_path / "a clip" / "contact_sheet.html").is_file()
+    assert "+ " in capfd.readouterr().out, "it says what it does"
+
+
+def test_first_run_makes_a_sample_once(first_run, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(first_run, "OUT", tmp_path / "out")
+    monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))
+    first_run.main([])
+    assert len(list((tmp_path / "out" / "sample").rglob("*.jpg"))) == 12
+    assert "making a sample" in capfd.readouterr().out
+    first_run.main([])
+    assert "making a sample" not in capfd.readouterr().out
+
+
+def test_first_run_ends_with_the_code_of_what_failed(first_run, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(first_run, "OUT", tmp_path)
+    monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))
+    with pytest.raises(SystemExit) as ended:
+        first_run.main([str(tmp_path / "absent.mp4")])
+    assert ended.value.code == 1
+    assert "absent.mp4" in capfd.readouterr().err
+
+
+def test_environment_is_made_once(first_run, tmp_path, monkeypatch, capfd):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 0\n")  # stands for an environment whose pip works
+    python.chmod(0o755)
+    commands = []
+    monkeypatch.setenv("SEQPIPE_VENV", str(tmp_path))
+    monkeypatch.setattr(first_run, "run", lambda *words: commands.append([str(word) for word in words]))
+
+    assert first_run.environment("test") == python
+    upgrade, install = commands
+    assert upgrade[-1] == "pip>=25.1"
+    assert install[-1].endswith("pyproject.toml:test")
+    assert first_run.environment("test") == python
+    assert len(commands) == 2, "nothing is installed twice"
+    assert "is up to date" in capfd.readouterr().out
+    first_run.environment()
+    assert "--group" not in commands[-1]
+
+
+def test_environment_is_made_where_there_is_none(first_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQPIPE_VENV", str(tmp_path / "new"))
+    monkeypatch.setattr(first_run, "run", lambda *_: None)
+    python = first_run.environment()
+    done = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, text=True, check=True)
+    assert str(tmp_path / "new") in done.stdout
