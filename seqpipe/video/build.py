@@ -1,0 +1,252 @@
+"""Building an index: one pass over the packets, without decoding them."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import av.error
+import numpy as np
+
+from ..array import BoolArray, IntArray
+from .bitstream import Leading, PacketKind, classifier, droppable
+from .cpu import CpuDecoder, DecodeError
+from .index import PacketIndex, PacketTable
+from .info import StreamInfo
+from .packets import open_packets
+from .probe import FirstPicture, open_container, stream_info, unreadable, video_stream
+from .source import Source
+
+if TYPE_CHECKING:
+    import av
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+__all__ = ["build_index"]
+
+_HEADER_BEFORE_DATA = 64
+_DEFAULT_RATE = Fraction(25)
+
+
+@dataclass
+class _Scan:
+    """What one pass over the packets collects; one entry a packet."""
+
+    pts: list[int | None] = field(default_factory=list)
+    dts: list[int | None] = field(default_factory=list)
+    duration: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    offset: list[int] = field(default_factory=list)
+    checksum: list[int] = field(default_factory=list)
+    key: list[bool] = field(default_factory=list)
+    discard: list[bool] = field(default_factory=list)
+    damaged: list[bool] = field(default_factory=list)
+    kind: list[PacketKind] = field(default_factory=list)
+    empty: int = 0
+    error: str = ""
+
+
+def build_index(source: Source) -> PacketIndex:
+    """Read a video's packets once and note what decoding will need.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    with open_container(source) as container:
+        stream = video_stream(source, container)
+        first = FirstPicture(stream)
+        scan = _scan(source, container, stream, first)
+        info = stream_info(source, container, stream, first)
+        context = stream.codec_context
+        index = PacketIndex(
+            info=info,
+            extradata=bytes(context.extradata or b""),
+            codec_tag=context.codec_tag,
+            coded_bits=context.bits_per_coded_sample,
+            packets=_table(scan, info),
+            dropped_at_start=0,
+            end_s=0.0,
+            cut=_cut(scan, info),
+        )
+    index = _order_without_pts(source, index, scan)
+    index = _drop_head(source, index)
+    return _finish(index, scan)
+
+
+def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
+    scan = _Scan()
+    context = stream.codec_context
+    classify = classifier(context.codec.canonical_name, bytes(context.extradata or b"")).classify
+    try:
+        for packet in container.demux(stream):
+            first.offer(packet)
+            if packet.size:
+                data = bytes(packet)
+                scan.kind.append(classify(data))
+                _note(scan, source, packet, data)
+            elif packet.dts is not None:
+                scan.empty += 1
+    except av.error.FFmpegError as error:
+        if not scan.size:
+            raise unreadable(source, error) from error
+        scan.error = error.strerror or str(error)
+    return scan
+
+
+def _note(scan: _Scan, source: Source, packet: av.Packet, data: bytes) -> None:
+    scan.pts.append(packet.pts)
+    scan.dts.append(packet.dts)
+    scan.duration.append(packet.duration or 0)
+    scan.size.append(len(data))
+    scan.key.append(packet.is_keyframe)
+    scan.discard.append(packet.is_discard)
+    scan.damaged.append(packet.is_corrupt)
+    scan.checksum.append(zlib.crc32(data))
+    # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
+    sound = not scan.offset or scan.offset[-1] >= 0
+    side_data = any(True for _ in packet.iter_sidedata())
+    scan.offset.append(_locate(source, packet.pos, data) if sound and not side_data else -1)
+
+
+def _locate(source: Source, position: int | None, data: bytes) -> int:
+    """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
+    if position is None or position < 0:
+        return -1
+    near = source.read([(position, len(data) + _HEADER_BEFORE_DATA)])[0]
+    found = near.find(data)
+    return position + found if found >= 0 else -1
+
+
+def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
+    by_offset = bool(scan.offset) and scan.offset[-1] >= 0
+    count = len(scan.size)
+    kinds = scan.kind
+    key = np.array([k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool)
+    if not key.any():
+        key = np.array(scan.key, dtype=bool)
+        key[:1] = True
+    return PacketTable(
+        pts=_clock(scan, info),
+        size=np.array(scan.size, dtype=np.int32),
+        offset=np.array(scan.offset if by_offset else [-1] * count, dtype=np.int64),
+        checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
+        key=key,
+        # A key packet that nothing refers to still is where decoding starts.
+        reference=~np.array(droppable(kinds), dtype=bool) | key,
+        shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
+        damaged=np.array(scan.damaged, dtype=bool),
+        undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
+        self_contained=np.array([kind.leading is Leading.RADL for kind in kinds], dtype=bool),
+    )
+
+
+def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
+    """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
+    if _has_pts(scan):
+        return np.array([0 if pts is None else pts for pts in scan.pts], dtype=np.int64)
+    if None not in scan.dts:
+        dts = np.array(scan.dts, dtype=np.int64)
+        if (np.diff(dts) > 0).all():
+            return dts
+    tick = 1 / ((info.average_rate or info.real_rate or _DEFAULT_RATE) * info.time_base)
+    return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
+
+
+def _has_pts(scan: _Scan) -> bool:
+    return not any(
+        pts is None and kind.shown and not discard
+        for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
+    )
+
+
+def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> PacketIndex:
+    """Give pictures without pts their place in presentation order."""
+    if _has_pts(scan) or not _may_reorder(scan, index.info):
+        return index
+    shown = index.packets.shown.copy()
+    order = _decoded_order(source, index, np.arange(len(index.packets)))
+    rank = {packet: place for place, packet in enumerate(order)}
+    shown &= np.array([packet in rank for packet in range(len(shown))])
+    pts = index.packets.pts.copy()
+    ticks = np.sort(pts[shown])
+    for packet in np.flatnonzero(shown):
+        pts[packet] = ticks[rank[int(packet)]]
+    return replace(index, packets=replace(index.packets, pts=pts, shown=shown))
+
+
+def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
+    kinds = [kind.picture for kind in scan.kind if kind.shown]
+    if info.codec in ("vp8", "vp9", "av1"):
+        return False
+    return None in kinds or "B" in kinds
+
+
+def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> list[int]:
+    """The packets whose pictures come out when these are decoded in a row, in the order they come."""
+    decoder, reader = CpuDecoder(index), open_packets(source, index)
+    order: list[int] = []
+    try:
+        for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
+            try:
+                order += [decoded.packet for decoded in decoder.feed(number, data)]
+            except DecodeError:
+                # Damage is reported when the frame is asked for; here it only leaves the order.
+                decoder = CpuDecoder(index)
+        order += [decoded.packet for decoded in decoder.flush()]
+    except DecodeError:
+        pass
+    finally:
+        reader.close()
+    return list(dict.fromkeys(order))
+
+
+def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
+    """Take out the frames for which the file does not hold what they are predicted from."""
+    table = index.packets
+    start = int(np.argmax(table.key))
+    lost: BoolArray = np.zeros(len(table), dtype=bool)
+    lost[:start] = table.shown[:start]
+    second = np.flatnonzero(table.key[start + 1 :])
+    end = start + 1 + int(second[0]) if second.size else len(table)
+    leading = np.flatnonzero((table.pts[start:end] < table.pts[start]) & table.shown[start:end]) + start
+    if leading.size:
+        decoded = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1))
+        lost[np.setdiff1d(leading, decoded)] = True
+    if not lost.any():
+        return index
+    shown = table.shown & ~lost
+    return replace(index, packets=replace(table, shown=shown), dropped_at_start=int(lost.sum()))
+
+
+def _cut(scan: _Scan, info: StreamInfo) -> str:
+    seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
+    if info.container.startswith("mov") and declared > seen:
+        return f"the file is cut: its header promises {declared} frames, {seen} are in it"
+    if scan.error:
+        return f"the file is cut or damaged after {seen} packets ({scan.error})"
+    return "the file is cut in the middle of its last frame" if scan.damaged and scan.damaged[-1] else ""
+
+
+def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
+    """Count, and take start, end and reordering from what is there."""
+    frames = index.packets.frame_packet
+    times = index.timestamps
+    tick = index.info.time_base
+    if not frames.size:
+        return replace(index, info=replace(index.info, frame_count=0, has_b_frames=False))
+    last = scan.duration[int(frames[-1])] * float(tick)
+    if last <= 0:
+        last = float(times[-1] - times[-2]) if len(times) > 1 else float(1 / (index.info.average_rate or _DEFAULT_RATE))
+    info = replace(
+        index.info,
+        frame_count=len(frames),
+        has_b_frames=bool((np.diff(frames) < 0).any()),
+        start_s=float(times[0]),
+        duration_s=float(times[-1]) + last - float(times[0]),
+    )
+    return replace(index, info=info, end_s=float(times[-1]) + last)
+
+

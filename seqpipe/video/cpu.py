@@ -1,0 +1,125 @@
+"""The PacketDecoder of the CPU: libavcodec through PyAV, fed packet by packet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, Protocol
+
+import av
+import av.codec
+import av.error
+from av.video.codeccontext import VideoCodecContext
+
+from ..errors import BackendError
+from .index import PacketIndex
+
+__all__ = ["CpuDecoder", "DecodeError", "Decoded", "PacketDecoder", "Threading"]
+
+Threading = Literal["single", "frame"]
+
+# libavcodec's own "av1" only drives hardware; these decode on the CPU.
+_DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
+
+
+class DecodeError(Exception):
+    """A decoder refused a packet; internal, the engine turns it into what the user sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A frame that came out of a decoder.
+
+    Attributes:
+        packet: the number of the packet that it was coded in.
+        frame: the picture, owned by whoever holds it.
+        damaged: the decoder knows that parts of it are invented.
+    """
+
+    packet: int
+    frame: av.VideoFrame
+    damaged: bool
+
+
+class PacketDecoder(Protocol):
+    """Turns packets into pictures; belongs to one thread at a time.
+
+    ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next run.
+    One that has raised is thrown away.
+    """
+
+    def feed(self, number: int, data: bytes) -> Seq[Decoded]:
+        """Decode one packet and return the frames that became ready, in presentation order."""
+
+    def flush(self) -> Seq[Decoded]:
+        """Return the frames still inside, and make ready for another run."""
+
+
+class CpuDecoder:
+    """One libavcodec decoder, opened from the index alone.
+
+    Args:
+        index: the stream's index.
+        threads: 1, or the number of frame threads for one long run.
+
+    Raises:
+        BackendError: PyAV's FFmpeg was built without a decoder for this codec.
+    """
+
+    def __init__(self, index: PacketIndex, threads: int = 1) -> None:
+        info = index.info
+        context = VideoCodecContext.create(_decoder_name(info.codec), "r")
+        if index.extradata:
+            context.extradata = index.extradata
+        context.codec_tag = index.codec_tag
+        context.bits_per_coded_sample = index.coded_bits
+        context.width, context.height = info.width, info.height
+        if not info.pixel_format.startswith("yuvj"):
+            context.pix_fmt = info.pixel_format
+        context.thread_count = threads
+        context.thread_type = "FRAME" if threads > 1 else "SLICE"
+        if info.codec == "h264":
+            # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
+            context.options = {"strict": "1"}
+        self._context = context
+        self.threads = threads
+
+    def feed(self, number: int, data: bytes) -> list[Decoded]:
+        """Decode packet ``number``.
+
+        Raises:
+            DecodeError: libavcodec refused it, or with threads: one of the packets fed last.
+        """
+        # Packet(data) would lend the decoder our bytes without the zero padding that it reads beyond their end.
+        packet = av.Packet(len(data))
+        packet.update(data)
+        # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
+        packet.pts = packet.dts = number
+        return self._decode(packet)
+
+    def flush(self) -> list[Decoded]:
+        """Drain the decoder and reset it."""
+        rest = self._decode(None)
+        self._context.flush_buffers()
+        return rest
+
+    def _decode(self, packet: av.Packet | None) -> list[Decoded]:
+        try:
+            frames = self._context.decode(packet)
+        except av.error.FFmpegError as error:
+            raise DecodeError(error.strerror or str(error)) from error
+        return [Decoded(int(f.pts), f, bool(f.is_corrupt)) for f in frames if f.pts is not None]
+
+
+@lru_cache(maxsize=None)
+def _decoder_name(codec: str) -> str:
+    for name in _DECODERS.get(codec, (codec,)):
+        try:
+            return av.codec.Codec(name, "r").name
+        except av.codec.codec.UnknownCodecError:
+            continue
+    raise BackendError(
+        f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__} has no decoder for {codec}",
+        advice="Install PyAV's own wheel (pip install --force-reinstall av), or convert the file",
+    )

@@ -1,0 +1,182 @@
+"""Running a plan: packets into a decoder, sound frames out in presentation order, lost ones named with the reason.
+
+A frame is handed out only once everything that it may be predicted from has come out of the decoder undamaged: a decoder
+reports damage with the damaged frame, and a B-frame is presented before the later frame it was predicted from.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..array import IntArray
+from .cpu import Decoded, DecodeError, PacketDecoder
+from .index import PacketIndex, PacketTable
+from .packets import PacketReader
+from .plan import Segment, damaged_by, make_plan
+from .pool import DecoderPool
+from .surface import Surface
+
+__all__ = ["Decoding", "Lost"]
+
+_EARLIER_KEYS_TO_TRY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A frame that cannot be delivered.
+
+    Attributes:
+        number: the frame number.
+        reason: what happened, as one clause.
+    """
+
+    number: int
+    reason: str
+
+
+class Decoding:
+    """The delivery of some frames of one video.
+
+    Iterate over it: sound frames come as surfaces, ascending within the file; lost ones as soon as they are known.
+
+    Args:
+        index: the video's index.
+        reader: where its packets come from.
+        decoders: where decoders are taken from, and given back to unless they have raised.
+        frames: frame numbers, in any order, repeats allowed; each is delivered once.
+        threads: frame threads of the decoder.
+    """
+
+    def __init__(
+        self,
+        index: PacketIndex,
+        reader: PacketReader,
+        decoders: DecoderPool,
+        frames: IntArray,
+        *,
+        threads: int = 1,
+    ) -> None:
+        self._index = index
+        self._table = index.packets
+        self._reader = reader
+        self._decoders = decoders
+        self._threads = threads
+        self._frame = index.packets.packet_frame
+        self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
+
+    def __iter__(self) -> Iterator[Surface | Lost]:
+        yield from self._lose_damaged_packets()
+        threads, earlier = self._threads, 0
+        while self._missing:
+            before = len(self._missing)
+            error = yield from self._attempt(threads, earlier)
+            if error is not None and threads > 1:
+                # Threads blur which packet was at fault; a single one names it.
+                threads = 1
+            elif len(self._missing) < before:
+                threads, earlier = self._threads, 0
+            elif earlier < _EARLIER_KEYS_TO_TRY:
+                threads, earlier = 1, earlier + 1
+            else:
+                yield from self._lose_the_rest()
+
+    def _attempt(self, threads: int, earlier: int) -> Generator[Surface | Lost, None, str | None]:
+        """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
+        plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
+        decoder = self._decoders.take(self._index, threads)
+        for segment in plan.segments:
+            run = _Run(self._table, segment)
+            try:
+                yield from self._run(run, decoder, threads)
+            except DecodeError as error:
+                if threads == 1:
+                    yield from self._lose(run.at, str(error))
+                return str(error)
+        self._decoders.give_back(self._index, threads, decoder)
+        return None
+
+    def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[Surface | Lost]:
+        packets = run.segment.packets
+        for number, data in zip(packets.tolist(), self._reader.read(packets), strict=True):
+            run.feeding(number)
+            yield from self._sort(run, decoder.feed(number, data))
+        yield from self._sort(run, decoder.flush())
+        for packet in run.swallowed():
+            if threads > 1:
+                raise DecodeError("the decoder gives no picture for it")
+            yield from self._lose(packet, "the decoder gives no picture for it")
+        yield from self._release(run, everything=True)
+
+    def _sort(self, run: _Run, frames: Seq[Decoded]) -> Iterator[Surface | Lost]:
+        for decoded in frames:
+            run.came_out(decoded)
+            if decoded.damaged and not run.undecodable(decoded.packet):
+                yield from self._lose(decoded.packet, "the decoder had to invent parts of its picture")
+        yield from self._release(run)
+
+    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[Surface]:
+        for decoded in run.release(everything=everything):
+            if decoded.packet in self._missing:
+                self._missing.discard(decoded.packet)
+                yield Surface.of(decoded.frame, int(self._frame[decoded.packet]))
+
+    def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
+        """Give up the frames that a damaged packet has a part in."""
+        for victim in damaged_by(self._table, packet).tolist():
+            if victim in self._missing:
+                self._missing.discard(victim)
+                yield Lost(int(self._frame[victim]), f"packet {packet} is damaged: {reason}")
+
+    def _lose_damaged_packets(self) -> Iterator[Lost]:
+        for packet in np.flatnonzero(self._table.damaged).tolist():
+            yield from self._lose(packet, "its bytes are not all in the file")
+
+    def _lose_the_rest(self) -> Iterator[Lost]:
+        for packet in sorted(self._missing):
+            yield Lost(int(self._frame[packet]), "the decoder gives no picture for it")
+        self._missing.clear()
+
+
+class _Run:
+    """One segment on its way through a decoder."""
+
+    def __init__(self, table: PacketTable, segment: Segment) -> None:
+        self.segment = segment
+        self.at = int(segment.packets[0])
+        self._start = self.at
+        self._table = table
+        self._wanted = set(segment.wanted.tolist())
+        self._inside: deque[int] = deque()
+        self._held: deque[Decoded] = deque()
+
+    def feeding(self, packet: int) -> None:
+        """Note a packet on its way in."""
+        self.at = packet
+        if self._table.reference[packet] and self._table.packet_frame[packet] >= 0 and not self.undecodable(packet):
+            self._inside.append(packet)
+
+    def came_out(self, decoded: Decoded) -> None:
+        """Note a frame on its way out."""
+        if decoded.packet in self._inside:
+            self._inside.remove(decoded.packet)
+        if decoded.packet in self._wanted:
+            self._held.append(decoded)
+
+    def release(self, *, everything: bool = False) -> Iterator[Decoded]:
+        """The frames that nothing still inside could have damaged, in the order in which they came."""
+        while self._held and (everything or not self._inside or self._held[0].packet <= self._inside[0]):
+            yield self._held.popleft()
+
+    def swallowed(self) -> list[int]:
+        """The reference frames that never came out of the flushed decoder."""
+        return list(self._inside)
+
+    def undecodable(self, packet: int) -> bool:
+        """Whether a packet is a leading picture of this run's key frame, fed for its place among the others only."""
+        leading = bool(self._table.leading[packet]) and int(self._table.gop[packet]) == self._start
+        return leading and packet not in self._wanted

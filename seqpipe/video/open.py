@@ -1,0 +1,58 @@
+"""From a path to its index: from the cache if it is fresh, else built and stored."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+
+from ..errors import OutputError
+from .build import build_index
+from .cache import cache_directory, load_index, load_summary, save_index
+from .index import PacketIndex
+from .info import StreamInfo
+from .probe import with_source
+from .source import Origin, open_source
+
+__all__ = ["open_index", "summary"]
+
+_log = logging.getLogger(__name__)
+
+
+def open_index(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> PacketIndex:
+    """The index of a video.
+
+    Args:
+        origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
+        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a video that can be decoded.
+    """
+    source = open_source(origin)
+    stamp = source.stamp()
+    if stamp is None:
+        return build_index(source)
+    directory = cache_directory(cache_dir)
+    if (cached := load_index(directory, stamp)) is not None:
+        return replace(cached, info=with_source(cached.info, source.name))
+    index = build_index(source)
+    try:
+        save_index(directory, stamp, index)
+    except OutputError as error:
+        _log.warning("%s", error)
+    return index
+
+
+def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:
+    """The facts of a video with its frames counted; reads no packet if a fresh index is cached.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a video that can be decoded.
+    """
+    source = open_source(origin)
+    stamp = source.stamp()
+    known = None if stamp is None else load_summary(cache_directory(cache_dir), stamp)
+    return with_source(known or open_index(source, cache_dir=cache_dir).info, source.name)

@@ -1,0 +1,168 @@
+"""Packets by number: straight from the file where they lie in one piece, else through the demuxer."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import Protocol
+
+import av.error
+import numpy as np
+
+from ..array import IntArray
+from ..errors import SourceError
+from .index import PacketIndex
+from .probe import open_container, unreadable, video_stream
+from .source import Source
+
+__all__ = ["PacketReader", "open_packets"]
+
+_AT_ONCE = 32
+_SEEK_FARTHER_THAN = 64
+
+
+class PacketReader(Protocol):
+    """Reads packets; belongs to one thread at a time."""
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The bytes of the packets with the given ascending numbers.
+
+        Raises:
+            SourceError: the source cannot be read, or is not what was indexed.
+        """
+
+    def close(self) -> None:
+        """Give back what is held open."""
+
+
+def open_packets(source: Source, index: PacketIndex) -> PacketReader:
+    """The cheapest reader for the packets of an indexed source."""
+    return OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+
+
+class OffsetPackets:
+    """Reads packets by their offsets: no demuxer, no seeking, any number of threads over one source."""
+
+    def __init__(self, source: Source, index: PacketIndex) -> None:
+        self._source = source
+        self._offsets = index.packets.offset
+        self._sizes = index.packets.size
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes, fetched a few dozen at a time."""
+        for part in (numbers[i : i + _AT_ONCE] for i in range(0, len(numbers), _AT_ONCE)):
+            ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
+            for number, (_, size), data in zip(part, ranges, self._source.read(ranges), strict=True):
+                if len(data) != size:
+                    raise _changed(self._source, int(number))
+                yield data
+
+    def close(self) -> None:
+        """Nothing is held open: the source is shared."""
+
+
+class DemuxedPackets:
+    """Reads packets through the demuxer, seeking to key packets, and recognises by checksum where it has landed."""
+
+    def __init__(self, source: Source, index: PacketIndex) -> None:
+        self._source = source
+        self._table = index.packets
+        self._open = contextlib.ExitStack()
+        self._next = 0
+        self._demuxed: Iterator[bytes] = iter(())
+        self._landings: dict[int, IntArray] = {}
+        self._started = False
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes; whatever lies between them is demuxed and passed over."""
+        for number in numbers.tolist():
+            yield self._packet(number)
+
+    def close(self) -> None:
+        """Close the demuxer."""
+        self._open.close()
+        self._started, self._demuxed = False, iter(())
+
+    def _packet(self, number: int) -> bytes:
+        if not self._started or number < self._next or number > self._next + _SEEK_FARTHER_THAN:
+            self._go_to(number)
+        data = self._advance(number)
+        if data is None:
+            self._restart()
+            data = self._advance(number)
+        if data is None:
+            raise _changed(self._source, number)
+        return data
+
+    def _advance(self, number: int) -> bytes | None:
+        """Demux up to a packet; None if what comes is not what was indexed."""
+        for data in self._demuxed:
+            here = self._next
+            self._next += 1
+            if here >= len(self._table) or zlib.crc32(data) != self._table.checksum[here]:
+                return None
+            if here == number:
+                return data
+        return None
+
+    def _go_to(self, number: int) -> None:
+        """Seek to the key packet before a packet, or to the start where seeking does not lead there."""
+        key = int(self._table.gop[number])
+        if self._started and self._next <= number and key <= self._next:
+            return
+        if key == 0 or not self._seek(key):
+            self._restart()
+
+    def _seek(self, key: int) -> bool:
+        self._restart()
+        with contextlib.suppress(av.error.FFmpegError):
+            self._container.seek(int(self._table.pts[key]), stream=self._stream, backward=True)
+            self._demuxed = self._packets()
+            return self._recognise(key)
+        return False
+
+    def _recognise(self, key: int) -> bool:
+        """Find out which packet the demuxer stands at, by the checksums of the first two it gives."""
+        first = next(self._demuxed, None)
+        second = None if first is None else next(self._demuxed, None)
+        if first is None or second is None:
+            return False
+        table = self._table.checksum
+        here = np.flatnonzero((table[:-1] == zlib.crc32(first)) & (table[1:] == zlib.crc32(second)))
+        if here.size != 1 or here[0] > key:
+            return False
+        rest = self._demuxed
+        self._demuxed = _chain(first, second, rest)
+        self._next = int(here[0])
+        return True
+
+    def _restart(self) -> None:
+        self.close()
+        self._container = self._open.enter_context(open_container(self._source))
+        self._stream = video_stream(self._source, self._container)
+        self._demuxed, self._next, self._started = self._packets(), 0, True
+
+    def _packets(self) -> Iterator[bytes]:
+        try:
+            for packet in self._container.demux(self._stream):
+                if packet.size:
+                    yield bytes(packet)
+        except av.error.FFmpegError as error:
+            # The index ends where the demuxer gave up when it was built; asking for more is an error of its own.
+            if self._next < len(self._table):
+                raise unreadable(self._source, error) from error
+
+
+def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield second
+    yield from rest
+
+
+def _changed(source: Source, number: int) -> SourceError:
+    return SourceError(
+        f"packet {number} is not where it was when the file was indexed",
+        source=source.name,
+        advice="The file has changed while it was open: open it again",
+    )

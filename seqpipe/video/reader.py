@@ -1,0 +1,287 @@
+"""VideoReader: exact frames of one video, by number, by slice, by time, or streamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, overload
+
+import numpy as np
+
+from ..array import FloatArray, IntArray
+from ..errors import BackendError, DamagedSourceError, ParameterError
+from ..sampling.params import SEQUENCE_LENGTH, STRIDE
+from ..sequence import Sequence
+from .convert import Converter, OutputSpec
+from .decode import Decoding, Lost
+from .engine import available_cores, lost_error
+from .index import PacketIndex
+from .info import StreamInfo
+from .open import open_index
+from .packets import open_packets
+from .plan import make_plan
+from .pool import DecoderPool
+from .source import Origin, open_source
+
+__all__ = ["VideoReader"]
+
+_WORTH_FRAME_THREADS = 48
+
+
+class VideoReader:
+    """One video, random access, exact to the frame.
+
+    Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
+    ``timestamps`` and ``info.start_s`` are on. A reader belongs to one thread at a time.
+
+    Args:
+        origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
+        device: ``"cpu"`` or ``"auto"``; decoding on a GPU is not built yet.
+        threads: how many threads may decode; by default one per core that this process may use.
+        output: colour, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
+        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a video that can be decoded.
+        BackendError: the device is not available.
+        ParameterError: a parameter is out of bounds, for example a crop beyond the frame.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        output: OutputSpec | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        check_device(device)
+        if threads is not None and threads < 1:
+            raise ParameterError(f"threads={threads} is not valid", allowed="a whole number of at least 1, or None")
+        self._source = open_source(origin)
+        self._index = open_index(self._source, cache_dir=cache_dir)
+        self._packets = open_packets(self._source, self._index)
+        self._decoders = DecoderPool()
+        self._threads = threads or available_cores()
+        self._convert = Converter(self._index.info, output or OutputSpec())
+        self._expected = -1
+        self._ahead: Iterator[Sequence] | None = None
+
+    @property
+    def info(self) -> StreamInfo:
+        """The facts of the stream, its frames counted."""
+        return self._index.info
+
+    @property
+    def index(self) -> PacketIndex:
+        """The packets."""
+        return self._index
+
+    @property
+    def timestamps(self) -> FloatArray:
+        """Presentation time of every frame, in seconds."""
+        return self._index.timestamps
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        info = self.info
+        span = f", {info.start_s:.3f}…{self._index.end_s:.3f} s" if len(self) else ""
+        return f"VideoReader({info.source!r}, {len(self)} frames, {info.codec} {info.width}×{info.height}{span})"
+
+    @overload
+    def __getitem__(self, place: int) -> Sequence: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence: ...
+    def __getitem__(self, place: int | slice) -> Sequence:
+        """One frame, layout ``HWC``, or a slice of them, layout ``FHWC``; negative numbers count from the end.
+
+        Raises:
+            FrameRangeError: the frame is not in the video.
+            DamagedSourceError: it cannot be decoded.
+        """
+        if isinstance(place, slice):
+            return self.frames(range(len(self))[place])
+        number = int(self._index.check(np.array([_whole(place)]))[0])
+        return self._next_frame(number)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        """Every frame in order, layout ``HWC``."""
+        return self.stream(range(len(self)))
+
+    def frames(self, numbers: Iterable[int]) -> Sequence:
+        """Frames by number, in the order given, repeats allowed, negative ones counted from the end.
+
+        Returns:
+            Layout ``FHWC``; each frame is decoded once.
+
+        Raises:
+            FrameRangeError: a frame is not in the video.
+            DamagedSourceError: some cannot be decoded; ``lost`` names them.
+        """
+        wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
+        pixels = np.empty((len(wanted), *self._convert.shape), dtype=self._convert.dtype)
+        places: dict[int, list[int]] = {}
+        for place, number in enumerate(wanted.tolist()):
+            places.setdefault(number, []).append(place)
+        lost: dict[int, str] = {}
+        for item in self._decoding(wanted):
+            if isinstance(item, Lost):
+                lost[item.number] = item.reason
+                continue
+            first, *others = places[item.number]
+            self._convert(item, pixels[first])
+            for other in others:
+                pixels[other] = pixels[first]
+        if lost:
+            raise lost_error(self._index, lost)
+        return self._sequence(pixels, wanted)
+
+    def at(self, seconds: Iterable[float]) -> Sequence:
+        """The frames on screen at the given times: for each, the last one whose timestamp is not later.
+
+        Args:
+            seconds: times on the stream's own clock, from the first frame's to before the last one's end.
+
+        Raises:
+            FrameRangeError: a time is not within the video.
+        """
+        return self.frames([self.frame_at(t) for t in seconds])
+
+    def sequence(self, start: int, length: int, stride: int = 1) -> Sequence:
+        """``length`` frames from ``start`` on, ``stride`` frames apart.
+
+        Raises:
+            ParameterError: length or stride is less than 1.
+            FrameRangeError: the sequence reaches beyond the video.
+        """
+        length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
+        first = int(self._index.check(np.array([_whole(start)]))[0])
+        return self.frames(range(first, first + length * stride, stride))
+
+    def time_of(self, number: int) -> float:
+        """The timestamp of a frame in seconds.
+
+        Raises:
+            FrameRangeError: the frame is not in the video.
+        """
+        return float(self.timestamps[self._index.check(np.array([_whole(number)]))[0]])
+
+    def frame_at(self, seconds: float) -> int:
+        """The number of the frame on screen at a time.
+
+        Raises:
+            FrameRangeError: the time is not within the video.
+        """
+        times, end = self.timestamps, self._index.end_s
+        if not (len(times) and times[0] <= seconds < end):
+            allowed = f"from {times[0]:.6g} s to before {end:.6g} s" if len(times) else ""
+            raise self._index.range_error(f"{seconds:.6g} s", allowed)
+        return int(np.searchsorted(times, seconds, side="right")) - 1
+
+    def stream(self, numbers: Iterable[int]) -> Iterator[Sequence]:
+        """Frames one by one in constant memory, layout ``HWC``.
+
+        Args:
+            numbers: frame numbers, strictly ascending.
+
+        Raises:
+            ParameterError: they are not ascending.
+            FrameRangeError: one is not in the video.
+            DamagedSourceError: after every sound frame has been given, if some were lost; ``lost`` names them.
+        """
+        wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
+        if (np.diff(wanted) <= 0).any():
+            raise ParameterError("the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])")
+        return self._stream(wanted)
+
+    def close(self) -> None:
+        """Give back file and decoders."""
+        self._expected, self._ahead = -1, None
+        self._packets.close()
+        self._decoders.clear()
+        self._source.close()
+
+    def __enter__(self) -> VideoReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stream(self, wanted: IntArray) -> Iterator[Sequence]:
+        lost: dict[int, str] = {}
+        # A stream may be left open while other frames are asked for, so it has a packet reader of its own.
+        with contextlib.closing(open_packets(self._source, self._index)) as packets:
+            for item in Decoding(self._index, packets, self._decoders, wanted, threads=self._threads_for(wanted)):
+                if isinstance(item, Lost):
+                    lost[item.number] = item.reason
+                    continue
+                pixels = np.empty(self._convert.shape, dtype=self._convert.dtype)
+                self._convert(item, pixels)
+                yield self._sequence(pixels, np.array([item.number]), "HWC")
+        if lost:
+            raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
+
+    def _next_frame(self, number: int) -> Sequence:
+        """One frame; whoever walks through a video by number gets a stream behind the scenes."""
+        follows, self._expected = number == self._expected, number + 1
+        if not follows:
+            self._ahead = None
+            return self._single(number)
+        if self._ahead is None:
+            self._ahead = self._stream(np.arange(number, len(self)))
+        with contextlib.suppress(DamagedSourceError):
+            frame = next(self._ahead, None)
+            if frame is not None and frame.frames is not None and int(frame.frames[0]) == number:
+                return frame
+        # The stream has left out a lost frame, or is at its end: asked for alone, the frame tells what is wrong.
+        self._ahead = None
+        return self._single(number)
+
+    def _single(self, number: int) -> Sequence:
+        found = self.frames([number])
+        return self._sequence(found.data[0], np.array([number]), "HWC")
+
+    def _decoding(self, wanted: IntArray) -> Decoding:
+        return Decoding(self._index, self._packets, self._decoders, wanted, threads=self._threads_for(wanted))
+
+    def _threads_for(self, wanted: IntArray) -> int:
+        """Frame threads only pay for a long run: they hold back as many frames as there are threads."""
+        plan = make_plan(self._index.packets, self._index.packets.frame_packet[wanted])
+        longest = max((len(segment.packets) for segment in plan.segments), default=0)
+        return self._threads if longest >= _WORTH_FRAME_THREADS else 1
+
+    def _sequence(self, pixels: np.ndarray[Any, Any], numbers: IntArray, layout: str = "FHWC") -> Sequence:
+        return Sequence(pixels, layout, self.info.source, numbers, self.timestamps[numbers])
+
+
+def check_device(device: str) -> None:
+    """Refuse devices that are not there.
+
+    Raises:
+        BackendError: a GPU is asked for; decoding there is not built yet.
+        ParameterError: it is no device.
+    """
+    if device in ("cpu", "auto"):
+        return
+    if device.partition(":")[0] == "cuda":
+        raise BackendError(f"device={device!r}: decoding on a GPU is not built yet", advice="Use device='cpu'")
+    raise ParameterError(f"device={device!r} is unknown", allowed="'cpu', 'auto'")
+
+
+def _whole(number: object) -> int:
+    try:
+        return number.__index__()  # type: ignore[attr-defined, no-any-return]
+    except AttributeError:
+        raise ParameterError(
+            f"{number!r} is not a frame number", allowed="whole numbers", advice="For times use at([seconds])"
+        ) from None
+

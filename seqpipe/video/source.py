@@ -1,0 +1,274 @@
+"""Where a video's bytes come from: a local file, memory, a file object, or anything that fsspec can open."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence as Seq
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, Union
+
+from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
+
+__all__ = ["Origin", "Source", "Stamp", "open_source"]
+
+Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
+"""What the user may name a video by."""
+
+Stamp: TypeAlias = tuple[str, int, str]
+"""(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
+
+_BLOCK = 1 << 20
+
+
+class Source(ABC):
+    """Bytes that can be read at any offset by several threads.
+
+    Attributes:
+        name: how messages and results call it.
+    """
+
+    name: str
+
+    @abstractmethod
+    def stamp(self) -> Stamp | None:
+        """The identity of the present content, or None if an index of it cannot be kept."""
+
+    @abstractmethod
+    def for_demuxer(self) -> str | BinaryIO:
+        """What ``av.open`` takes; the caller closes it if it is a file object."""
+
+    @abstractmethod
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (offset, size), short where the source ends.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+
+    def close(self) -> None:
+        """Give back what is held open; reading opens it again."""
+
+
+class LocalFile(Source):
+    """A file of the local file system, read by ``pread``: no shared position, no lock."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
+        self._path = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
+        self._descriptor = -1
+        self._lock = threading.Lock()
+        self._check(self._stat())
+
+    def stamp(self) -> Stamp:
+        stat = self._stat()
+        return self._path, stat.st_size, str(stat.st_mtime_ns)
+
+    def for_demuxer(self) -> str:
+        return self._path
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        descriptor = self._open()
+        try:
+            return [os.pread(descriptor, size, offset) for offset, size in ranges]
+        except OSError as error:
+            raise SourceError(f"cannot be read ({error.strerror})", source=self.name) from error
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            os.close(self._descriptor)
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            with self._lock:
+                if self._descriptor < 0:
+                    try:
+                        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                    except OSError as error:
+                        raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
+        return self._descriptor
+
+    def _stat(self) -> os.stat_result:
+        try:
+            return os.stat(self._path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
+        except OSError as error:
+            advice = "Check the path; a URL needs its scheme, such as s3://"
+            raise SourceNotFoundError(f"no such file ({error.strerror})", source=self.name, advice=advice) from error
+
+    def _check(self, stat: os.stat_result) -> None:
+        if Path(self._path).is_dir():
+            raise UnreadableSourceError(
+                "this is a folder", source=self.name, advice="Name a file, or give the folder to readers.Video(file_root=…)"
+            )
+        _check_size(stat.st_size, self.name)
+
+
+class Memory(Source):
+    """A video held in memory."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.name = f"<{len(data)} bytes>"
+        self._data = bytes(data)
+        _check_size(len(self._data), self.name)
+
+    def stamp(self) -> None:
+        return None
+
+    def for_demuxer(self) -> BinaryIO:
+        import io
+
+        return io.BytesIO(self._data)
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        return [self._data[offset : offset + size] for offset, size in ranges]
+
+
+class FileObject(Source):
+    """A seekable binary file object of the user; its position is moved, one reader at a time."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.name = f"<{getattr(file, 'name', type(file).__name__)}>"
+        if not (hasattr(file, "read") and hasattr(file, "seek") and file.seekable()):
+            raise ParameterError(
+                "the file object cannot seek", source=self.name, advice="Read it into bytes first, or give a path or URL"
+            )
+        self._file = file
+        self._lock = threading.Lock()
+        _check_size(file.seek(0, os.SEEK_END), self.name)
+
+    def stamp(self) -> None:
+        return None
+
+    def for_demuxer(self) -> BinaryIO:
+        return _View(self)
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        with self._lock:
+            return [self._read(offset, size) for offset, size in ranges]
+
+    def size(self) -> int:
+        """The size in bytes."""
+        with self._lock:
+            return self._file.seek(0, os.SEEK_END)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        self._file.seek(offset)
+        return self._file.read(size)
+
+
+class Remote(Source):
+    """An object behind a URL, by fsspec; ranges are fetched together."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self.name = url
+        try:
+            self._fs, self._path = fsspec.core.url_to_fs(url)
+            details = self._fs.info(self._path)
+        except (ImportError, ValueError) as error:
+            extra = url.partition("://")[0]
+            raise BackendError(
+                f"no package for {extra}:// is installed ({error})",
+                source=url,
+                advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
+            ) from error
+        except FileNotFoundError as error:
+            raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
+        except OSError as error:
+            raise SourceError(f"cannot be reached ({error})", source=url) from error
+        self._size = int(details["size"])
+        tag = details.get("ETag") or details.get("LastModified") or details.get("mtime") or details.get("created")
+        self._tag = None if tag is None else str(tag)
+        _check_size(self._size, url)
+
+    def stamp(self) -> Stamp | None:
+        return None if self._tag is None else (self.name, self._size, self._tag)
+
+    def for_demuxer(self) -> BinaryIO:
+        file: BinaryIO = self._fs.open(self._path, "rb", cache_type="blockcache", block_size=_BLOCK)
+        return file
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        starts = [offset for offset, _ in ranges]
+        ends = [min(offset + size, self._size) for offset, size in ranges]
+        try:
+            parts: list[bytes] = self._fs.cat_ranges([self._path] * len(ranges), starts, ends, max_gap=_BLOCK // 4)
+        except OSError as error:
+            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+        return parts
+
+
+class _View:
+    """A position of its own over a shared file object, so that the demuxer and packet reads do not disturb each other."""
+
+    def __init__(self, shared: FileObject) -> None:
+        self._shared, self._position, self._size = shared, 0, shared.size()
+        self.name = shared.name
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._size - self._position if size < 0 else size
+        data = self._shared.read([(self._position, max(0, wanted))])[0]
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The user's file object stays open."""
+
+
+def open_source(origin: Origin) -> Source:
+    """The source that a path, URL, bytes or file object names.
+
+    Args:
+        origin: a local path, a URL with a scheme (``s3://…``), the bytes of a file, or a seekable binary file object.
+
+    Raises:
+        SourceNotFoundError: nothing is there.
+        UnreadableSourceError: it is a folder, or empty.
+        BackendError: the URL's scheme needs a package that is not installed.
+        ParameterError: it is none of these.
+    """
+    if isinstance(origin, Source):
+        return origin
+    if isinstance(origin, (bytes, bytearray, memoryview)):
+        return Memory(origin)
+    if isinstance(origin, (str, os.PathLike)):
+        name = os.fspath(origin)
+        scheme, colon, rest = name.partition("://")
+        if scheme == "file" and colon:
+            return LocalFile(rest)
+        return Remote(name) if colon and scheme.replace("+", "").isalnum() and isinstance(origin, str) else LocalFile(name)
+    if hasattr(origin, "read"):
+        return FileObject(origin)
+    raise ParameterError(
+        f"a {type(origin).__name__} cannot be opened", allowed="a path, a URL, bytes, or a seekable binary file object"
+    )
+
+
+def _check_size(size: int, name: str) -> None:
+    if size == 0:
+        raise UnreadableSourceError("the file is empty (0 bytes)", source=name, advice="Fetch or copy it again")
+
+
+def describe(origin: Any) -> str:
+    """How messages call an origin that could not be opened."""
+    return os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else f"<{type(origin).__name__}>"
