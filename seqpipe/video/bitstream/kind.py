@@ -45,8 +45,8 @@ class PacketKind:
         leading: HEVC's leading pictures.
         random_access: True if decoding can start here and every following frame that is not leading is exact;
             False if certainly not; None if the bitstream does not say, and the container's key flag decides.
-        picture_type: "B" if a slice may be predicted from two frames, else "P" if one is predicted
-            or repeated, else "I"; None where that is unknown. Only in MPEG-1, 2 and 4 does "B" mean reordering.
+        picture_type: "B" if a slice may be predicted from two frames, else "P" if one is
+            predicted or repeated, else "I"; None if unknown. In MPEG-1, 2 and 4 "B" means reordering.
         leaves_state: it leaves more behind than reference frames (VP9: motion vectors, probabilities, …).
         takes_state: it reads what a packet with ``leaves_state`` just before it left behind.
     """

@@ -66,7 +66,7 @@ class Vp9Classifier:
         before, first, shown = self._last_shown, headers[0], any(header.shown for header in headers)
         coded = [header for header in headers if not header.existing]
         if not coded and len(headers) == 1:
-            return packet_kind(not before, random_access=False, takes_state=True)
+            return packet_kind(not before, random_access=False, picture_type="P", takes_state=True)
         if coded:
             self._last_shown = coded[-1].shown
         return packet_kind(
