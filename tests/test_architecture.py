@@ -213,7 +213,7 @@ def test_exported_names_can_be_fetched(name):
 
 def test_import_is_light_and_quick():
     program = (
-        "import sys, time; start = time.perf_counter(); import seqpipe; print(time.perf_counter() - start);"
+        "import sys, time; start = time.process_time(); import seqpipe; print(time.process_time() - start);"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
     seconds, loaded = [], set()
@@ -226,6 +226,7 @@ def test_import_is_light_and_quick():
         loaded = set(names.split())
     assert "seqpipe" in loaded
     assert not loaded & {"torch", "cupy", "av", "nibabel", "cv2", "click", "rich", "fsspec"}
+    # Processor time: the wall clock would measure what else this machine is doing.
     assert min(seconds) < 0.3, f"import seqpipe took {min(seconds):.2f} s at best of {len(seconds)}"
 
 
