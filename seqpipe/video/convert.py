@@ -76,12 +76,21 @@ class Converter:
             recipe = self._recipe = Recipe.of(
                 self._info, self._colour, self._output, self._placement, surface
             )
-        value: Any = [self._on_grid(recipe, number, surface.planes[number]) for number in recipe.planes]
+        value: Any = [self._turned(recipe, number, surface.planes[number]) for number in recipe.planes]
         for number, step in enumerate(recipe.steps, 1):
             last = number == len(recipe.steps)
             target = out if last else self._scratch.array(f"step {number}", step.shape, step.dtype)
             step.run(value, target)
             value = target
+
+    def _turned(self, recipe: Recipe, number: int, plane: Plane) -> Plane:
+        """One plane as it stands in the result: cut, on its grid, mirrored and turned."""
+        upright = self._on_grid(recipe, number, plane)
+        if recipe.turn is None:
+            return upright
+        target = self._scratch.array(f"plane {number} turned", recipe.placement.shape, recipe.dtype)
+        recipe.turn(upright, target)
+        return target
 
     def _on_grid(self, recipe: Recipe, number: int, plane: Plane) -> Plane:
         """One plane, cut and brought to the grid of the result, in the type that the recipe works in."""

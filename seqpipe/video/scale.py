@@ -10,13 +10,12 @@ import sys
 
 import av
 import numpy as np
-from av.video.reformatter import Interpolation, VideoReformatter
 
 from .surface import Plane
+from .swscale import VideoReformatter, reformat
 
 __all__ = ["PlaneScaler"]
 
-_FLAGS = Interpolation.BILINEAR | Interpolation.ACCURATE_RND
 _GRAY16 = "gray16le" if sys.byteorder == "little" else "gray16be"
 
 
@@ -39,6 +38,6 @@ class PlaneScaler:
             plane = np.ascontiguousarray(plane)
         form = "gray" if plane.itemsize == 1 else _GRAY16
         frame = av.VideoFrame.from_numpy_buffer(plane, format=form)
-        scaled = self._reformatter.reformat(frame, *size, form, interpolation=_FLAGS, threads=1).planes[0]
+        scaled = reformat(self._reformatter, frame, form, size).planes[0]
         rows: Plane = np.frombuffer(memoryview(scaled), plane.dtype).reshape(size[1], -1)
         return rows[:, : size[0]]

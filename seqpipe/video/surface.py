@@ -185,11 +185,10 @@ def _planar_form(surface: SurfaceFormat) -> str:
 
 
 def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
-    from av.video.reformatter import Interpolation, VideoReformatter
+    from .swscale import VideoReformatter, reformat
 
-    accurate = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
     try:
-        return VideoReformatter().reformat(frame, format=form, interpolation=accurate, threads=1)
+        return reformat(VideoReformatter(), frame, form)
     except OSError as error:
         raise UnreadableSourceError(
             f"the pixel format {frame.format.name!r} cannot be brought to planes",
