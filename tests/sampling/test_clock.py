@@ -257,6 +257,18 @@ def test_a_span_that_is_too_short_gives_none(sampler):
         sampler.clip(Span(0, 42, timestamps), 0, stream(0, "clips"))
 
 
+def test_any_frame_is_a_sequence_of_one():
+    for sampler in (
+        RateWindows(5, Windows(sequence_length=1)),
+        RandomRateClips(5, RandomClips(sequence_length=1)),
+    ):
+        single = Span(0, 1, np.array([2.5]))  # nothing tells how long it is shown
+        assert sampler.count(single) == 1
+        assert sampler.clip(single, 0, stream(0, "clips")).frames.tolist() == [0]
+    span = Span(2, 6, np.arange(9) / 30)
+    assert {int(sampler.clip(span, 0, stream(0, "clips", 0, n)).frames[0]) for n in range(99)} == {2, 3, 4, 5}
+
+
 def test_a_short_video_at_a_rate_is_padded_and_marked():
     span = Span(0, 30, np.arange(30) / 30)
     for sampler in (
