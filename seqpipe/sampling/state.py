@@ -30,8 +30,8 @@ def fingerprint(**parts: object) -> str:
     """A short text that is the same wherever all the named parts are, and tells which part differs if not.
 
     Args:
-        parts: whatever decides which samples come: plain values (None, bool, int, float, str) and lists,
-            tuples and dictionaries with text keys of them.
+        parts: whatever decides which samples come: plain values (None, bool, int, finite float, str) and
+            lists, tuples and dictionaries with text keys of them.
 
     Returns:
         ``name=digest`` for each part, sorted by name, joined by blanks; 64 bits of BLAKE2b of the part as
