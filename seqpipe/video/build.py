@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av.error
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..array import BoolArray, IntArray
 from .bitstream import Leading, PacketKind, classifier, droppable
 from .cpu import CpuDecoder, DecodeError
+from .extent import HEAD, declared_size
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
 from .packets import open_packets
@@ -69,7 +70,7 @@ def build_index(source: Source) -> PacketIndex:
             packets=_table(scan, info),
             dropped_at_start=0,
             end_s=0.0,
-            cut=_cut(scan, info),
+            cut=_cut(scan, info, source),
         )
     index = _order_without_pts(source, index, scan)
     index = _drop_head(source, index)
@@ -96,7 +97,7 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
     return scan
 
 
-def _note(scan: _Scan, source: Source, packet: av.Packet, data: bytes) -> None:
+def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:
     scan.pts.append(packet.pts)
     scan.dts.append(packet.dts)
     scan.duration.append(packet.duration or 0)
@@ -124,7 +125,9 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
     by_offset = bool(scan.offset) and scan.offset[-1] >= 0
     count = len(scan.size)
     kinds = scan.kind
-    key = np.array([k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool)
+    key = np.array(
+        [k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool
+    )
     if not key.any():
         key = np.array(scan.key, dtype=bool)
         key[:1] = True
@@ -137,7 +140,8 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
         # A key packet that nothing refers to still is where decoding starts.
         reference=~np.array(droppable(kinds), dtype=bool) | key,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
-        damaged=np.array(scan.damaged, dtype=bool),
+        # In a transport stream the flag stands for a gap between packets too: there the decoder has the last word.
+        damaged=np.array(scan.damaged, dtype=bool) & (info.container != "mpegts"),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
         self_contained=np.array([kind.leading is Leading.RADL for kind in kinds], dtype=bool),
     )
@@ -145,8 +149,10 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
 
 def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
     """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
-    if _has_pts(scan):
-        return np.array([0 if pts is None else pts for pts in scan.pts], dtype=np.int64)
+    if _has_pts(scan, info):
+        return _one_clock(
+            np.array([0 if pts is None else pts for pts in scan.pts], dtype=np.int64), np.array(scan.key)
+        )
     if None not in scan.dts:
         dts = np.array(scan.dts, dtype=np.int64)
         if (np.diff(dts) > 0).all():
@@ -155,8 +161,19 @@ def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
 
 
-def _has_pts(scan: _Scan) -> bool:
-    return not any(
+def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
+    """Let a clock that starts again, as where two recordings were joined, go on from where it was."""
+    keys = np.flatnonzero(key)
+    for before, restart in zip(keys[:-1], keys[1:], strict=True):
+        if pts[restart] <= pts[before]:
+            past = np.sort(pts[:restart])
+            pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]
+    return pts
+
+
+def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
+    # AVI has no place for pts; what libavformat gives for them is the dts, moved by a guess.
+    return info.container != "avi" and not any(
         pts is None and kind.shown and not discard
         for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
     )
@@ -164,7 +181,7 @@ def _has_pts(scan: _Scan) -> bool:
 
 def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> PacketIndex:
     """Give pictures without pts their place in presentation order."""
-    if _has_pts(scan) or not _may_reorder(scan, index.info):
+    if _has_pts(scan, index.info) or not _may_reorder(scan, index.info):
         return index
     shown = index.packets.shown.copy()
     order = _decoded_order(source, index, np.arange(len(index.packets)))
@@ -178,7 +195,7 @@ def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> Packe
 
 
 def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
-    kinds = [kind.picture for kind in scan.kind if kind.shown]
+    kinds = [kind.picture_type for kind in scan.kind if kind.shown]
     if info.codec in ("vp8", "vp9", "av1"):
         return False
     return None in kinds or "B" in kinds
@@ -221,13 +238,18 @@ def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
     return replace(index, packets=replace(table, shown=shown), dropped_at_start=int(lost.sum()))
 
 
-def _cut(scan: _Scan, info: StreamInfo) -> str:
+def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
+    """Why the file holds less than it promises, or nothing."""
+    stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
+    if stated is not None and stated > held:
+        return f"the file is cut: its header promises {stated} bytes, it has {held}"
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
     if info.container.startswith("mov") and declared > seen:
         return f"the file is cut: its header promises {declared} frames, {seen} are in it"
     if scan.error:
         return f"the file is cut or damaged after {seen} packets ({scan.error})"
-    return "the file is cut in the middle of its last frame" if scan.damaged and scan.damaged[-1] else ""
+    cut = bool(scan.damaged) and scan.damaged[-1] and info.container != "mpegts"
+    return "the file is cut in the middle of its last frame" if cut else ""
 
 
 def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
@@ -239,7 +261,11 @@ def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
         return replace(index, info=replace(index.info, frame_count=0, has_b_frames=False))
     last = scan.duration[int(frames[-1])] * float(tick)
     if last <= 0:
-        last = float(times[-1] - times[-2]) if len(times) > 1 else float(1 / (index.info.average_rate or _DEFAULT_RATE))
+        last = (
+            float(times[-1] - times[-2])
+            if len(times) > 1
+            else float(1 / (index.info.average_rate or _DEFAULT_RATE))
+        )
     info = replace(
         index.info,
         frame_count=len(frames),
@@ -248,5 +274,3 @@ def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
         duration_s=float(times[-1]) + last - float(times[0]),
     )
     return replace(index, info=info, end_s=float(times[-1]) + last)
-
-

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import av
 import av.codec
 import av.error
-from av.video.codeccontext import VideoCodecContext
+from av.codec.context import CodecContext
 
 from ..errors import BackendError
 from .index import PacketIndex
+
+if TYPE_CHECKING:
+    from av.video.codeccontext import VideoCodecContext
 
 __all__ = ["CpuDecoder", "DecodeError", "Decoded", "PacketDecoder", "Threading"]
 
@@ -69,7 +72,7 @@ class CpuDecoder:
 
     def __init__(self, index: PacketIndex, threads: int = 1) -> None:
         info = index.info
-        context = VideoCodecContext.create(_decoder_name(info.codec), "r")
+        context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
         if index.extradata:
             context.extradata = index.extradata
         context.codec_tag = index.codec_tag
@@ -83,6 +86,7 @@ class CpuDecoder:
             # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
             context.options = {"strict": "1"}
         self._context = context
+        self._key = index.packets.key
         self.threads = threads
 
     def feed(self, number: int, data: bytes) -> list[Decoded]:
@@ -92,10 +96,12 @@ class CpuDecoder:
             DecodeError: libavcodec refused it, or with threads: one of the packets fed last.
         """
         # Packet(data) would lend the decoder our bytes without the zero padding that it reads beyond their end.
-        packet = av.Packet(len(data))
+        packet: av.Packet[Any] = av.Packet(len(data))
         packet.update(data)
         # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
         packet.pts = packet.dts = number
+        # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
+        packet.is_keyframe = bool(self._key[number])
         return self._decode(packet)
 
     def flush(self) -> list[Decoded]:
@@ -104,7 +110,7 @@ class CpuDecoder:
         self._context.flush_buffers()
         return rest
 
-    def _decode(self, packet: av.Packet | None) -> list[Decoded]:
+    def _decode(self, packet: av.Packet[Any] | None) -> list[Decoded]:
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
@@ -112,7 +118,7 @@ class CpuDecoder:
         return [Decoded(int(f.pts), f, bool(f.is_corrupt)) for f in frames if f.pts is not None]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _decoder_name(codec: str) -> str:
     for name in _DECODERS.get(codec, (codec,)):
         try:

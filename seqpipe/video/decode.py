@@ -1,7 +1,7 @@
 """Running a plan: packets into a decoder, sound frames out in presentation order, lost ones named with the reason.
 
-A frame is handed out only once everything that it may be predicted from has come out of the decoder undamaged: a decoder
-reports damage with the damaged frame, and a B-frame is presented before the later frame it was predicted from.
+A frame is handed out only once everything that it may be predicted from has come out of the decoder undamaged: a
+decoder reports damage with the damaged frame, and a B-frame is presented before the later frame it was predicted from.
 """
 
 from __future__ import annotations
@@ -157,7 +157,11 @@ class _Run:
     def feeding(self, packet: int) -> None:
         """Note a packet on its way in."""
         self.at = packet
-        if self._table.reference[packet] and self._table.packet_frame[packet] >= 0 and not self.undecodable(packet):
+        if (
+            self._table.reference[packet]
+            and self._table.packet_frame[packet] >= 0
+            and not self.undecodable(packet)
+        ):
             self._inside.append(packet)
 
     def came_out(self, decoded: Decoded) -> None:

@@ -23,7 +23,7 @@ from .convert import Converter, OutputSpec
 from .decode import Decoding, Lost
 from .index import PacketIndex
 from .open import open_index
-from .packets import PacketReader, open_packets
+from .packets import open_packets
 from .plan import make_plan
 from .pool import DecoderPool
 from .source import Origin, Source, open_source
@@ -77,7 +77,9 @@ class _Job:
 class PendingRead:
     """Sequences being read; :meth:`result` waits for them."""
 
-    def __init__(self, count: int, futures: Seq[Future[dict[int, Sequence | SeqpipeError]]], early: dict[int, Any]) -> None:
+    def __init__(
+        self, count: int, futures: Seq[Future[dict[int, Sequence | SeqpipeError]]], early: dict[int, Any]
+    ) -> None:
         self._count, self._futures, self._early = count, futures, early
 
     def result(self) -> list[Sequence | SeqpipeError]:
@@ -101,10 +103,14 @@ class Engine:
         cache_dir: where indexes are kept, see :func:`seqpipe.video.open.open_index`.
     """
 
-    def __init__(self, threads: int | None = None, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, *, cache_dir: str | os.PathLike[str] | None = None
+    ) -> None:
         self.threads = threads or available_cores()
         self._cache_dir = cache_dir
-        self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="seqpipe", initializer=_one_thread_each)
+        self._executor = ThreadPoolExecutor(
+            self.threads, thread_name_prefix="seqpipe", initializer=_one_thread_each
+        )
         self._decoders = DecoderPool(idle=4 * self.threads)
         self._videos: OrderedDict[str, _Video] = OrderedDict()
         self._lock = threading.Lock()

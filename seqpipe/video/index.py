@@ -4,10 +4,12 @@ Rules for clocks that containers leave out or break, each tested:
 
 - **Presentation order** is the order of the pts. Equal pts keep their decode order. Frame ``i`` is the ``i``-th of it.
 - **Negative pts** are kept: the clock is the stream's own.
-- **Edit lists**: packets that the container marks to be discarded are decoded where others need them, but are no frames.
-- **No pts** (raw streams, AVI): where the pictures are in presentation order already, the dts are the clock; where they
-  are reordered, one decoding pass at index time tells the order, the sorted dts are the clock. Without dts the clock
-  runs at the stream's rate, 25 Hz if it has none.
+- **A clock that starts again** at a key frame, as where recordings were joined, goes on from where it was.
+- **Edit lists**: packets that the container marks to be discarded are decoded where others need them, but are no
+  frames.
+- **No pts** (raw streams; AVI, which has no place for them): where the pictures are in presentation order already, the
+  dts are the clock; where they are reordered, one decoding pass at index time tells the order, and the sorted dts are
+  the clock. Without dts the clock runs at the stream's rate, 25 Hz if it has none.
 - **Missing durations**: the last frame lasts as long as the container says, else as the one before it.
 - **Frames before the first key frame**, and leading pictures of the first key frame that cannot be decoded without what
   came before, are no frames: nothing could ever be shown for them.
@@ -35,7 +37,7 @@ class PacketTable:
     Attributes:
         pts: presentation time in ticks; made up by the rules above where the container has none.
         size: bytes.
-        offset: where the packet's bytes lie in the file; -1 for all where the container does not store them in one piece.
+        offset: where the packet's bytes lie in the file; -1 for all where the container does not keep them in one piece.
         checksum: CRC-32 of the packet where it must be recognised after seeking, else empty.
         key: decoding can start here.
         reference: other frames may be predicted from it.
@@ -119,7 +121,9 @@ class PacketIndex:
     def timestamps(self) -> FloatArray:
         """Presentation time of each frame in seconds, ascending, on the stream's own clock."""
         ticks = self.packets.pts[self.packets.frame_packet]
-        result: FloatArray = ticks * (self.info.time_base.numerator / self.info.time_base.denominator)
+        base = self.info.time_base
+        # One rounding at the end: tick * (numerator / denominator) would round twice.
+        result: FloatArray = (ticks * base.numerator / base.denominator).astype(np.float64)
         result.flags.writeable = False
         return result
 
@@ -148,7 +152,9 @@ class PacketIndex:
         if not len(self):
             allowed = ""
         fact = f"{what} is not in the video" if len(self) else "the video has no frame that can be decoded"
-        return FrameRangeError(fact, source=self.info.source, allowed=allowed, advice=self.cut[:1].upper() + self.cut[1:])
+        return FrameRangeError(
+            fact, source=self.info.source, allowed=allowed, advice=self.cut[:1].upper() + self.cut[1:]
+        )
 
     @property
     def by_offset(self) -> bool:

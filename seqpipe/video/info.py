@@ -36,7 +36,7 @@ class StreamInfo:
         time_base: seconds per tick of a pts.
         start_s: the first frame's time on the stream's clock in seconds; None where unknown.
         duration_s: seconds from the first frame's start to the last one's end; None where unknown.
-        frame_count: frames that can be asked for; the container's claim until the file was indexed, None if it makes none.
+        frame_count: frames that can be asked for; the container's claim until the file is indexed, None without one.
         declared_frames: what the container claims, None where it is silent.
         has_b_frames: whether presentation order differs from decoding order; None until indexed.
         has_audio: whether the container also holds audio.

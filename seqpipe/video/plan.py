@@ -64,7 +64,10 @@ def make_plan(table: PacketTable, wanted: IntArray, *, earlier: int = 0) -> Deco
     saved = fed_before[starts[1:]] - fed_before[np.minimum(packets[:-1] + 1, starts[1:])]
     jumps = np.flatnonzero(saved > 0) + 1
     return DecodePlan(
-        tuple(_segment(table, int(starts[part[0]]), packets[part]) for part in np.split(np.arange(packets.size), jumps))
+        tuple(
+            _segment(table, int(starts[part[0]]), packets[part])
+            for part in np.split(np.arange(packets.size), jumps)
+        )
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import av.container
@@ -21,9 +21,18 @@ from .source import Origin, Source, open_source
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.sidedata.sidedata import SideData
     from av.video.stream import VideoStream
 
-__all__ = ["FirstPicture", "open_container", "probe", "stream_info", "unreadable", "video_stream", "with_source"]
+__all__ = [
+    "FirstPicture",
+    "open_container",
+    "probe",
+    "stream_info",
+    "unreadable",
+    "video_stream",
+    "with_source",
+]
 
 _BUFFER = 1 << 20
 _ATTACHED_PICTURE = 0x400
@@ -66,9 +75,8 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         UnreadableSourceError: no demuxer reads it.
     """
     file = source.for_demuxer()
-    options = {} if isinstance(file, str) else {"buffer_size": _BUFFER}
     try:
-        container = av.open(file, **options)  # type: ignore[arg-type]  # PyAV's stub knows no **
+        container = av.open(file) if isinstance(file, str) else av.open(file, "r", buffer_size=_BUFFER)
     except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
         raise unreadable(source, error) from error
     try:
@@ -87,11 +95,11 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
     """
     videos = [s for s in container.streams.video if not int(s.disposition) & _ATTACHED_PICTURE]
     if not videos:
-        kinds = sorted({s.type for s in container.streams}) or ["nothing"]
+        kinds = {"a cover picture" if s.type == "video" else str(s.type) for s in container.streams}
         raise UnreadableSourceError(
-            f"there is no video stream in it (it holds {', '.join(kinds)})",
+            f"there is no video stream in it (it holds {', '.join(sorted(kinds)) or 'nothing'})",
             source=source.name,
-            advice="Give a file with video",
+            advice="Give a file with video; one that was cut may have lost it",
         )
     stream = next((s for s in videos if int(s.disposition) & 1), videos[0])
     if getattr(stream, "codec_context", None) is None:
@@ -124,7 +132,7 @@ class FirstPicture:
         """Whether no further packet is of use."""
         return self.frame is not None or self._left == 0
 
-    def offer(self, packet: av.Packet) -> None:
+    def offer(self, packet: av.Packet[Any]) -> None:
         """Look at the next packet; the one without data at the end flushes the decoder."""
         if self.done:
             return
@@ -137,7 +145,9 @@ class FirstPicture:
                     self.frame = frame
 
 
-def stream_info(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> StreamInfo:
+def stream_info(
+    source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture
+) -> StreamInfo:
     """The facts of one stream.
 
     Raises:
@@ -168,10 +178,12 @@ def stream_info(source: Source, container: InputContainer, stream: VideoStream, 
         sample_aspect_ratio=Fraction(stream.sample_aspect_ratio or context.sample_aspect_ratio or 1),
         rotation_degrees=degrees,
         flipped=flipped,
-        matrix=_tag(frame and frame.colorspace, context.colorspace),
-        full_range=_full_range(pixel.name, int(frame.color_range if frame else 0) or int(context.color_range)),
-        primaries=_tag(frame and frame.color_primaries, context.color_primaries),
-        transfer=_tag(frame and frame.color_trc, context.color_trc),
+        matrix=_tag(frame.colorspace if frame else None, context.colorspace),
+        full_range=_full_range(
+            pixel.name, int(frame.color_range if frame else 0) or int(context.color_range)
+        ),
+        primaries=_tag(frame.color_primaries if frame else None, context.color_primaries),
+        transfer=_tag(frame.color_trc if frame else None, context.color_trc),
         chroma_location=chroma_location(codec, bytes(context.extradata or b""), first.packet),
         average_rate=stream.average_rate,
         real_rate=stream.base_rate or stream.guessed_rate,
@@ -201,8 +213,9 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     """Degrees counter-clockwise, and whether to mirror left to right before the turn."""
-    sides = [] if frame is None else frame.side_data
-    data = next((bytes(s) for s in sides if s.type.name == "DISPLAYMATRIX"), None)
+    # PyAV's stub takes the side data for a mapping by name; it iterates over the entries.
+    sides = cast("Iterator[SideData]", iter(() if frame is None else frame.side_data))
+    data = next((bytes(side) for side in sides if side.type.name == "DISPLAYMATRIX"), None)
     if data is None:
         return 0, False
     turn = np.frombuffer(data[:36], "<i4").reshape(3, 3)[:2, :2].astype(float)
@@ -218,7 +231,14 @@ def _chroma(pixel: av.VideoFormat) -> str:
         return "rgb"
     if len(pixel.components) < 3:
         return "gray"
-    name = {(1, 1): "4:2:0", (2, 1): "4:2:2", (1, 2): "4:4:0", (2, 2): "4:2:0", (4, 1): "4:1:1", (4, 4): "4:1:0"}
+    name = {
+        (1, 1): "4:2:0",
+        (2, 1): "4:2:2",
+        (1, 2): "4:4:0",
+        (2, 2): "4:2:0",
+        (4, 1): "4:1:1",
+        (4, 4): "4:1:0",
+    }
     ratio = (_ratio(pixel.chroma_width(64)), _ratio(pixel.chroma_height(64)))
     return "4:4:4" if ratio == (1, 1) else name[ratio]
 

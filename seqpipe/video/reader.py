@@ -61,7 +61,9 @@ class VideoReader:
     ) -> None:
         check_device(device)
         if threads is not None and threads < 1:
-            raise ParameterError(f"threads={threads} is not valid", allowed="a whole number of at least 1, or None")
+            raise ParameterError(
+                f"threads={threads} is not valid", allowed="a whole number of at least 1, or None"
+            )
         self._source = open_source(origin)
         self._index = open_index(self._source, cache_dir=cache_dir)
         self._packets = open_packets(self._source, self._index)
@@ -93,7 +95,9 @@ class VideoReader:
     def __repr__(self) -> str:
         info = self.info
         span = f", {info.start_s:.3f}…{self._index.end_s:.3f} s" if len(self) else ""
-        return f"VideoReader({info.source!r}, {len(self)} frames, {info.codec} {info.width}×{info.height}{span})"
+        return (
+            f"VideoReader({info.source!r}, {len(self)} frames, {info.codec} {info.width}×{info.height}{span})"
+        )
 
     @overload
     def __getitem__(self, place: int) -> Sequence: ...
@@ -198,7 +202,9 @@ class VideoReader:
         """
         wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
         if (np.diff(wanted) <= 0).any():
-            raise ParameterError("the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])")
+            raise ParameterError(
+                "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
+            )
         return self._stream(wanted)
 
     def close(self) -> None:
@@ -220,7 +226,9 @@ class VideoReader:
         lost: dict[int, str] = {}
         # A stream may be left open while other frames are asked for, so it has a packet reader of its own.
         with contextlib.closing(open_packets(self._source, self._index)) as packets:
-            for item in Decoding(self._index, packets, self._decoders, wanted, threads=self._threads_for(wanted)):
+            for item in Decoding(
+                self._index, packets, self._decoders, wanted, threads=self._threads_for(wanted)
+            ):
                 if isinstance(item, Lost):
                     lost[item.number] = item.reason
                     continue
@@ -273,7 +281,9 @@ def check_device(device: str) -> None:
     if device in ("cpu", "auto"):
         return
     if device.partition(":")[0] == "cuda":
-        raise BackendError(f"device={device!r}: decoding on a GPU is not built yet", advice="Use device='cpu'")
+        raise BackendError(
+            f"device={device!r}: decoding on a GPU is not built yet", advice="Use device='cpu'"
+        )
     raise ParameterError(f"device={device!r} is unknown", allowed="'cpu', 'auto'")
 
 
@@ -284,4 +294,3 @@ def _whole(number: object) -> int:
         raise ParameterError(
             f"{number!r} is not a frame number", allowed="whole numbers", advice="For times use at([seconds])"
         ) from None
-

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, Union
+from typing import BinaryIO, TypeAlias, Union, cast
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 
@@ -36,6 +37,10 @@ class Source(ABC):
         """The identity of the present content, or None if an index of it cannot be kept."""
 
     @abstractmethod
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    @abstractmethod
     def for_demuxer(self) -> str | BinaryIO:
         """What ``av.open`` takes; the caller closes it if it is a file object."""
 
@@ -49,6 +54,7 @@ class Source(ABC):
 
     def close(self) -> None:
         """Give back what is held open; reading opens it again."""
+        return
 
 
 class LocalFile(Source):
@@ -65,6 +71,9 @@ class LocalFile(Source):
     def stamp(self) -> Stamp:
         stat = self._stat()
         return self._path, stat.st_size, str(stat.st_mtime_ns)
+
+    def size(self) -> int:
+        return self._stat().st_size
 
     def for_demuxer(self) -> str:
         return self._path
@@ -101,12 +110,16 @@ class LocalFile(Source):
             return os.stat(self._path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
         except OSError as error:
             advice = "Check the path; a URL needs its scheme, such as s3://"
-            raise SourceNotFoundError(f"no such file ({error.strerror})", source=self.name, advice=advice) from error
+            raise SourceNotFoundError(
+                f"no such file ({error.strerror})", source=self.name, advice=advice
+            ) from error
 
     def _check(self, stat: os.stat_result) -> None:
         if Path(self._path).is_dir():
             raise UnreadableSourceError(
-                "this is a folder", source=self.name, advice="Name a file, or give the folder to readers.Video(file_root=…)"
+                "this is a folder",
+                source=self.name,
+                advice="Name a file, or give the folder to readers.Video(file_root=…)",
             )
         _check_size(stat.st_size, self.name)
 
@@ -122,9 +135,10 @@ class Memory(Source):
     def stamp(self) -> None:
         return None
 
-    def for_demuxer(self) -> BinaryIO:
-        import io
+    def size(self) -> int:
+        return len(self._data)
 
+    def for_demuxer(self) -> BinaryIO:
         return io.BytesIO(self._data)
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -138,7 +152,9 @@ class FileObject(Source):
         self.name = f"<{getattr(file, 'name', type(file).__name__)}>"
         if not (hasattr(file, "read") and hasattr(file, "seek") and file.seekable()):
             raise ParameterError(
-                "the file object cannot seek", source=self.name, advice="Read it into bytes first, or give a path or URL"
+                "the file object cannot seek",
+                source=self.name,
+                advice="Read it into bytes first, or give a path or URL",
             )
         self._file = file
         self._lock = threading.Lock()
@@ -148,14 +164,13 @@ class FileObject(Source):
         return None
 
     def for_demuxer(self) -> BinaryIO:
-        return _View(self)
+        return cast("BinaryIO", _View(self))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         with self._lock:
             return [self._read(offset, size) for offset, size in ranges]
 
     def size(self) -> int:
-        """The size in bytes."""
         with self._lock:
             return self._file.seek(0, os.SEEK_END)
 
@@ -183,15 +198,26 @@ class Remote(Source):
             ) from error
         except FileNotFoundError as error:
             raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
-        except OSError as error:
-            raise SourceError(f"cannot be reached ({error})", source=url) from error
+        except Exception as error:
+            # Every storage package has errors of its own (botocore's are no OSError); all of them end here.
+            raise SourceError(
+                f"cannot be reached ({error})", source=url, advice="Check URL and credentials"
+            ) from error
         self._size = int(details["size"])
-        tag = details.get("ETag") or details.get("LastModified") or details.get("mtime") or details.get("created")
+        tag = (
+            details.get("ETag")
+            or details.get("LastModified")
+            or details.get("mtime")
+            or details.get("created")
+        )
         self._tag = None if tag is None else str(tag)
         _check_size(self._size, url)
 
     def stamp(self) -> Stamp | None:
         return None if self._tag is None else (self.name, self._size, self._tag)
+
+    def size(self) -> int:
+        return self._size
 
     def for_demuxer(self) -> BinaryIO:
         file: BinaryIO = self._fs.open(self._path, "rb", cache_type="blockcache", block_size=_BLOCK)
@@ -201,14 +227,16 @@ class Remote(Source):
         starts = [offset for offset, _ in ranges]
         ends = [min(offset + size, self._size) for offset, size in ranges]
         try:
-            parts: list[bytes] = self._fs.cat_ranges([self._path] * len(ranges), starts, ends, max_gap=_BLOCK // 4)
-        except OSError as error:
+            parts: list[bytes] = self._fs.cat_ranges(
+                [self._path] * len(ranges), starts, ends, max_gap=_BLOCK // 4
+            )
+        except Exception as error:
             raise SourceError(f"cannot be read ({error})", source=self.name) from error
         return parts
 
 
 class _View:
-    """A position of its own over a shared file object, so that the demuxer and packet reads do not disturb each other."""
+    """A position of its own over a shared file object: the demuxer and packet reads do not disturb each other."""
 
     def __init__(self, shared: FileObject) -> None:
         self._shared, self._position, self._size = shared, 0, shared.size()
@@ -254,21 +282,19 @@ def open_source(origin: Origin) -> Source:
     if isinstance(origin, (str, os.PathLike)):
         name = os.fspath(origin)
         scheme, colon, rest = name.partition("://")
-        if scheme == "file" and colon:
-            return LocalFile(rest)
-        return Remote(name) if colon and scheme.replace("+", "").isalnum() and isinstance(origin, str) else LocalFile(name)
+        if not (colon and scheme.isalnum() and isinstance(origin, str)):
+            return LocalFile(name)
+        return LocalFile(rest) if scheme == "file" else Remote(name)
     if hasattr(origin, "read"):
         return FileObject(origin)
     raise ParameterError(
-        f"a {type(origin).__name__} cannot be opened", allowed="a path, a URL, bytes, or a seekable binary file object"
+        f"a {type(origin).__name__} cannot be opened",
+        allowed="a path, a URL, bytes, or a seekable binary file object",
     )
 
 
 def _check_size(size: int, name: str) -> None:
     if size == 0:
-        raise UnreadableSourceError("the file is empty (0 bytes)", source=name, advice="Fetch or copy it again")
-
-
-def describe(origin: Any) -> str:
-    """How messages call an origin that could not be opened."""
-    return os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else f"<{type(origin).__name__}>"
+        raise UnreadableSourceError(
+            "the file is empty (0 bytes)", source=name, advice="Fetch or copy it again"
+        )
