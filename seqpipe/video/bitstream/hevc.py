@@ -75,6 +75,8 @@ class HevcClassifier:
                 raise BitstreamError("a NAL unit without a header")
             if packet[begin] & 1 or packet[begin + 1] >> 3:
                 continue  # an enhancement layer
+            if not packet[begin + 1] & 7:
+                raise BitstreamError("nuh_temporal_id_plus1 is 0")
             if kind <= _LAST_VCL_TYPE:
                 layer = (packet[begin + 1] & 7) - 1
                 slices.append(self._slice(kind, layer, packet[begin + 2 : min(end, begin + _HEADER_BYTES)]))

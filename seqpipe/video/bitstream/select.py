@@ -18,6 +18,8 @@ from .vp9 import Vp9Classifier
 
 __all__ = ["chroma_location", "classifier"]
 
+_NOT_QUITE_INTRA = frozenset({"png"})
+"""FFmpeg lists PNG as intra-only, but adds the previous picture to a QuickTime PNG that is no key frame."""
 _KEY_FRAME = PacketKind(reference=False, random_access=True, picture_type="I")
 
 
@@ -77,7 +79,7 @@ def _identity(codec: str) -> tuple[str, bool]:
         known = av.codec.Codec(codec, "r")
     except av.codec.codec.UnknownCodecError:
         return codec, False
-    return known.canonical_name, known.intra_only
+    return known.canonical_name, known.intra_only and known.canonical_name not in _NOT_QUITE_INTRA
 
 
 _CLASSIFIERS: dict[str, Callable[[bytes], Classifier]] = {

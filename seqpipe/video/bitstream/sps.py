@@ -177,5 +177,4 @@ def _predicted_set(bits: BitReader, before: list[int]) -> list[int]:
     negative = bits.flag()
     shift = (bits.ue() + 1) * (-1 if negative else 1)
     shifted = [delta + shift for delta in [*before, 0] if bits.flag() or bits.flag()]
-    kept = [delta for delta in shifted if delta]
-    return sorted((d for d in kept if d < 0), reverse=True) + sorted(d for d in kept if d > 0)
+    return sorted((d for d in shifted if d < 0), reverse=True) + sorted(d for d in shifted if d > 0)

@@ -26,6 +26,7 @@ UNREADABLE = {
     "h264-no-start-code": ("h264", b"", b"\x01\x9a\x10\x20\x30"),
     "h264-slice-type": ("h264", b"", b"\0\0\1\x01\x84\x20"),
     "hevc-no-parameters": ("hevc", b"", b"\0\0\1\x00\x01\xd0\x09"),
+    "hevc-no-temporal-id": ("hevc", b"", b"\0\0\1\x02\x00\xd0\x09"),
     "av1-no-sequence": ("av1", b"", b"\x32\x03\x30\x00\x00"),
     "av1-long-unit": ("av1", b"", b"\x32\x7f\x30\x00\x00"),
     "vp9-no-marker": ("vp9", b"", b"\x00\x01\x02\x03"),
@@ -60,7 +61,7 @@ UNIT = st.builds(
     st.lists(UNIT, max_size=5).map(b"".join),
 )
 def test_random_units_never_raise(codec: str, extradata: bytes, packet: bytes) -> None:
-    assert classifier(codec, extradata).classify(packet).temporal_id in range(-1, 7)
+    assert classifier(codec, extradata).classify(packet).temporal_id in range(7)
     assert chroma_location(codec, extradata, packet) in range(7)
 
 

@@ -61,8 +61,13 @@ def test_mpeg_loses_only_its_b_pictures(made: Recipe) -> None:
 
 @pytest.mark.parametrize("made", AV1.values(), ids=AV1)
 def test_av1_loses_only_what_was_dropped(made: Recipe) -> None:
-    droppables = prove(encoded(made))
-    assert sum(droppables) / len(droppables) >= 0.3
+    stream = encoded(made)
+    droppables = prove(stream)
+    coded = [
+        number for number, dropped in enumerate(droppables) if dropped and len(stream.packets[number]) > 12
+    ]
+    assert sum(droppables) / len(droppables) >= 0.5
+    assert coded, "only frames shown again were found, none with refresh_frame_flags 0"
 
 
 @pytest.mark.parametrize("decoder", ["vp9", "libvpx-vp9"])
@@ -113,7 +118,7 @@ def test_motion_jpeg_frames_stand_alone() -> None:
     assert {(kind.random_access, kind.picture_type) for kind in kinds_of(stream)} == {(True, "I")}
 
 
-@pytest.mark.parametrize("codec", ["msmpeg4v3", "flv1", "ffv1", "no-such-codec"])
+@pytest.mark.parametrize("codec", ["msmpeg4v3", "flv1", "ffv1", "png", "no-such-codec"])
 def test_other_codecs_packets_are_all_references(codec: str) -> None:
     kind = classifier(codec, b"").classify(b"\1\2\3")
     assert (kind.reference, kind.shown, kind.random_access) == (True, True, None)

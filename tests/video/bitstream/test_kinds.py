@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.video.bitstream import Leading, PacketKind, chroma_location, classifier, droppable
+from seqpipe.video.bitstream.bits import BitReader
 from seqpipe.video.bitstream.nal import NalFormat, avc_format, hevc_format, nal_spans
+from seqpipe.video.bitstream.sps import _predicted_set
 
 from .clips import AV1, H264, HEVC, MPEG, QUIET, VP9, Recipe, Stream, decoded, encoded, recipe
 
@@ -90,6 +92,20 @@ def test_leading_pictures_are_those_a_late_start_cannot_show() -> None:
     assert lost == [n for n in range(start, following_start) if kinds[n].leading is Leading.RASL]
 
 
+@pytest.mark.parametrize(
+    ("count", "access"), [("1", True), ("00110", None)], ids=["at-once", "after-5-frames"]
+)
+def test_a_recovery_point_counts_if_it_recovers_at_once(count: str, access: bool | None) -> None:
+    message = bytes(
+        [int((count + "111").ljust(8, "0"), 2)]
+    )  # recovery_frame_cnt, exact, not broken, bit equal to one
+    sei = b"\0\0\1\x06\x06\x01" + message + b"\x80"
+    i_slice = b"\0\0\1\x41\x88\x84"
+    kind = classifier("h264", b"").classify(sei + i_slice)
+    assert (kind.random_access, kind.picture_type) == (access, "I")
+    assert classifier("h264", b"").classify(sei + b"\0\0\1\x41\x9a\x24").random_access is False
+
+
 @pytest.mark.parametrize(("nal_type", "leading"), [(6, Leading.RADL), (7, Leading.RADL), (8, Leading.RASL)])
 def test_leading_types_of_hevc(nal_type: int, leading: Leading) -> None:
     stream = encoded(HEVC["sliced-ts"])
@@ -130,6 +146,63 @@ def test_mpeg2_quantiser_matrices_in_a_b_picture_last() -> None:
     assert slices is not None
     extended = packet[: slices.start()] + b"\0\0\1\xb5\x30" + packet[slices.start() :]
     assert classifier("mpeg2video", b"").classify(extended).reference
+
+
+@pytest.mark.parametrize(
+    ("frame_type", "reference"), [("00", True), ("10", False)], ids=["key", "intra-only"]
+)
+def test_av1_key_frame_that_is_shown_later_fills_all_slots(frame_type: str, reference: bool) -> None:
+    stream = encoded(AV1["mp4"])
+    classify = classifier("av1", stream.extradata).classify
+    assert classify(stream.packets[0]).random_access
+    # Not shown again, its type, hidden, showable, resilient, two tools off, own size off, order hint, slot 2.
+    hidden = "0" + frame_type + "0" + "1" + "1" + "00" + "0" + "0000001" + "00000100"
+    payload = int(hidden.ljust(32, "0"), 2).to_bytes(4, "big")
+    kind = classify(b"\x32\x04" + payload)
+    assert (kind.reference, kind.shown, kind.random_access, kind.picture_type) == (True, False, False, "I")
+    again = classify(b"\x1a\x01" + bytes([0b10100000]))
+    assert (again.reference, again.shown, again.random_access) == (reference, True, False)
+
+
+def derived_set(before: list[int], shift: int, used: list[bool]) -> list[int]:
+    """H.265 equations 7-61 and 7-62, loop by loop."""
+    negative, positive = [d for d in before if d < 0], [d for d in before if d > 0]
+    count = len(before)
+    below: list[int] = []
+    for i in range(len(positive) - 1, -1, -1):
+        if positive[i] + shift < 0 and used[len(negative) + i]:
+            below.append(positive[i] + shift)
+    if shift < 0 and used[count]:
+        below.append(shift)
+    below += [negative[i] + shift for i in range(len(negative)) if negative[i] + shift < 0 and used[i]]
+    above: list[int] = []
+    for i in range(len(negative) - 1, -1, -1):
+        if negative[i] + shift > 0 and used[i]:
+            above.append(negative[i] + shift)
+    if shift > 0 and used[count]:
+        above.append(shift)
+    for i in range(len(positive)):
+        if positive[i] + shift > 0 and used[len(negative) + i]:
+            above.append(positive[i] + shift)
+    return below + above
+
+
+@given(
+    st.lists(st.integers(1, 8), max_size=5, unique=True),
+    st.lists(st.integers(1, 8), max_size=5, unique=True),
+    st.integers(-9, 9).filter(bool),
+    st.lists(st.booleans(), min_size=11, max_size=11),
+)
+def test_predicted_picture_sets_of_hevc(
+    below: list[int], above: list[int], shift: int, used: list[bool]
+) -> None:
+    before = [-delta for delta in sorted(below)] + sorted(above)
+    size = f"{abs(shift):b}"
+    flags = "".join("1" if use else "00" for use in used[: len(before) + 1])
+    text = ("1" if shift < 0 else "0") + "0" * (len(size) - 1) + size + flags
+    bits = BitReader(int(text.ljust(64, "0"), 2).to_bytes(8, "big"))
+    assert _predicted_set(bits, before) == derived_set(before, shift, used)
+    assert bits.left == 64 - len(text)
 
 
 def not_coded(stream: Stream) -> bytes:
