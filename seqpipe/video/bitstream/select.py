@@ -23,7 +23,7 @@ _NOT_QUITE_INTRA = frozenset({"png"})
 _KEY_FRAME = PacketKind(reference=False, random_access=True, picture_type="I")
 
 
-class UniformClassifier:
+class _UniformClassifier:
     """Gives every packet the same answer: for codecs without prediction between frames, and for unknown ones.
 
     Args:
@@ -53,7 +53,7 @@ def classifier(codec: str, extradata: bytes) -> Classifier:
     make = _CLASSIFIERS.get(name)
     if make is not None:
         return make(extradata)
-    return UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
+    return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
 
 
 def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
