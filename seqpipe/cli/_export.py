@@ -76,7 +76,7 @@ class _Run:
         Raises:
             SeqpipeError: that error, with ``--on-error raise``.
         """
-        self.manifest.add(Row(source=source, status="failed", error=str(error)))
+        self.manifest.add(Row(source=source, status="failed", error=error.fact))
         self.tell(error)
 
     def tell(self, error: SeqpipeError) -> None:

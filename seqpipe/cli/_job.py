@@ -153,8 +153,9 @@ def _record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) ->
     outcome.lost = len(files)
     if len(files) and outcome.error is None:
         outcome.error = DamagedSourceError(f"{len(files)} outputs got no frame", source=plan.source)
+    reason = outcome.error.fact if outcome.error else None
     for file in files.tolist():
-        work.manifest.add(plan.row(file, status="lost", error=str(outcome.error)))
+        work.manifest.add(plan.row(file, status="lost", error=reason))
         work.advance(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import SeqpipeError
+from ..errors import SeqpipeError, printable
 from . import _options as options
 from ._files import Input, find_inputs
 
@@ -33,13 +33,16 @@ def index(paths: tuple[str, ...], jobs: int, as_json: bool, cache_dir: str | Non
     found = list(find_inputs(paths))
     fresh = {item.path for item in found if isinstance(item, Input) and is_indexed(item.path, cache_dir)}
     counts: Counter[str] = Counter()
-    for source, result in for_each_index(found, _length, jobs=jobs, cache_dir=cache_dir):
+    for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
             values |= {"status": "failed", "frames": None, "error": str(result)}
             click.echo(f"Error: {result}", err=True)
         else:
-            values |= {"frames": result, "error": None}
+            frames, cut = result
+            values |= {"frames": frames, "error": cut or None}
+            if cut:
+                click.echo(f"Warning: {printable(source)}: {cut}.", err=True)
         counts[values["status"]] += 1
         if as_json:
             click.echo(json.dumps({"type": "index", **values}))
@@ -50,5 +53,5 @@ def index(paths: tuple[str, ...], jobs: int, as_json: bool, cache_dir: str | Non
     click.get_current_context().exit(1 if counts["failed"] else 0)
 
 
-def _length(_: Input, index: PacketIndex) -> int:
-    return len(index)
+def _facts(_: Input, index: PacketIndex) -> tuple[int, str]:
+    return len(index), index.cut

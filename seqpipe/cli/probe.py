@@ -63,15 +63,17 @@ def _probe_one(
     info = probe_source(found.path) if index is None else index.info
     if as_json:
         click.echo(json.dumps({"type": "stream", **info.to_json()}))
-    else:
+    elif index is None:
         yield info
+    else:
+        _show([info])
     if index is not None:
         _list_packets(found.path, index, as_json=as_json)
 
 
 def _list_packets(source: str, index: PacketIndex, *, as_json: bool) -> None:
     if not as_json:
-        click.echo(f"{printable(source)}\n" + "".join(f"{name:>12}" for name in _PACKET_COLUMNS))
+        click.echo("".join(f"{name:>12}" for name in _PACKET_COLUMNS))
     for values in _packets(index):
         if as_json:
             click.echo(json.dumps({"type": "packet", "source": source, **values}))

@@ -1,0 +1,101 @@
+"""Finding inputs and writing whole files."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from seqpipe.cli._files import Input, find_inputs, prepare_folder, write_whole
+from seqpipe.errors import OutputError, SeqpipeError
+
+from .written import files
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_a_folder_is_searched_through_in_order(tmp_path):
+    touch(tmp_path, "b.mp4", "a.MKV", "x/y/c.webm", "note.txt", ".hidden.mp4", ".git/d.mp4", "mp4")
+    found = list(find_inputs([str(tmp_path)]))
+    assert [(item.stem, item.parent) for item in found] == [("a", "."), ("b", "."), ("c", "x/y")]
+    assert [Path(item.path).name for item in found] == ["a.MKV", "b.mp4", "c.webm"]
+
+
+def test_a_named_file_may_end_in_anything_and_need_not_exist():
+    assert list(find_inputs(["data/clip.bin"])) == [Input("data/clip.bin", "clip", "data")]
+
+
+def test_a_url_is_left_alone():
+    url = "https://host/day%201/my%20clip.mp4?key=1"
+    assert list(find_inputs([url])) == [Input(url, "my clip", "day 1")]
+
+
+def test_each_input_comes_once(tmp_path):
+    touch(tmp_path, "a.mp4")
+    paths = [str(tmp_path), str(tmp_path / "a.mp4"), f"{tmp_path}/./a.mp4", "s3://b/k.mp4", "s3://b/k.mp4"]
+    assert [item.stem for item in find_inputs(paths)] == ["a", "k"]
+
+
+def test_a_folder_without_videos_says_what_it_looked_for(tmp_path):
+    touch(tmp_path, "note.txt")
+    (error,) = find_inputs([str(tmp_path)])
+    assert isinstance(error, SeqpipeError)
+    assert str(error).startswith(
+        f"{tmp_path}: there is no video in this folder; allowed: files that end in .3gp,"
+    )
+    assert ".mp4" in str(error)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    def refuse(path, onerror, **_):
+        onerror(PermissionError(errno.EACCES, "Permission denied", str(path)))
+        return iter(())
+
+    monkeypatch.setattr("os.walk", refuse)
+    (error,) = find_inputs([str(tmp_path)])
+    assert str(error) == f"{tmp_path}: the folder cannot be read (Permission denied)."
+
+
+def test_a_file_is_written_whole_with_its_folders(tmp_path):
+    assert write_whole(tmp_path / "a/b/c.bin", lambda file: file.write(b"12345")) == 5
+    assert (tmp_path / "a/b/c.bin").read_bytes() == b"12345"
+    assert files(tmp_path) == ["a/b/c.bin"]
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, failure):
+    def write(file):
+        file.write(b"half")
+        raise failure
+
+    (tmp_path / "x").write_bytes(b"old")
+    with pytest.raises((OutputError, KeyboardInterrupt)):
+        write_whole(tmp_path / "x", write)
+    assert files(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_a_full_disk_says_what_to_do(tmp_path):
+    def write(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(
+        OutputError, match=r"cannot write .*x \(No space left on device\)\. Free space or choose"
+    ):
+        write_whole(tmp_path / "x", write)
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path):
+    touch(tmp_path, "taken")
+    with pytest.raises(OutputError, match=r"cannot write .*taken/"):
+        prepare_folder(tmp_path / "taken")
+
+
+def test_a_prepared_folder_is_empty(tmp_path):
+    prepare_folder(tmp_path / "new/deep")
+    assert list((tmp_path / "new/deep").iterdir()) == []
