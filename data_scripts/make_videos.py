@@ -23,14 +23,16 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from data_scripts.frame_code import draw
+from data_scripts.media_faults import FAULTS
 from data_scripts.media_item import Entry, Item, read_manifest, write_manifest
 from data_scripts.media_make import Maker, digest
+from data_scripts.media_quirks import QUIRKS
 from data_scripts.media_table import CODECS
 
 __all__ = ["ITEMS", "MANIFEST", "make", "sample"]
 
 MANIFEST = "manifest.tsv"
-ITEMS: dict[str, Item] = {item.name: item for item in CODECS}
+ITEMS: dict[str, Item] = {item.name: item for item in (*CODECS, *QUIRKS, *FAULTS)}
 
 
 def make(out: Path, names: Iterable[str] | None = None) -> list[Entry]:

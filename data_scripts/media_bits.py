@@ -26,14 +26,15 @@ class _Bits:
         return self.take(zeros + 1) - 1
 
 
-def vui_removed(stream: bytes) -> bytes:
-    """An Annex B stream whose sequence parameter sets end before their video usability information.
+def vui_removed(configuration: bytes) -> bytes:
+    """An avcC record (ISO/IEC 14496-15, 5.3.3.1) whose parameter set ends before its usability information.
 
     Raises:
-        ValueError: a parameter set uses scaling matrices or an order count of type 1; x264 writes neither.
+        ValueError: the parameter set uses scaling matrices or an order count of type 1; x264 writes neither.
     """
-    units = re.split(rb"(\x00?\x00\x00\x01)", stream)
-    return b"".join(_sps_without_vui(unit) if unit and unit[0] & 0x1F == 7 else unit for unit in units)
+    length = int.from_bytes(configuration[6:8], "big")
+    unit = _sps_without_vui(configuration[8 : 8 + length])
+    return configuration[:6] + len(unit).to_bytes(2, "big") + unit + configuration[8 + length :]
 
 
 def _sps_without_vui(unit: bytes) -> bytes:

@@ -22,7 +22,7 @@ __all__ = [
     "write_manifest",
 ]
 
-State = Literal["sound", "damaged", "unreadable", "skipped"]
+State = Literal["sound", "damaged", "mixed", "unreadable", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,8 @@ class Toolbox(Protocol):
 class Step(Protocol):
     """Makes a file out of another item's file. Frozen dataclasses: the repr is hashed."""
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:
-        """Write ``target``, from ``base``."""
+    def make(self, base: Path, target: Path, tools: Toolbox, /) -> str:
+        """Write ``target``, from ``base``; returns a note for the manifest, or ""."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,6 @@ class Item:
         base: name of the item that ``step`` reads; "" for a step that needs none.
         also: names of further items that ``step`` reads.
         step: what makes the file, if not ``encode``.
-        codec: FFmpeg's decoder name, where it is not the encoder's.
         numbers: frame numbers in presentation order, as ``"0-47,60"``, where they are not just those drawn.
         state: what a reader should find; the lost frames of a ``damaged`` file are found when it is made.
     """
@@ -107,7 +106,6 @@ class Item:
     base: str = ""
     also: tuple[str, ...] = ()
     step: Step | None = None
-    codec: str | None = None
     numbers: str | None = None
     state: State = "sound"
 
@@ -129,7 +127,8 @@ class Entry:
     Attributes:
         name: of the item.
         file: its file, relative to the manifest's folder.
-        state: ``sound``, ``damaged`` (opens, loses frames), ``unreadable`` (no frame at all) or ``skipped``.
+        state: ``sound``, ``damaged`` (opens, loses frames), ``mixed`` (surfaces of more than one size),
+            ``unreadable`` (no frame at all) or ``skipped``.
         codec: FFmpeg's decoder name; "" where there is no video.
         container: the file's extension.
         pix_fmt: pixel format of the surfaces.
@@ -138,6 +137,9 @@ class Entry:
         first: number of the first picture drawn.
         numbers: numbers of the frames in presentation order; of a damaged file, those of its clean twin.
         lost: numbers that are missing or not bit-identical when FFmpeg decodes the damaged file.
+        signs: what libavcodec shows of the damage: ``error`` (raised), ``packet`` (flagged by the demuxer),
+            ``flag`` (a frame flagged corrupt), ``missing`` (a frame that never comes); "" where wrong frames
+            come in silence.
         twin: name of the undamaged item.
         quirk: what is special, in words.
         note: why it was skipped; where the damage lies.
@@ -155,6 +157,7 @@ class Entry:
     first: int
     numbers: tuple[int, ...]
     lost: tuple[int, ...]
+    signs: str
     twin: str
     quirk: str
     note: str

@@ -37,29 +37,29 @@ class Maker:
     def entry(self, item: Item) -> Entry:
         """Make one file, whole or not at all; what cannot be made here is skipped, with the reason."""
         beside = self._out / f".{os.getpid()}-{threading.get_ident()}-{item.file}"
+        note = ""
         try:
             if item.encode is not None:
                 encode(item.encode, beside)
             elif item.step is not None:
-                item.step.make(self.path(item.base) if item.base else beside, beside, self)
+                note = item.step.make(self.path(item.base) if item.base else beside, beside, self)
             beside.replace(self.path(item.name))
         except (FFmpegError, FileNotFoundError) as error:
-            return self._told(item, skipped=str(error))
+            return self._told(item, str(error), skipped=True)
         finally:
             beside.unlink(missing_ok=True)
-        return self._told(item)
+        return self._told(item, note)
 
-    def _told(self, item: Item, *, skipped: str = "") -> Entry:
-        spec = _origin(item, self._items)
+    def _told(self, item: Item, note: str, *, skipped: bool = False) -> Entry:
+        spec = None if item.state == "unreadable" else _origin(item, self._items)
         numbers = _numbers(item, self._items)
-        lost: tuple[int, ...] = ()
-        if item.state == "damaged" and not skipped:
-            lost = _lost(self.path(item.name), self.path(item.base), numbers)
+        damaged = item.state == "damaged" and not skipped
+        lost, signs = _compare(self.path(item.name), self.path(item.base), numbers) if damaged else ((), "")
         return Entry(
             name=item.name,
             file=item.file,
             state="skipped" if skipped else item.state,
-            codec=_codec(item, spec),
+            codec=_codec(spec),
             container=item.extension,
             pix_fmt=(spec.surface or spec.pix_fmt) if spec and numbers else "",
             width=spec.size[0] if spec else 0,
@@ -67,9 +67,10 @@ class Maker:
             first=spec.first if spec else 0,
             numbers=numbers,
             lost=lost,
+            signs=signs,
             twin=item.base if item.state == "damaged" else "",
             quirk=item.quirk,
-            note=skipped,
+            note=note,
             digest=digest(item, self._items),
         )
 
@@ -103,35 +104,37 @@ def _numbers(item: Item, items: Mapping[str, Item]) -> tuple[int, ...]:
     return _numbers(items[item.base], items) if item.base else ()
 
 
-def _codec(item: Item, spec: Encode | None) -> str:
-    if item.codec is not None or spec is None:
-        return item.codec or ""
+def _codec(spec: Encode | None) -> str:
+    if spec is None:
+        return ""
     return ENCODERS[spec.encoder].codec if spec.encoder in ENCODERS else spec.encoder
 
 
-def _lost(damaged: Path, twin: Path, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of the twin's frames whose like, at the same pts, the damaged file does not give."""
-    clean, found = _frames(twin), _frames(damaged)
-    return tuple(
-        number for number, (pts, frame) in zip(numbers, clean.items(), strict=True) if found.get(pts) != frame
-    )
+def _compare(damaged: Path, twin: Path, numbers: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """Numbers of the twin's frames whose like, at the same pts, is not given; and the signs of the damage."""
+    clean, _ = _frames(twin)
+    found, signs = _frames(damaged)
+    pairs = list(zip(numbers, clean.items(), strict=True))
+    if any(pts not in found for pts in clean):
+        signs.add("missing")
+    return tuple(number for number, (pts, frame) in pairs if found.get(pts) != frame), " ".join(sorted(signs))
 
 
-def _frames(path: Path) -> dict[int | None, str]:
-    """A digest of each frame that libavcodec gives, by pts, in presentation order."""
+def _frames(path: Path) -> tuple[dict[int | None, str], set[str]]:
+    """A digest of each frame that libavcodec gives, by pts, in the order it gives; signs of damage."""
     frames: dict[int | None, str] = {}
+    signs: set[str] = set()
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type = "NONE"
-        packets = container.demux(stream)
-        while True:
+        for packet in container.demux(stream):
+            signs |= {"packet"} if packet.is_corrupt else set()
             try:
-                packet = next(packets)
-                for frame in packet.decode():
-                    frames[frame.pts] = hashlib.sha256(
-                        b"".join(bytes(plane) for plane in frame.planes)
-                    ).hexdigest()
-            except StopIteration:
-                return frames
+                decoded = packet.decode()
             except av.error.FFmpegError:
+                signs.add("error")
                 continue
+            for frame in decoded:
+                signs |= {"flag"} if frame.is_corrupt else set()
+                frames[frame.pts] = hashlib.sha256(b"".join(bytes(p) for p in frame.planes)).hexdigest()
+    return frames, signs

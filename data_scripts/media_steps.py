@@ -6,9 +6,9 @@ Steps are frozen dataclasses: what they do is told by their repr, which the dige
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,20 @@ import av
 from data_scripts.media_bits import vui_removed
 from data_scripts.media_item import Toolbox
 
-__all__ = ["Content", "Cut", "CutAt", "Damage", "Join", "Patch", "Remux", "WithoutVui"]
+__all__ = [
+    "Content",
+    "Cut",
+    "CutAt",
+    "Damage",
+    "Join",
+    "PackBFrames",
+    "PacketRole",
+    "Patch",
+    "Remux",
+    "WithoutVui",
+]
+
+PacketRole = Literal["key", "reference", "disposable"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +39,10 @@ class Content:
 
     data: bytes
 
-    def make(self, base: Path | None, target: Path, tools: Toolbox) -> None:  # noqa: ARG002  # a Step's signature
+    def make(self, _base: Path, target: Path, _tools: Toolbox, /) -> str:
         """Write them."""
         target.write_bytes(self.data)
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +52,12 @@ class Cut:
     length: int = 0
     share: float = 0.0
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:  # noqa: ARG002  # a Step's signature
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
         """Write the part."""
         data = base.read_bytes()
-        target.write_bytes(data[: self.length or int(len(data) * self.share)])
+        end = self.length or int(len(data) * self.share)
+        target.write_bytes(data[:end])
+        return f"cut off from byte {end} on"
 
 
 @dataclass(frozen=True)
@@ -51,10 +67,11 @@ class CutAt:
     mark: bytes
     less: int = 0
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:  # noqa: ARG002  # a Step's signature
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
         """Write the part."""
         data = base.read_bytes()
         target.write_bytes(data[: data.index(self.mark) - self.less])
+        return ""
 
 
 @dataclass(frozen=True)
@@ -64,12 +81,13 @@ class Patch:
     old: bytes
     new: bytes
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:  # noqa: ARG002  # a Step's signature
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
         """Write the patched file."""
         data = base.read_bytes()
         if self.old not in data or len(self.old) != len(self.new):
             raise ValueError(f"{base.name} cannot be patched: {self.old!r} to {self.new!r}")
         target.write_bytes(data.replace(self.old, self.new))
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +102,7 @@ class Remux:
     before: str = ""
     after: str = ""
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:
+    def make(self, base: Path, target: Path, tools: Toolbox, /) -> str:
         """Write the other file."""
         given = [
             *shlex.split(self.before),
@@ -98,6 +116,7 @@ class Remux:
             "+bitexact",
         ]
         tools.ffmpeg(*given, *shlex.split(self.after), str(target))
+        return ""
 
 
 @dataclass(frozen=True)
@@ -106,67 +125,125 @@ class Join:
 
     second: str
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:
+    def make(self, base: Path, target: Path, tools: Toolbox, /) -> str:
         """Write both."""
         target.write_bytes(base.read_bytes() + tools.path(self.second).read_bytes())
+        return ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WithoutVui:
-    """A bare H.264 stream whose parameter sets lost their video usability information, muxed again."""
+    """An H.264 file in MP4 whose parameter set lost its video usability information."""
 
-    rate: str = "25"
-
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
         """Write the file."""
-        with tempfile.TemporaryDirectory(prefix="seqpipe_vui_") as folder:
-            raw = Path(folder, "stream.h264")
-            raw.write_bytes(vui_removed(base.read_bytes()))
-            tools.ffmpeg("-r", self.rate, "-i", str(raw), "-c", "copy", "-fflags", "+bitexact", str(target))
+        with av.open(str(base)) as container, av.open(str(target), "w", format="mp4") as out:
+            source = container.streams.video[0]
+            stream = out.add_stream_from_template(source)
+            stream.codec_context.extradata = vui_removed(source.codec_context.extradata or b"")
+            for packet in container.demux(source):
+                if packet.size:
+                    packet.stream = stream
+                    out.mux(packet)
+        return ""
+
+
+@dataclass(frozen=True)
+class PackBFrames:
+    """MPEG-4 in AVI, packed as DivX 5 did: each single B frame behind its reference, in one packet.
+
+    In the place of the B frame stands a frame that is marked as not coded. 25 frames per second are assumed:
+    five bits for the time increment.
+    """
+
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
+        """Write the packed file."""
+        with av.open(str(base)) as container, av.open(str(target), "w", format="avi") as out:
+            source = container.streams.video[0]
+            stream = out.add_stream_from_template(source)
+            packets = [bytes(packet) for packet in container.demux(source) if packet.size]
+            for number, data in enumerate(_packed(packets)):
+                packet = av.Packet(data)
+                packet.pts = packet.dts = number
+                packet.duration, packet.time_base, packet.stream = 1, Fraction(1, 25), stream
+                packet.is_keyframe = _vop_type(data) == 0
+                out.mux(packet)
+        return ""
+
+
+def _packed(packets: list[bytes]) -> Iterator[bytes]:
+    marker = b"\x00\x00\x01\xb2DivX503b1393p"
+    waiting = False
+    for number, (data, following) in enumerate(zip(packets, [*packets[1:], b""], strict=True)):
+        if waiting:
+            yield _not_coded(number)
+            waiting = False
+            continue
+        waiting = _vop_type(following) == 2
+        vop = data.index(_VOP)
+        head = data[:vop] + marker if number == 0 else data[:vop]
+        yield head + data[vop:] + (following if waiting else b"")
+
+
+_VOP = b"\x00\x00\x01\xb6"
+
+
+def _vop_type(data: bytes) -> int:
+    """0 I, 1 P, 2 B; -1 without a VOP."""
+    return data[data.index(_VOP) + 4] >> 6 if _VOP in data else -1
+
+
+def _not_coded(number: int) -> bytes:
+    """A VOP: type 01 (P), no whole second, marker, time increment, marker, coded 0, stuffing."""
+    bits = "01" + "0" + "1" + f"{number % 25:05b}" + "1" + "0" + "01111"
+    return _VOP + int(bits, 2).to_bytes(2, "big")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """An MP4 file in which one packet of the second GOP is damaged, well behind the slice header.
+    """An MP4 file in which one packet of the second GOP is damaged.
 
     Attributes:
-        packet: ``key``, ``reference`` (predicted, and others are predicted from it) or ``disposable``.
-        how: ``flip`` inverts bits in the middle third of the packet, ``zero`` clears it all but its length.
+        packet: ``key``, ``reference`` (predicted, and others are predicted from it) or ``disposable``; of
+            codecs other than H.264 and HEVC, every packet that is no key frame counts as ``reference``.
+        flip: bits that are inverted in each byte from a half to six sevenths of the packet, well behind the
+            headers; 0 clears the whole packet instead.
     """
 
-    packet: Literal["key", "reference", "disposable"]
-    how: Literal["flip", "zero"] = "flip"
+    packet: PacketRole
+    flip: int = 0
 
-    def make(self, base: Path, target: Path, tools: Toolbox) -> None:  # noqa: ARG002  # a Step's signature
-        """Write the damaged file."""
+    def make(self, base: Path, target: Path, _tools: Toolbox, /) -> str:
+        """Write the damaged file; tells where the damage lies."""
         data = bytearray(base.read_bytes())
-        start, size = self.place(base)
-        first, last = (
-            (start + size // 3, start + 2 * size // 3) if self.how == "flip" else (start, start + size)
-        )
-        for position in range(first, last):
-            data[position] = data[position] ^ 0x5A if self.how == "flip" else 0
+        number, start, size = self.place(base)
+        first, end = (start + size // 2, start + size * 6 // 7) if self.flip else (start, start + size)
+        for position in range(first, end):
+            data[position] = data[position] ^ self.flip if self.flip else 0
         target.write_bytes(data)
+        return f"packet {number} in decode order, bytes {first} to {end - 1}"
 
-    def place(self, base: Path) -> tuple[int, int]:
-        """(offset, size) of the packet that is damaged, in bytes."""
+    def place(self, base: Path) -> tuple[int, int, int]:
+        """(number in decode order, offset, size in bytes) of the packet that is damaged."""
         keys = 0
-        for start, size, key, reference in _packets(base):
+        for number, (start, size, key, reference) in enumerate(_packets(base)):
             keys += key
             kind = "key" if key else "reference" if reference else "disposable"
             if keys == 2 and kind == self.packet:
-                return start, size
+                return number, start, size
         raise ValueError(f"{base.name} has no {self.packet} packet in a second GOP")
 
 
 def _packets(path: Path) -> Iterator[tuple[int, int, bool, bool]]:
-    """(offset, size, key, reference) of each packet of an H.264 or HEVC stream in MP4."""
+    """(offset, size, key, reference) of each packet of an MP4 file, in decode order."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        hevc = stream.codec_context.name == "hevc"
+        codec = stream.codec_context.name
         for packet in container.demux(stream):
             if packet.size and packet.pos is not None:
-                yield packet.pos, packet.size, packet.is_keyframe, _is_reference(bytes(packet), hevc=hevc)
+                nal = codec in ("h264", "hevc")
+                reference = not nal or _is_reference(bytes(packet), hevc=codec == "hevc")
+                yield packet.pos, packet.size, packet.is_keyframe, reference
 
 
 def _is_reference(packet: bytes, *, hevc: bool) -> bool:

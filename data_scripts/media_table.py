@@ -14,23 +14,16 @@ _GOP24 = "keyint=24:min-keyint=24:scenecut=0"
 
 
 def _h264(name: str, quirk: str, params: str = _GOP24, extension: str = "mp4", **given: object) -> Item:
-    return Item(
-        name=name, extension=extension, quirk=quirk, encode=_encode("libx264", params=params, **given)
-    )
+    return _plain(name, extension, "libx264", quirk, params=params, **given)
 
 
 def _hevc(name: str, quirk: str, params: str = _GOP24, extension: str = "mp4", **given: object) -> Item:
-    return Item(
-        name=name, extension=extension, quirk=quirk, encode=_encode("libx265", params=params, **given)
-    )
+    return _plain(name, extension, "libx265", quirk, params=params, **given)
 
 
 def _plain(name: str, extension: str, encoder: str, quirk: str, **given: object) -> Item:
-    return Item(name=name, extension=extension, quirk=quirk, encode=_encode(encoder, **given))
-
-
-def _encode(encoder: str, **given: object) -> Encode:
-    return Encode(encoder=encoder, **given)  # type: ignore[arg-type]  # the fields of Encode, checked when it is built
+    spec = Encode(encoder=encoder, **given)  # type: ignore[arg-type]  # the fields of Encode, by name
+    return Item(name=name, extension=extension, quirk=quirk, encode=spec)
 
 
 _H264 = (
@@ -79,6 +72,7 @@ _HEVC = (
     _hevc("hevc_open_gop", "open GOP: CRA pictures with RASL leading pictures", f"{_GOP12}:open-gop=1"),
     _hevc("hevc_radl", "IDR pictures with RADL leading pictures", f"{_GOP12}:open-gop=0:radl=2"),
     _hevc("hevc_layers", "temporal sub-layers", f"{_GOP24}:open-gop=0:temporal-layers=1:b-adapt=0:bframes=3"),
+    _hevc("hevc_hashed", "an MD5 of each picture in the bitstream", f"{_GOP24}:open-gop=0:hash=1"),
     _hevc("hevc_no_b", "no B frames", f"{_GOP24}:bframes=0"),
     _hevc("hevc_10", "Main 10", pix_fmt="yuv420p10le"),
     _hevc("hevc_12", "12 bits", pix_fmt="yuv420p12le"),

@@ -25,8 +25,10 @@ from data_scripts.media_encode import FFmpegError, ffmpeg_exe
 
 __all__ = [
     "ChromaLocation",
+    "FFmpegError",
     "JudgedFrame",
     "Judgement",
+    "all_planes",
     "count_frames",
     "frame_times",
     "framehashes",
@@ -137,6 +139,13 @@ def planes(path: Path, number: int) -> tuple[NDArray[Any], ...]:
     )
 
 
+def all_planes(path: Path) -> list[tuple[NDArray[Any], ...]]:
+    """The planes of every frame, as :func:`planes`. Mind the memory."""
+    judged = judge(path)
+    pix_fmt = _PLANAR.get(judged.pix_fmt, judged.pix_fmt)
+    return [split(data, pix_fmt, judged.width, judged.height) for data in surfaces(path, pix_fmt=pix_fmt)]
+
+
 def split(data: bytes, pix_fmt: str, width: int, height: int) -> tuple[NDArray[Any], ...]:
     """Packed planes of a planar format into arrays, (Y, U, V), (Y,) or (R, G, B)."""
     dtype = np.dtype("<u2") if pix_fmt.endswith("le") else np.dtype(np.uint8)
@@ -169,8 +178,8 @@ def to_rgb(
 ) -> NDArray[Any]:
     """RGB by swscale, with accurate rounding and bilinear chroma.
 
-    It is no exact judge itself. Against the formulas in float64 it is within 0.51 level of 255 for ``rgb24``, but
-    within 1.5 for full range of 10 bits and more, and within 1.0 for ``rgb48le`` of limited range or of 8 bits.
+    It is no exact judge itself. Against the formulas in float64 it is within 0.51 of 255 levels for ``rgb24``
+    (within 1.5 for full range of 10 bits and more), and within 1.0 for ``rgb48le``.
 
     Args:
         arrays: the planes of one surface, (Y, U, V) or (Y,), of a planar format.
