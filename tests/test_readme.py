@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -49,10 +50,18 @@ COMMANDS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    """The video of the README."""
+    path = tmp_path_factory.mktemp("readme") / "clip.mp4"
+    sample(path)
+    return path
+
+
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with the video of the README, to stand in."""
-    sample(tmp_path / "clip.mp4")
+def place(clip, tmp_path, monkeypatch):
+    """A folder of its own with the video in it, to stand in."""
+    shutil.copy(clip, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
