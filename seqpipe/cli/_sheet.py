@@ -106,7 +106,7 @@ def clock(seconds: float) -> str:
 def _panel(panel: Panel) -> str:
     return _PANEL.substitute(
         source=html.escape(printable(panel.source)),
-        facts=html.escape(panel.facts),
+        facts=html.escape(printable(panel.facts)),
         errors="".join(map(_error, panel.errors)),
         figures="".join(map(_figure, panel.thumbnails)),
     )

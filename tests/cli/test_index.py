@@ -1,0 +1,52 @@
+"""``seqpipe index``."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.support.media import made
+
+from .written import files, lines
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_folder_is_indexed_once(run, tmp_path, jobs):
+    for name in ("h264", "vp9", "data_cut_mp4"):
+        (tmp_path / "in/deep").mkdir(parents=True, exist_ok=True)
+        shutil.copy(made(name), tmp_path / "in/deep")
+    arguments = ("index", tmp_path / "in", "--cache-dir", tmp_path / "cache", "--jobs", jobs)
+    first = run(*arguments, "--json")
+    *told, summary = lines(first.stdout)
+    assert summary == {"type": "summary", "built": 3, "fresh": 0, "failed": 0}
+    by_name = {line["source"].rpartition("/")[2]: line for line in told}
+    assert (by_name["h264.mp4"]["frames"], by_name["h264.mp4"]["status"]) == (48, "built")
+    assert "the file is cut" in by_name["data_cut_mp4.mp4"]["error"]
+    assert "Warning: " in first.stderr
+    assert len(files(tmp_path / "cache")) == 3
+    assert lines(run(*arguments, "--json").stdout)[-1] == summary | {"built": 0, "fresh": 3}
+    (tmp_path / "in/deep/vp9.webm").touch()
+    (tmp_path / "in/deep/vp9.webm").write_bytes(made("vp9_altref").read_bytes())
+    assert lines(run(*arguments, "--json").stdout)[-1] == summary | {"built": 1, "fresh": 2}
+
+
+def test_failures_are_named_and_counted(run, tmp_path):
+    (tmp_path / "none").mkdir()
+    paths = (made("text"), made("h264"), tmp_path / "gone.mp4", tmp_path / "none")
+    result = run("index", *paths, "--cache-dir", tmp_path / "cache", "--json", code=1)
+    *told, summary = lines(result.stdout)
+    assert [line["status"] for line in told] == ["failed", "built", "failed", "failed"]
+    assert [line["source"] for line in told] == list(map(str, paths))
+    assert summary == {"type": "summary", "built": 1, "fresh": 0, "failed": 3}
+    assert result.stderr.count("Error: ") == 3
+    assert "1 built, 0 fresh, 3 failed." in result.stderr
+
+
+def test_stdout_is_silent(run, tmp_path):
+    assert run("index", made("h264"), "--cache-dir", tmp_path).stdout == ""
+
+
+def test_an_unwritable_cache_is_no_reason_to_fail(run, tmp_path):
+    (tmp_path / "cache").touch()
+    run("index", made("h264"), "--cache-dir", tmp_path / "cache" / "below")
