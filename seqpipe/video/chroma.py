@@ -106,8 +106,7 @@ class ChromaGrid:
         stretch_x, stretch_y = (axis.shift if axis.centred else 0 for axis in (self.x, self.y))
         if stretch_x or stretch_y:
             rows, columns = grid.shape[0] << stretch_y, grid.shape[1] << stretch_x
-            stretched = scratch.array(f"{name} stretched", (rows, columns), grid.dtype)
-            grid = _resized(grid, stretched)
+            grid = _stretched(grid, (rows, columns), scratch, name)
         if self.y.doubled:
             grid = _doubled_rows(grid, scratch, name)
         if self.x.doubled:
@@ -137,9 +136,20 @@ class ChromaGrid:
         return plane
 
 
-def _resized(source: Plane, target: Plane) -> Plane:
-    cv2.resize(source, (target.shape[1], target.shape[0]), dst=target, interpolation=cv2.INTER_LINEAR)
-    return target
+def _stretched(plane: Plane, shape: tuple[int, int], scratch: Scratch, name: str) -> Plane:
+    """The plane interpolated to (rows, columns), between samples that lie in the middle of what they cover."""
+    wide = plane
+    if plane.itemsize == 1:
+        # OpenCV resizes 16 bits as fast as 8, but rounds 8-bit halves, of which there are many, all upwards
+        wide = scratch.array(f"{name} wide", plane.shape, np.dtype(np.uint16))
+        np.multiply(plane, np.uint16(256), out=wide)
+    stretched = scratch.array(f"{name} stretched", shape, wide.dtype)
+    cv2.resize(wide, (shape[1], shape[0]), dst=stretched, interpolation=cv2.INTER_LINEAR)
+    if plane.itemsize == 2:
+        return stretched
+    narrow = scratch.array(f"{name} narrow", shape, plane.dtype)
+    cv2.convertScaleAbs(stretched, dst=narrow, alpha=1 / 256)
+    return narrow
 
 
 def _doubled_rows(plane: Plane, scratch: Scratch, name: str) -> Plane:

@@ -9,10 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.video.colour import ColourSpec, chroma_offset, rgb_matrix
+from seqpipe.video.convert import Converter, OutputSpec
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.surface import Surface, SurfaceFormat
 
-__all__ = ["exact_rgb", "frame_info", "on_luma_grid", "pattern", "picture", "surface_format"]
+__all__ = [
+    "differences",
+    "exact_rgb",
+    "frame_info",
+    "made",
+    "on_luma_grid",
+    "pattern",
+    "picture",
+    "stored_name",
+    "surface_format",
+]
 
 _SHIFTS = {
     "4:4:4": (0, 0),
@@ -129,3 +140,22 @@ def _averaged(plane: NDArray[np.float64], columns: int, rows: int) -> NDArray[np
     blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
     averaged: NDArray[np.float64] = blocks.mean(axis=(1, 3))
     return averaged
+
+
+def made(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[Any]:
+    """The picture that a fresh converter makes."""
+    converter = Converter(info, OutputSpec(**output))
+    out = np.full(converter.shape, 77, converter.dtype)
+    converter(surface, out)
+    return out
+
+
+def stored_name(surface: Surface) -> str:
+    """FFmpeg's name of the surface's format, 16-bit samples little endian."""
+    return surface.format.name + ("le" if surface.format.bits > 8 else "")
+
+
+def differences(left: NDArray[Any], right: NDArray[Any]) -> tuple[float, float, float]:
+    """Mean, 99.9th percentile and maximum of the differences."""
+    apart = np.abs(left.astype(float) - right)
+    return float(apart.mean()), float(np.quantile(apart, 0.999)), float(apart.max())

@@ -1,0 +1,183 @@
+"""Scaling inside the conversion, against Pillow and against pictures whose scaled form is known exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from seqpipe.video.colour import chroma_offset, resolve
+from seqpipe.video.scale import PlaneScaler
+from seqpipe.video.surface import Surface
+from tests.support import media
+from tests.support.pictures import differences, exact_rgb, frame_info, made, picture, surface_format
+
+
+def by_pillow(values: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
+    """Each channel scaled in floating point by Pillow's BILINEAR."""
+    channels = [
+        Image.fromarray(np.ascontiguousarray(values[..., k], np.float32)) for k in range(values.shape[2])
+    ]
+    return np.stack(
+        [np.asarray(c.resize(size, Image.Resampling.BILINEAR), np.float64) for c in channels], axis=-1
+    )
+
+
+def inner(values: NDArray[Any]) -> NDArray[Any]:
+    """Without the edges, where Pillow leaves out what swscale repeats."""
+    return values[2:-2, 2:-2]
+
+
+# ------------------------------------------------------------------------------------------ planes
+
+
+@pytest.mark.parametrize("size", [(113, 64), (64, 113), (320, 31), (40, 180), (320, 179), (500, 400), (7, 5)])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_plane_is_scaled_as_pillow_does(size: tuple[int, int], bits: int) -> None:
+    plane = picture(
+        320, 180, form := surface_format("gray", bits), resolve(frame_info(320, 180, form))
+    ).planes[0]
+    scaled = PlaneScaler()(plane, size)
+    assert scaled.shape == size[::-1]
+    assert scaled.dtype == plane.dtype
+    unit = 2 ** (bits - 8)
+    mean, _, most = differences(inner(scaled), inner(by_pillow(plane[..., None], size)[..., 0]))
+    assert mean < 0.3 * unit
+    assert most < 2 * unit
+
+
+def test_a_plane_of_the_right_size_is_left_alone() -> None:
+    plane = np.zeros((18, 32), np.uint8)
+    assert PlaneScaler()(plane, (32, 18)) is plane
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_any_view_is_scaled_like_its_copy(dtype: type[np.uint8] | type[np.uint16]) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.integers(0, 256, (60, 90), np.uint8).astype(dtype)
+    scaler = PlaneScaler()
+    for view in (whole[7:50, 11:80], whole[::-1], whole[:, ::2], whole[:, ::-1], whole.T):
+        np.testing.assert_array_equal(scaler(view, (31, 17)), PlaneScaler()(view.copy(), (31, 17)))
+
+
+# ------------------------------------------------------------------------------------------ pictures
+
+
+@st.composite
+def scalings(draw: st.DrawFn) -> dict[str, Any]:
+    chroma = draw(st.sampled_from(["4:2:0", "4:2:2", "4:4:0", "4:4:4", "4:1:1"]))
+    width, height = draw(st.integers(60, 200)), draw(st.integers(60, 200))
+    crop = None
+    if draw(st.booleans()):
+        w, h = draw(st.integers(40, width)), draw(st.integers(40, height))
+        crop = (draw(st.integers(0, width - w)), draw(st.integers(0, height - h)), w, h)
+    return {
+        "form": surface_format(chroma, 16),
+        "size_in": (width, height),
+        "location": draw(st.integers(1, 6)),
+        "crop": crop,
+        "size": (draw(st.integers(4, 260)), draw(st.integers(4, 260))),
+    }
+
+
+@given(scalings())
+@settings(max_examples=60)
+def test_a_ramp_stays_in_place(case: dict[str, Any]) -> None:
+    """Linear filters leave a ramp as it is, so every pixel tells from where in the picture it came."""
+    form, (width, height) = case["form"], case["size_in"]
+    info = frame_info(width, height, form, chroma_location=case["location"])
+    offset_x, offset_y = chroma_offset(resolve(info), form)
+
+    def ramp(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+        return 12000.0 + 100 * x[None, :] + 70 * y[:, None]
+
+    chroma_x = np.arange(-(-width >> form.shift_x)) * (1 << form.shift_x) + offset_x
+    chroma_y = np.arange(-(-height >> form.shift_y)) * (1 << form.shift_y) + offset_y
+    planes = [ramp(np.arange(width), np.arange(height)), ramp(chroma_x, chroma_y), ramp(chroma_x, chroma_y)]
+    surface = Surface(0, tuple(np.rint(plane).astype(np.uint16) for plane in planes), form)
+
+    size = case["size"]
+    scaled = made(surface, info, colour="YCbCr", dtype="uint16", crop=case["crop"], size=size)
+
+    x, y, w, h = case["crop"] or (0, 0, width, height)
+    columns = x + (np.arange(size[0]) + 0.5) * w / size[0] - 0.5
+    rows = y + (np.arange(size[1]) + 0.5) * h / size[1] - 0.5
+    # away from the edges by what a filter may reach
+    reach_x, reach_y = 2 * max(1, w / size[0]) + 5, 2 * max(1, h / size[1]) + 5
+    sound_x = (columns > x + reach_x) & (columns < x + w - 1 - reach_x)
+    sound_y = (rows > y + reach_y) & (rows < y + h - 1 - reach_y)
+    part = scaled[sound_y][:, sound_x].astype(float)
+    expected = ramp(columns[sound_x], rows[sound_y])[..., None]
+    # 100 is one pixel: nothing is displaced by more than an eighth of one
+    assert np.abs(part - expected).max(initial=0) < 12.5
+
+
+# the limit is for 99.9 % of the values; higher where chroma is scaled without the luma grid
+SIZES: list[tuple[dict[str, Any], float]] = [
+    ({"size": (160, 90)}, 2.6),
+    ({"size": (70, 70)}, 2.6),
+    ({"short_side": 50}, 2.6),
+    ({"max_side": 250}, 2.6),
+    ({"size": (400, 300)}, 2.6),
+    ({"crop": (31, 11, 161, 121), "size": (40, 30)}, 2.6),
+    ({"crop": (30, 10, 224, 160), "size": (56, 40)}, 7),
+    ({"size": (40, 22)}, 4),
+    ({"crop": (31, 11, 40, 40), "size": (80, 60)}, 2.6),
+]
+
+
+@pytest.mark.parametrize("bits", [8, 10])
+@pytest.mark.parametrize("location", [1, 2, 3])
+@pytest.mark.parametrize(("output", "limit"), SIZES)
+def test_scaled_pictures_against_pillow(
+    output: dict[str, Any], limit: float, location: int, bits: int
+) -> None:
+    info = frame_info(320, 180, form := surface_format("4:2:0", bits), chroma_location=location)
+    surface = picture(320, 180, form, resolve(info))
+    scaled = made(surface, info, **output)
+    # scaling and the matrix may change places, but what leaves the cube of RGB is cut off only once, at the end
+    whole = exact_rgb(surface, resolve(info), 8, clip=False)
+    x, y, w, h = output.get("crop", (0, 0, 320, 180))
+    judged = np.clip(by_pillow(whole[y : y + h, x : x + w], (scaled.shape[1], scaled.shape[0])), 0, 255)
+    mean, most, _ = differences(inner(scaled), inner(judged))
+    assert mean < 0.75
+    assert most < limit
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("codec/h264_1080p50.mov", {"short_side": 256}),
+        ("codec/h264_1080p50.mov", {"size": (224, 224)}),
+        ("actions/juggling_soccer_ball/juggle.mp4", {"short_side": 256}),
+        ("actions/juggling_soccer_ball/juggle.mp4", {"size": (1600, 900)}),
+    ],
+)
+def test_real_frames_against_pillow(name: str, output: dict[str, Any]) -> None:
+    with av.open(str(media.shared_media() / "video" / name)) as container:
+        surface = Surface.of(next(container.decode(video=0)), 0)
+    info = frame_info(surface.width, surface.height, surface.format)
+    scaled = made(surface, info, **output)
+    whole = exact_rgb(surface, resolve(info), 8, clip=False)
+    judged = np.clip(by_pillow(whole, (scaled.shape[1], scaled.shape[0])), 0, 255)
+    mean, most, worst = differences(inner(scaled), inner(judged))
+    assert mean < 0.7
+    assert most < 3
+    assert worst < 8
+
+
+def test_a_size_does_not_depend_on_the_kind_of_output() -> None:
+    info = frame_info(320, 180)
+    surface = picture(320, 180, surface_format(), resolve(info))
+    rgb = made(surface, info, short_side=45)
+    assert rgb.shape == (45, 80, 3)
+    np.testing.assert_array_equal(made(surface, info, short_side=45, colour="BGR"), rgb[..., ::-1])
+    gray = made(surface, info, short_side=45, colour="GRAY")
+    luma = made(surface, info, short_side=45, colour="YCbCr")[..., 0].astype(float)
+    assert np.abs(gray[..., 0] - np.clip((luma - 16) * 255 / 219, 0, 255)).max() <= 0.51
