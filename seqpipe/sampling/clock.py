@@ -16,7 +16,16 @@ from ..array import FloatArray, IntArray
 from ..errors import FrameRangeError, ParameterError
 from .clip import Span
 
-__all__ = ["EQUAL_S", "end_of", "frame_at", "frame_range", "frames_at", "rate_tolerance_s", "span_between"]
+__all__ = [
+    "EQUAL_S",
+    "clock_of",
+    "end_of",
+    "frame_at",
+    "frame_range",
+    "frames_at",
+    "rate_tolerance_s",
+    "span_between",
+]
 
 EQUAL_S: Final = 1e-6
 """Times that differ by no more than this are the same, in seconds."""

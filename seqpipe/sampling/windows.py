@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from .clip import Clip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
 
-__all__ = ["RandomClips", "Windows", "require_rng"]
+__all__ = ["RandomClips", "Windows", "fitting", "require_rng"]
 
 
 @dataclass(frozen=True, kw_only=True)

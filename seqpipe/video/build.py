@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -116,7 +117,7 @@ def _locate(source: Source, position: int | None, data: bytes) -> int:
     """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
     if position is None or position < 0:
         return -1
-    near = source.read([(position, len(data) + _HEADER_BEFORE_DATA)])[0]
+    near = source.read_on(position, len(data) + _HEADER_BEFORE_DATA)
     found = near.find(data)
     return position + found if found >= 0 else -1
 
@@ -164,7 +165,7 @@ def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
 def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
     """Let a clock that starts again, as where two recordings were joined, go on from where it was."""
     keys = np.flatnonzero(key)
-    for before, restart in zip(keys[:-1], keys[1:], strict=True):
+    for before, restart in itertools.pairwise(keys):
         if pts[restart] <= pts[before]:
             past = np.sort(pts[:restart])
             pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]

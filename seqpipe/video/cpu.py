@@ -48,8 +48,8 @@ class Decoded:
 class PacketDecoder(Protocol):
     """Turns packets into pictures; belongs to one thread at a time.
 
-    ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next run.
-    One that has raised is thrown away.
+    ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
+    run. One that has raised is thrown away.
     """
 
     def feed(self, number: int, data: bytes) -> Seq[Decoded]:

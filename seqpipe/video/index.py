@@ -37,7 +37,7 @@ class PacketTable:
     Attributes:
         pts: presentation time in ticks; made up by the rules above where the container has none.
         size: bytes.
-        offset: where the packet's bytes lie in the file; -1 for all where the container does not keep them in one piece.
+        offset: where the packet's bytes lie in the file; -1 for all if the container does not keep them in one piece.
         checksum: CRC-32 of the packet where it must be recognised after seeking, else empty.
         key: decoding can start here.
         reference: other frames may be predicted from it.

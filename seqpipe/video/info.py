@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["StreamInfo"]
@@ -93,5 +94,9 @@ _NAMES = tuple(field.name for field in fields(StreamInfo))
 _FRACTIONS = {"sample_aspect_ratio", "average_rate", "real_rate", "time_base"}
 
 
+# The files of a data set share a handful of rates and time bases, and parsing one costs more than all other fields.
+_fraction = lru_cache(maxsize=1024)(Fraction)
+
+
 def _read(name: str, value: Any) -> Any:
-    return Fraction(value) if name in _FRACTIONS and value is not None else value
+    return _fraction(value) if name in _FRACTIONS and value is not None else value

@@ -16,7 +16,7 @@ from .index import PacketIndex
 from .probe import open_container, unreadable, video_stream
 from .source import Source
 
-__all__ = ["PacketReader", "open_packets"]
+__all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
 
 _AT_ONCE = 32
 _SEEK_FARTHER_THAN = 64

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..array import FloatArray, IntArray
 from ..errors import BackendError, DamagedSourceError, ParameterError
+from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
 from .convert import Converter, OutputSpec
@@ -25,7 +26,7 @@ from .plan import make_plan
 from .pool import DecoderPool
 from .source import Origin, open_source
 
-__all__ = ["VideoReader"]
+__all__ = ["VideoReader", "check_device"]
 
 _WORTH_FRAME_THREADS = 48
 
@@ -150,6 +151,8 @@ class VideoReader:
     def at(self, seconds: Iterable[float]) -> Sequence:
         """The frames on screen at the given times: for each, the last one whose timestamp is not later.
 
+        Times that differ by no more than a microsecond count as equal.
+
         Args:
             seconds: times on the stream's own clock, from the first frame's to before the last one's end.
 
@@ -167,7 +170,12 @@ class VideoReader:
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
         first = int(self._index.check(np.array([_whole(start)]))[0])
-        return self.frames(range(first, first + length * stride, stride))
+        if (last := first + (length - 1) * stride) >= len(self):
+            raise self._index.range_error(
+                f"frame {last}, the last of {length} from {first} on with stride {stride},",
+                f"0 to {len(self) - 1}",
+            )
+        return self.frames(range(first, last + 1, stride))
 
     def time_of(self, number: int) -> float:
         """The timestamp of a frame in seconds.
@@ -184,10 +192,10 @@ class VideoReader:
             FrameRangeError: the time is not within the video.
         """
         times, end = self.timestamps, self._index.end_s
-        if not (len(times) and times[0] <= seconds < end):
-            allowed = f"from {times[0]:.6g} s to before {end:.6g} s" if len(times) else ""
-            raise self._index.range_error(f"{seconds:.6g} s", allowed)
-        return int(np.searchsorted(times, seconds, side="right")) - 1
+        if not (len(times) and times[0] - EQUAL_S <= seconds < end):
+            allowed = f"from {times[0]:.6f} s to before {end:.6f} s" if len(times) else ""
+            raise self._index.range_error(f"{seconds:.6f} s", allowed)
+        return int(np.searchsorted(times, seconds + EQUAL_S, side="right")) - 1
 
     def stream(self, numbers: Iterable[int]) -> Iterator[Sequence]:
         """Frames one by one in constant memory, layout ``HWC``.

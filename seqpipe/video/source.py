@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import io
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
-from pathlib import Path
+from stat import S_ISDIR
 from typing import BinaryIO, TypeAlias, Union, cast
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 
-__all__ = ["Origin", "Source", "Stamp", "open_source"]
+__all__ = ["FileObject", "LocalFile", "Memory", "Origin", "Remote", "Source", "Stamp", "open_source"]
 
 Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
 """What the user may name a video by."""
@@ -21,6 +22,7 @@ Stamp: TypeAlias = tuple[str, int, str]
 """(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
 
 _BLOCK = 1 << 20
+_WORTH_A_REQUEST = 1 << 18
 
 
 class Source(ABC):
@@ -51,6 +53,14 @@ class Source(ABC):
         Raises:
             SourceError: it cannot be read.
         """
+
+    def read_on(self, offset: int, size: int) -> bytes:
+        """One range, by a reader that goes through the source from its start; short where the source ends.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        return self.read([(offset, size)])[0]
 
     def close(self) -> None:
         """Give back what is held open; reading opens it again."""
@@ -115,7 +125,7 @@ class LocalFile(Source):
             ) from error
 
     def _check(self, stat: os.stat_result) -> None:
-        if Path(self._path).is_dir():
+        if S_ISDIR(stat.st_mode):
             raise UnreadableSourceError(
                 "this is a folder",
                 source=self.name,
@@ -211,6 +221,7 @@ class Remote(Source):
             or details.get("created")
         )
         self._tag = None if tag is None else str(tag)
+        self._passing: BinaryIO | None = None
         _check_size(self._size, url)
 
     def stamp(self) -> Stamp | None:
@@ -224,15 +235,33 @@ class Remote(Source):
         return file
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        starts = [offset for offset, _ in ranges]
-        ends = [min(offset + size, self._size) for offset, size in ranges]
+        runs = _merged(ranges, self._size)
         try:
-            parts: list[bytes] = self._fs.cat_ranges(
-                [self._path] * len(ranges), starts, ends, max_gap=_BLOCK // 4
-            )
+            parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
         except Exception as error:
             raise SourceError(f"cannot be read ({error})", source=self.name) from error
-        return parts
+        begins = [begin for begin, _ in runs]
+        found = []
+        for offset, size in ranges:
+            run = bisect.bisect_right(begins, offset) - 1
+            begin = offset - begins[run]
+            found.append(parts[run][begin : begin + size])
+        return found
+
+    def read_on(self, offset: int, size: int) -> bytes:
+        # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
+        if self._passing is None:
+            self._passing = self.for_demuxer()
+        try:
+            self._passing.seek(offset)
+            return self._passing.read(size)
+        except Exception as error:
+            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+
+    def close(self) -> None:
+        if self._passing is not None:
+            self._passing.close()
+            self._passing = None
 
 
 class _View:
@@ -291,6 +320,18 @@ def open_source(origin: Origin) -> Source:
         f"a {type(origin).__name__} cannot be opened",
         allowed="a path, a URL, bytes, or a seekable binary file object",
     )
+
+
+def _merged(ranges: Seq[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+    """Ascending (begin, end) runs that cover all ranges; gaps too small to be worth a request are fetched along."""
+    runs: list[tuple[int, int]] = []
+    for offset, size in sorted(ranges):
+        last = min(offset + size, end)
+        if runs and offset <= runs[-1][1] + _WORTH_A_REQUEST:
+            runs[-1] = runs[-1][0], max(runs[-1][1], last)
+        else:
+            runs.append((min(offset, end), last))
+    return runs
 
 
 def _check_size(size: int, name: str) -> None:

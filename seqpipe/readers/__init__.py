@@ -1,0 +1,42 @@
+"""Datasets: many videos in, sequences and batches of them out.
+
+    dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
+    for batch in dataset.batches(8):
+        batch.numpy(), batch.labels                 # pixels NFHWC, labels N
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .loader import Batches, Sequences
+    from .ranges import Range
+    from .report import Loss, Report
+    from .selection import Sample
+    from .video import Video
+
+__all__ = ["Batches", "Loss", "Range", "Report", "Sample", "Sequences", "Video"]
+
+_LAZY = {
+    "Batches": "loader",
+    "Loss": "report",
+    "Range": "ranges",
+    "Report": "report",
+    "Sample": "selection",
+    "Sequences": "loader",
+    "Video": "video",
+}
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'seqpipe.readers' has no attribute {name!r}")
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

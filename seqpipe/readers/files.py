@@ -1,0 +1,170 @@
+"""Videos listed by name, or found in folders whose names are the classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
+from ..video.extensions import VIDEO_ENDINGS
+from .entry import Entry, Listing
+from .labels import NO_LABEL, Labels
+from .ranges import Range
+
+__all__ = ["list_files", "list_folder"]
+
+
+def list_files(
+    files: Iterable[Any], values: Iterable[Any] | None, ranges: Iterable[Range | None] | None, labels: Labels
+) -> Listing:
+    """Videos by name.
+
+    Args:
+        files: paths and URLs.
+        values: a label for each, or None.
+        ranges: the part to use of each, None for all of it; or None.
+        labels: turns labels into numbers.
+
+    Raises:
+        ParameterError: there are not as many labels or ranges as files, or one of them is not valid.
+    """
+    if isinstance(files, (str, bytes, os.PathLike)):
+        raise ParameterError(
+            f"files={files!r} is one file", allowed="a list of paths and URLs", advice="Write files=[…]"
+        )
+    names = [_name(file) for file in files]
+    if not names:
+        raise ParameterError("files is empty", allowed="at least one path or URL")
+    numbers = [NO_LABEL] * len(names) if values is None else _numbers(values, names, labels)
+    parts = [None] * len(names) if ranges is None else _parts(ranges, names)
+    entries = (Entry(name, name, *rest) for name, *rest in zip(names, numbers, parts, strict=True))
+    return Listing(tuple(entries), labels.classes)
+
+
+def list_folder(root: str, labels: Labels) -> Listing:
+    """The videos of a folder of class folders.
+
+    The folders directly in ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder,
+    however deep, have its label. With a class list, that list decides the numbers, and folders that it does not
+    name are left out. A folder that holds videos and no folders gives them the label -1. Names that begin
+    with a dot are passed over.
+
+    Raises:
+        SourceNotFoundError: there is no such folder.
+        UnreadableSourceError: no video is in it; or a class has none.
+        SourceError: it cannot be read, or it mixes videos and class folders.
+    """
+    if not os.path.isdir(root):  # noqa: PTH112  a text with "://" or a trailing blank must be shown as it is
+        fact = "this is a file" if os.path.exists(root) else "no such folder"  # noqa: PTH110  the same
+        raise SourceNotFoundError(fact, source=root, advice="For single files use files=[…]; for URLs, manifest=…")
+    folders, videos = _look_into(root)
+    if videos and any(_videos_below(os.path.join(root, folder)) for folder in folders):  # noqa: PTH118  a text stays one
+        raise SourceError(
+            f"the folder holds class folders, and videos of no class ({videos[0]!r}, …)",
+            source=root,
+            advice="Move the videos into a class folder, or list all of them with files=[…] or manifest=…",
+        )
+    if videos:
+        return Listing(tuple(_entries(root, videos, NO_LABEL)), labels.classes)
+    classes = labels.classes or tuple(folders)
+    entries: list[Entry] = []
+    for number, name in enumerate(classes):
+        entries += _class(root, name, folders, number, named=bool(labels.classes))
+    if not entries:
+        _refuse_empty(root)
+    return Listing(tuple(entries), classes)
+
+
+def _class(root: str, name: str, folders: list[str], number: int, *, named: bool) -> Iterator[Entry]:
+    """The videos of one class; only a class that the user named may be empty."""
+    if name not in folders:
+        raise SourceNotFoundError(
+            f"there is no folder for the class {name!r}", source=root, allowed=", ".join(folders) or "no folder is there"
+        )
+    videos = _videos_below(os.path.join(root, name))  # noqa: PTH118  a text stays one
+    if not videos and not named:
+        if not any(_videos_below(os.path.join(root, other)) for other in folders):  # noqa: PTH118  the same
+            _refuse_empty(root)
+        raise UnreadableSourceError(
+            f"there is no video in the class folder {name!r}",
+            source=root,
+            allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+            advice="Remove the folder, or name the classes that you want with classes=[…]",
+        )
+    return _entries(root, [f"{name}/{video}" for video in videos], number)
+
+
+def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
+    return (Entry(os.path.join(root, video), video, label) for video in videos)  # noqa: PTH118  ten thousand texts
+
+
+def _videos_below(folder: str) -> list[str]:
+    """The videos in a folder and all folders in it, relative to it, sorted folder by folder."""
+    folders, videos = _look_into(folder)
+    for name in folders:
+        below = _videos_below(os.path.join(folder, name))  # noqa: PTH118  a text stays one
+        videos += [f"{name}/{video}" for video in below]
+    return videos
+
+
+def _look_into(folder: str) -> tuple[list[str], list[str]]:
+    """The folders and the videos in a folder, sorted, without hidden ones."""
+    try:
+        with os.scandir(folder) as found:
+            seen = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
+    except OSError as error:
+        raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
+    videos = [name for name, is_folder in seen if not is_folder and name.lower().endswith(VIDEO_ENDINGS)]
+    return [name for name, is_folder in seen if is_folder], videos
+
+
+def _refuse_empty(root: str) -> NoReturn:
+    raise UnreadableSourceError(
+        "there is no video in this folder",
+        source=root,
+        allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+        advice="Name the files themselves with files=[…] if they end differently",
+    )
+
+
+def _name(file: Any) -> str:
+    name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
+    if not isinstance(name, str) or not name:
+        raise ParameterError(f"{file!r} is no file of a dataset", allowed="paths and URLs")
+    return name
+
+
+def _numbers(values: Iterable[Any], names: list[str], labels: Labels) -> list[int]:
+    numbers = []
+    for place, value in enumerate(_as_many("labels", values, names)):
+        try:
+            numbers.append(labels(value))
+        except ParameterError as error:
+            error.fact = f"labels[{place}]: {error.fact}"
+            error.source = names[place]
+            raise
+    return numbers
+
+
+def _parts(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
+    parts = _as_many("ranges", ranges, names)
+    for place, part in enumerate(parts):
+        if part is not None and not isinstance(part, Range):
+            raise ParameterError(
+                f"ranges[{place}]={part!r} is not valid",
+                source=names[place],
+                allowed="readers.Range(start_s=…, end_s=…), readers.Range(start_frame=…, end_frame=…) or None",
+            )
+    return parts
+
+
+def _as_many(what: str, values: Iterable[Any], names: list[str]) -> list[Any]:
+    listed = list(values)
+    if len(listed) != len(names):
+        raise ParameterError(
+            f"{what} has {len(listed)} entries, but there are {len(names)} files", allowed="one for each file"
+        )
+    return listed
+
+

@@ -1,0 +1,137 @@
+"""Indexes on disk: whole, fresh, or built anew."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import OutputError
+from seqpipe.video.build import build_index
+from seqpipe.video.cache import cache_directory, cache_file, load_index, load_summary, save_index
+from seqpipe.video.index import PacketTable
+from seqpipe.video.open import open_index, summary
+from seqpipe.video.source import open_source
+from tests.support.media import made
+
+
+@pytest.fixture
+def video(tmp_path):
+    copy = tmp_path / "a video.mp4"
+    copy.write_bytes(made("h264").read_bytes())
+    return copy
+
+
+def stored(directory, video):
+    return cache_file(directory, open_source(video).stamp())
+
+
+def same(one, other):
+    assert one.info == other.info
+    assert (one.extradata, one.codec_tag, one.coded_bits) == (
+        other.extradata,
+        other.codec_tag,
+        other.coded_bits,
+    )
+    assert (one.dropped_at_start, one.end_s, one.cut) == (other.dropped_at_start, other.end_s, other.cut)
+    for field in fields(PacketTable):
+        a, b = getattr(one.packets, field.name), getattr(other.packets, field.name)
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["h264", "hevc", "vp9", "h264_ts", "mpeg4_packed", "data_cut_mp4"])
+def test_what_comes_back_is_what_was_stored(name, tmp_path):
+    source = open_source(made(name))
+    index = build_index(source)
+    save_index(tmp_path, source.stamp(), index)
+    same(load_index(tmp_path, source.stamp()), index)
+    assert load_summary(tmp_path, source.stamp()) == index.info
+
+
+def test_the_second_opening_reads_no_packet(video, tmp_path, monkeypatch):
+    first = open_index(video, cache_dir=tmp_path / "cache")
+    monkeypatch.setattr("seqpipe.video.open.build_index", lambda _: pytest.fail("it was built again"))
+    same(open_index(video, cache_dir=tmp_path / "cache"), first)
+    assert summary(video, cache_dir=tmp_path / "cache") == first.info
+
+
+def test_a_file_that_changed_is_indexed_anew(video, tmp_path):
+    cache = tmp_path / "cache"
+    before = open_index(video, cache_dir=cache)
+    video.write_bytes(made("h264_short_gops").read_bytes())
+    after = open_index(video, cache_dir=cache)
+    assert after.packets.key.sum() > before.packets.key.sum()
+    os.utime(video, ns=(1, 1))
+    assert load_index(cache, open_source(video).stamp()) is None, (
+        "the same size at another time is another file"
+    )
+
+
+@pytest.mark.parametrize("part", ["magic", "header", "body", "short", "empty"])
+def test_a_damaged_entry_is_built_anew_never_trusted(video, tmp_path, part, caplog):
+    cache = tmp_path / "cache"
+    index = open_index(video, cache_dir=cache)
+    path = stored(cache, video)
+    data = bytearray(path.read_bytes())
+    if part in ("short", "empty"):
+        data = data[: len(data) // 2 if part == "short" else 0]
+    else:
+        data[{"magic": 0, "header": 40, "body": len(data) - 1}[part]] ^= 0x10
+    path.write_bytes(data)
+    with caplog.at_level(logging.WARNING):
+        assert load_index(cache, open_source(video).stamp()) is None
+    assert "built anew" in caplog.text
+    same(open_index(video, cache_dir=cache), index)
+    same(load_index(cache, open_source(video).stamp()), index)
+
+
+def test_every_flipped_byte_is_noticed(video, tmp_path):
+    cache = tmp_path / "cache"
+    open_index(video, cache_dir=cache)
+    path, stamp = stored(cache, video), open_source(video).stamp()
+    data = path.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(data), 200):
+        broken = bytearray(data)
+        broken[place] ^= 1 << int(place) % 8
+        path.write_bytes(broken)
+        assert load_index(cache, stamp) is None
+
+
+def test_an_unwritable_cache_costs_a_warning_not_the_video(video, tmp_path, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with caplog.at_level(logging.WARNING):
+        assert len(open_index(video, cache_dir=blocked)) == len(
+            open_index(video, cache_dir=tmp_path / "cache")
+        )
+    assert "SEQPIPE_CACHE_DIR" in caplog.text
+    with pytest.raises(OutputError, match="cannot be written"):
+        save_index(blocked, open_source(video).stamp(), build_index(open_source(video)))
+
+
+def test_a_failed_write_leaves_nothing_behind(video, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("seqpipe.video.cache.os.replace", fail)
+    with pytest.raises(OutputError, match="No space left on device"):
+        save_index(tmp_path, open_source(video).stamp(), build_index(open_source(video)))
+    assert not [p for p in tmp_path.rglob("*.idx*") if p.is_file()]
+
+
+def test_where_indexes_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("SEQPIPE_CACHE_DIR", str(tmp_path / "environment"))
+    assert cache_directory(tmp_path / "argument") == tmp_path / "argument"
+    assert cache_directory() == tmp_path / "environment"
+    monkeypatch.delenv("SEQPIPE_CACHE_DIR")
+    assert cache_directory().parts[-2:] == ("seqpipe", "index")
+
+
+def test_memory_is_not_cached(tmp_path):
+    index = open_index(made("h264").read_bytes(), cache_dir=tmp_path)
+    assert len(index) == len(open_index(made("h264"), cache_dir=tmp_path / "other"))
+    assert not list(tmp_path.glob("??"))

@@ -1,0 +1,183 @@
+"""Bytes from files, memory, file objects and object stores."""
+
+from __future__ import annotations
+
+import io
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from seqpipe.errors import (
+    BackendError,
+    ParameterError,
+    SourceError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
+from seqpipe.video.open import open_index
+from seqpipe.video.reader import VideoReader
+from seqpipe.video.source import open_source
+from tests.support.media import made
+
+ODD_NAMES = [
+    "with space.mp4",
+    "a:b.mp4",
+    "http:x.mp4",
+    "100%d.mp4",
+    "new\nline.mp4",
+    "Größe-日本.mp4",
+    "-dash.mp4",
+]
+
+
+@pytest.fixture(scope="module")
+def video():
+    return made("h264")
+
+
+@pytest.mark.parametrize(
+    "kind", ["str", "path", "bytes", "bytearray", "memoryview", "file", "BytesIO", "file URL"]
+)
+def test_every_kind_of_origin_gives_the_same_frames(kind, video):
+    data = video.read_bytes()
+    origins = {
+        "str": str(video),
+        "path": video,
+        "bytes": data,
+        "bytearray": bytearray(data),
+        "memoryview": memoryview(data),
+        "BytesIO": io.BytesIO(data),
+        "file URL": f"file://{video}",
+    }
+    expected = VideoReader(video)[5:40:7]
+    if kind == "file":
+        with video.open("rb") as file:
+            file.seek(100)
+            found = VideoReader(file)[5:40:7]
+            assert not file.closed
+    else:
+        found = VideoReader(origins[kind])[5:40:7]
+    assert (found.numpy() == expected.numpy()).all()
+    assert found.frames.tolist() == [5, 12, 19, 26, 33]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_are_files(name, video, tmp_path, monkeypatch):
+    (tmp_path / name).write_bytes(video.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    for origin in (name, str(tmp_path / name), tmp_path / name):
+        with VideoReader(origin) as reader:
+            assert reader[3].source == os.fspath(origin)
+
+
+def test_threads_read_one_file_without_disturbing_each_other(video):
+    data = video.read_bytes()
+    for source in (open_source(video), open_source(data), open_source(io.BytesIO(data))):
+        ranges = [(i * 37 % len(data), 50 + i % 100) for i in range(400)]
+        with ThreadPoolExecutor(4) as pool:
+            parts = list(pool.map(lambda r, s=source: s.read([r])[0], ranges))
+        assert parts == [data[o : o + n] for o, n in ranges]
+        assert source.size() == len(data)
+
+
+@pytest.mark.parametrize(
+    ("origin", "error", "match"),
+    [
+        ("/no/such/file.mp4", SourceNotFoundError, r"/no/such/file\.mp4: no such file .*Check the path"),
+        (b"", UnreadableSourceError, r"empty \(0 bytes\)"),
+        (os.sep, UnreadableSourceError, r"this is a folder.*file_root"),
+        (3, ParameterError, r"a int cannot be opened; allowed: a path, a URL, bytes"),
+        ("nosuchscheme://a/b.mp4", BackendError, r"no package for nosuchscheme://"),
+        ("memory://none/such.mp4", SourceNotFoundError, r"memory://none/such\.mp4: no such object"),
+    ],
+)
+def test_what_cannot_be_opened_says_why(origin, error, match):
+    with pytest.raises(error, match=match):
+        open_source(origin)
+
+
+def test_a_pipe_is_refused():
+    read_end, write_end = os.pipe()
+    with (
+        os.fdopen(read_end, "rb") as pipe,
+        os.fdopen(write_end, "wb"),
+        pytest.raises(ParameterError, match="cannot seek"),
+    ):
+        open_source(pipe)
+
+
+def test_a_file_that_shrank_after_indexing_is_an_error(video, tmp_path):
+    copy = tmp_path / "shrinking.mp4"
+    copy.write_bytes(video.read_bytes())
+    with VideoReader(copy) as reader:
+        os.truncate(copy, 2000)
+        with pytest.raises(SourceError, match=r"packet \d+ is not where it was.*open it again"):
+            reader[40]
+
+
+def test_fsspec_urls_are_cached_by_their_tag(video, tmp_path):
+    import fsspec
+
+    with fsspec.open("memory://folder/video.mp4", "wb") as target:
+        target.write(video.read_bytes())
+    index = open_index("memory://folder/video.mp4", cache_dir=tmp_path)
+    assert index.by_offset
+    assert len(index) == len(open_index(video, cache_dir=tmp_path))
+    assert (VideoReader("memory://folder/video.mp4")[7].numpy() == VideoReader(video)[7].numpy()).all()
+
+
+@pytest.fixture(scope="module")
+def s3(video):
+    pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
+    server = pytest.importorskip(
+        "moto.server", reason="moto[server] is not installed (dependency group test)"
+    )
+    import boto3
+
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    keys = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    keys["AWS_DEFAULT_REGION"] = "us-east-1"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in keys.items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=endpoint)
+        client.create_bucket(Bucket="videos")
+        client.put_object(Bucket="videos", Key="set/a b.mp4", Body=video.read_bytes())
+        client.put_object(Bucket="videos", Key="set/a.ts", Body=made("h264_ts").read_bytes())
+        yield "s3://videos/set"
+        client.close()
+    running.stop()
+
+
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_s3_gives_the_same_frames(s3, video, tmp_path):
+    for url, local in ((f"{s3}/a b.mp4", video), (f"{s3}/a.ts", made("h264_ts"))):
+        with VideoReader(url, cache_dir=tmp_path) as remote, VideoReader(local) as here:
+            assert (remote[2:30:5].numpy() == here[2:30:5].numpy()).all()
+            assert remote.info.source == url
+    with pytest.raises(SourceNotFoundError, match="no such object"):
+        VideoReader(f"{s3}/none.mp4")
+
+
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_s3_fetches_only_what_is_needed(s3, tmp_path, monkeypatch):
+    with VideoReader(f"{s3}/a b.mp4", cache_dir=tmp_path) as reader:
+        assert len(reader)
+    source = open_source(f"{s3}/a b.mp4")
+    fetched: list[int] = []
+    plain = source.read
+    monkeypatch.setattr(
+        type(source), "read", lambda _, ranges: fetched.append(sum(n for _, n in ranges)) or plain(ranges)
+    )
+    monkeypatch.setattr(type(source), "for_demuxer", lambda _: pytest.fail("the demuxer was opened"))
+    with VideoReader(source, cache_dir=tmp_path) as reader:
+        reader[3]
+        assert 0 < sum(fetched) < source.size() / 2
