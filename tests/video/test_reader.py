@@ -1,0 +1,243 @@
+"""VideoReader: the frames asked for, however they are asked for."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import seqpipe
+from data_scripts.frame_code import read
+from seqpipe.errors import (
+    BackendError,
+    DamagedSourceError,
+    FrameRangeError,
+    ParameterError,
+    UnreadableSourceError,
+)
+from seqpipe.video.cpu import CpuDecoder
+from seqpipe.video.output import OutputSpec
+from seqpipe.video.reader import VideoReader
+from tests.support.media import entry, made
+
+
+@pytest.fixture(scope="module")
+def video():
+    with VideoReader(made("h264")) as reader:
+        yield reader
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return entry("h264").numbers
+
+
+def numbers(sequence):
+    frames = sequence.numpy()
+    return [read(frame) for frame in (frames if sequence.layout == "FHWC" else [frames])]
+
+
+def test_what_it_says_of_itself(video):
+    assert len(video) == 48
+    assert repr(video).startswith("VideoReader('")
+    assert "48 frames, h264" in repr(video)
+    assert video.info.frame_count == 48
+    assert video.timestamps.shape == (48,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_slices_are_those_of_a_list(data):
+    place = data.draw(st.slices(48))
+    with VideoReader(made("h264")) as reader:
+        expected = list(range(48))[place]
+        found = reader[place]
+        assert found.frames.tolist() == expected
+        assert found.layout == "FHWC"
+        assert numbers(found) == [entry("h264").numbers[i] for i in expected]
+        np.testing.assert_array_equal(found.timestamps, reader.timestamps[expected])
+
+
+@pytest.mark.parametrize("place", [0, 17, 47, -1, -48, np.int64(5)])
+def test_one_frame_has_layout_hwc(video, drawn, place):
+    frame = video[place]
+    assert frame.layout == "HWC"
+    assert len(frame) == 1
+    assert frame.frames.tolist() == [place % 48]
+    assert numbers(frame) == [drawn[place]]
+
+
+def test_any_order_with_repeats(video, drawn):
+    order = [40, 3, 3, -1, 0, 40, 22]
+    found = video.frames(order)
+    assert found.frames.tolist() == [i % 48 for i in order]
+    assert numbers(found) == [drawn[i] for i in order]
+    assert len(video.frames([])) == 0
+
+
+def test_sequences_and_strides(video, drawn):
+    assert numbers(video.sequence(4, 6, 3)) == [drawn[i] for i in range(4, 22, 3)]
+    assert numbers(video.sequence(-5, 5)) == drawn[-5:] if isinstance(drawn, list) else list(drawn[-5:])
+    with pytest.raises(
+        FrameRangeError, match=r"frame 50, the last of 6 from 40 on with stride 2,.*allowed: 0 to 47"
+    ):
+        video.sequence(40, 6, 2)
+    with pytest.raises(ParameterError, match="sequence_length=0"):
+        video.sequence(0, 0)
+    with pytest.raises(ParameterError, match="stride=0"):
+        video.sequence(0, 2, 0)
+
+
+@pytest.mark.parametrize("name", ["h264", "vfr", "start_10s", "negative_pts", "vfr_webm"])
+def test_times_and_frames_are_inverse(name):
+    with VideoReader(made(name)) as reader:
+        for i, t in enumerate(reader.timestamps):
+            assert reader.time_of(i) == t
+            assert reader.frame_at(t) == i
+            after = reader.timestamps[i + 1] if i + 1 < len(reader) else reader.index.end_s
+            assert reader.frame_at((t + after) / 2) == i
+        times = [reader.timestamps[7] + 1e-4, reader.timestamps[2]]
+        assert reader.at(times).frames.tolist() == [7, 2]
+        for outside in (reader.timestamps[0] - 0.01, reader.index.end_s + 1e-6, float("nan")):
+            with pytest.raises(FrameRangeError, match="is not in the video; allowed: from"):
+                reader.at([outside])
+
+
+def test_going_forward_by_number_decodes_once(drawn, monkeypatch):
+    fed: list[int] = []
+    plain = CpuDecoder.feed
+    monkeypatch.setattr(CpuDecoder, "feed", lambda self, n, data: fed.append(n) or plain(self, n, data))
+    with VideoReader(made("h264_long_gop"), threads=1) as reader:
+        found = [numbers(reader[i])[0] for i in range(len(reader))]
+        assert found == list(entry("h264_long_gop").numbers)
+        assert len(fed) <= len(reader) + 2
+
+
+def test_jumping_about_between_steps_stays_right(video, drawn):
+    order = [5, 6, 7, 30, 31, 6, 7, 8, 47, 0, 1, 46, 47]
+    assert [numbers(video[i])[0] for i in order] == [drawn[i] for i in order]
+
+
+def test_streams_side_by_side(video, drawn):
+    one, other = video.stream(range(0, 48, 5)), video.stream([1, 2, 40])
+    first = next(one)
+    assert numbers(first) == [drawn[0]]
+    assert [f.frames[0] for f in other] == [1, 2, 40]
+    assert numbers(video[13]) == [drawn[13]]
+    assert [numbers(f)[0] for f in one] == [drawn[i] for i in range(5, 48, 5)]
+    with pytest.raises(ParameterError, match="must ascend"):
+        video.stream([3, 2])
+    with pytest.raises(ParameterError, match="must ascend"):
+        video.stream([3, 3])
+
+
+def test_iterating_gives_every_frame(video, drawn):
+    assert [numbers(frame)[0] for frame in video] == list(drawn)
+
+
+def test_a_frame_that_is_kept_is_never_overwritten(video):
+    kept = [frame.numpy() for frame in video.stream(range(20))]
+    copies = [frame.copy() for frame in kept]
+    for _ in video:
+        pass
+    gc.collect()
+    assert all((a == b).all() for a, b in zip(kept, copies, strict=True))
+
+
+@pytest.mark.parametrize("bad", [48, -49, 10**9])
+def test_frames_outside_are_named(video, bad):
+    for ask in (
+        lambda: video[bad],
+        lambda: video.frames([0, bad]),
+        lambda: video.time_of(bad),
+        lambda: video.stream([bad]),
+    ):
+        with pytest.raises(
+            FrameRangeError, match=rf"frame {bad} is not in the video; allowed: 0 to 47, or -48 to -1"
+        ):
+            ask()
+
+
+def test_numbers_must_be_whole(video):
+    with pytest.raises(ParameterError, match=r"1\.5 is not a frame number.*use at"):
+        video[1.5]
+    with pytest.raises(ParameterError, match="'3' is not a frame number"):
+        video.frames(["3"])
+
+
+def test_damage_gives_what_comes_before_it_and_names_the_rest():
+    clean = entry("h264")
+    with VideoReader(made("h264_flip_reference")) as reader:
+        got: list[seqpipe.Sequence] = []
+        with pytest.raises(DamagedSourceError, match="cannot be decoded") as caught:
+            got.extend(reader)
+        delivered = [int(frame.frames[0]) for frame in got]
+        assert [numbers(frame)[0] for frame in got] == [clean.numbers[i] for i in delivered]
+        lost = caught.value.lost
+        assert sorted(delivered + list(lost)) == list(range(48))
+        assert lost
+        with pytest.raises(DamagedSourceError, match="flip_reference") as caught:
+            reader.frames([0, *lost[:2]])
+        assert caught.value.lost == tuple(lost[:2])
+        assert numbers(reader[0]) == [clean.numbers[0]]
+        with pytest.raises(DamagedSourceError):
+            reader[lost[0]]
+
+
+def test_a_cut_file_says_so():
+    with VideoReader(made("data_cut_mp4")) as reader:
+        assert reader.index.cut.startswith("the file is cut: its header promises 48 frames")
+        with pytest.raises(FrameRangeError, match=r"frame 40 is not in the video.*The file is cut"):
+            reader[40]
+        assert numbers(reader[3]) == [entry("h264").numbers[3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("empty", r"empty \(0 bytes\)"),
+        ("text", "not a video that FFmpeg can open"),
+        ("audio_only", r"no video stream in it \(it holds audio\)"),
+        ("audio_cover", r"no video stream in it \(it holds a cover picture, audio\)"),
+        ("no_frames", "no video packets"),
+        ("header_cut_mp4", "no video stream in it.*cut"),
+        ("header_cut_mkv", "not a video that FFmpeg can open"),
+        ("data_cut_moov", "not a video that FFmpeg can open"),
+        ("unknown_codec_mp4", "codec is unknown to FFmpeg.*Convert the file"),
+    ],
+)
+def test_what_is_no_video_says_why(name, match):
+    with pytest.raises(UnreadableSourceError, match=match) as caught:
+        VideoReader(made(name))
+    assert str(made(name)) in str(caught.value)
+
+
+def test_output_shapes_and_colours(drawn):
+    path = made("rotated_90")
+    with VideoReader(path) as reader:
+        width, height = reader.info.display_size
+        assert reader[0].shape == (height, width, 3)
+    with VideoReader(path, output=OutputSpec(colour="GRAY", size=(50, 40), dtype="uint16")) as reader:
+        assert reader[0].shape == (40, 50, 1)
+        assert reader[0].dtype == np.uint16
+
+
+def test_the_front_door():
+    with seqpipe.open(made("h264"), threads=2) as reader:
+        assert isinstance(reader, VideoReader)
+    with pytest.raises(BackendError, match=r"device='cuda:0'.*not built yet.*device='cpu'"):
+        seqpipe.open(made("h264"), device="cuda:0")
+    with pytest.raises(ParameterError, match="device='tpu' is unknown; allowed: 'cpu', 'auto'"):
+        seqpipe.open(made("h264"), device="tpu")
+    with pytest.raises(ParameterError, match="threads=0"):
+        seqpipe.open(made("h264"), threads=0)
+
+
+def test_a_change_of_size_inside_is_scaled_to_the_first_size():
+    with VideoReader(made("resized")) as reader:
+        found = reader[::12]
+        assert found.shape[1:3] == (reader.info.height, reader.info.width)
+        assert numbers(found) == [entry("resized").numbers[i] for i in range(0, len(reader), 12)]
