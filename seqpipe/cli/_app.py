@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -24,7 +28,8 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _terminate_as_interrupt():
+                return super().invoke(ctx)
         except SeqpipeError as error:
             if os.environ.get(_DEBUG):
                 raise
@@ -42,7 +47,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Video files in, exact frames and sequences out.
 
-    Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted. SEQPIPE_DEBUG=1 shows
+    Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted or terminated. SEQPIPE_DEBUG=1 shows
     tracebacks.
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 
 import click
 
-from ..errors import SeqpipeError, SourceError, printable
+from ..errors import SeqpipeError, printable
 from ..video.reader import VideoReader
 from ._plan import Plan
 from ._report import Report
@@ -51,7 +51,7 @@ def show_plans(
 
 
 def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | None:
-    """Bytes of all files, judged by one frame from the middle of the first source; None if it is damaged."""
+    """Bytes of all files, judged by one frame from the middle of the first source; None if it cannot be had."""
     if not plans:
         return 0
     sample = int(plans[0].frames[len(plans[0]) // 2, 0])
@@ -61,7 +61,7 @@ def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | Non
             plans[0].source, output=request.output, cache_dir=request.options.cache_dir
         ) as reader:
             request.encoder(reader[sample], file)
-    except SourceError:
+    except SeqpipeError:
         return None
     pixels: list[int] = [
         count * plan.frames.shape[1] * plan.width * plan.height

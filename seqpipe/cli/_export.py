@@ -10,8 +10,9 @@ from typing import TypeAlias
 import click
 import numpy as np
 
+from ..array import IntArray
 from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
-from ..video.engine import Engine
+from ..video.engine import Engine, available_cores
 from ..video.index import PacketIndex
 from ._dry_run import show_plans
 from ._files import Input, find_inputs, prepare_folder, write_whole
@@ -70,6 +71,20 @@ class _Run:
     manifest: Manifest
     gallery: Gallery | None
 
+    @property
+    def raises(self) -> bool:
+        """Whether the first error of an input ends the run."""
+        return self.request.options.on_error == "raise"
+
+    def pictures(self, plan: Plan, place: int) -> IntArray:
+        """The frames of the ``place``-th plan that the contact sheet shows."""
+        return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
+
+    def show(self, panel: Panel) -> None:
+        """Put a source on the contact sheet, if there is one."""
+        if self.gallery is not None:
+            self.gallery.add(panel)
+
     def fail(self, source: str, error: SeqpipeError) -> None:
         """Record and name a failed source.
 
@@ -85,7 +100,7 @@ class _Run:
         Raises:
             SeqpipeError: that error, with ``--on-error raise``.
         """
-        if self.request.options.on_error == "raise":
+        if self.raises:
             raise error
         self.report.error(error)
 
@@ -151,28 +166,32 @@ def _look_back(plans: Seq[Plan], request: Request) -> Finished:
 def _export_all(planned: Seq[tuple[str, Planned]], before: Finished, run: _Run) -> None:
     plans = [plan for _, plan in planned if isinstance(plan, Plan)]
     todo = [np.flatnonzero(~files) for files in before.files]
-    jobs = run.request.options.jobs
+    jobs = run.request.options.jobs or available_cores()
+    frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
     stop = threading.Event()
-    with progress_bar("Exporting", sum(map(len, todo)), "files") as advance, Engine(at_once) as engine:
-        work = Work(run.request, max(1, jobs // at_once), run.manifest, advance, stop)
+    with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
+        work = Work(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
         def job(place: int) -> Outcome:
-            plan = plans[place]
-            pictures = (
-                np.empty(0, np.int64) if run.gallery is None else run.gallery.choose(plan.frames, place)
-            )
-            return export_source(plan, todo[place], pictures, work)
+            try:
+                outcome = export_source(plans[place], todo[place], run.pictures(plans[place], place), work)
+            except BaseException:
+                stop.set()
+                raise
+            if outcome.error is not None and run.raises:
+                stop.set()
+            return outcome
 
         outcomes = engine.map(job, range(len(plans)))
         try:
             for source, plan in planned:
                 if isinstance(plan, SeqpipeError):
-                    if run.gallery is not None:
-                        run.gallery.add(Panel(source, "", errors=[plan.fact]))
+                    run.show(Panel(source, "", errors=[plan.fact]))
                     run.fail(source, plan)
                 else:
                     _conclude(plan, next(outcomes), run)
+                bar.finish_input()
         finally:
             # The engine waits for its threads at the end of the block: they must know that it is over.
             stop.set()
@@ -187,8 +206,7 @@ def _conclude(plan: Plan, outcome: Outcome, run: _Run) -> None:
     errors = [] if outcome.error is None else [outcome.error]
     if plan.cut:
         errors.append(DamagedSourceError(plan.cut, source=plan.source, advice="What is there was exported"))
-    if run.gallery is not None:
-        run.gallery.add(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
+    run.show(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
     if outcome.error is not None:
         run.tell(outcome.error)
     if plan.cut:

@@ -7,32 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
+from ..video.extensions import VIDEO_ENDINGS
 
-__all__ = ["VIDEO_ENDINGS", "Input", "find_inputs", "prepare_folder", "write_whole"]
-
-VIDEO_ENDINGS: Final = (
-    *(
-        ".3gp",
-        ".avi",
-        ".flv",
-        ".h264",
-        ".h265",
-        ".hevc",
-        ".ivf",
-        ".m2ts",
-        ".m4v",
-        ".mkv",
-        ".mov",
-        ".mp4",
-        ".mpeg",
-    ),
-    *(".mpg", ".mts", ".mxf", ".obu", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
-)
-"""What a file in a folder must end in to be taken for a video; a file named itself may end in anything."""
+__all__ = ["Input", "find_inputs", "prepare_folder", "write_whole"]
 
 
 @dataclass(frozen=True)

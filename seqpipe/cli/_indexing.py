@@ -22,7 +22,7 @@ def for_each_index(
     found: Seq[Input | SeqpipeError],
     use: Callable[[Input, PacketIndex], ResultT],
     *,
-    jobs: int,
+    jobs: int | None,
     cache_dir: str | None,
 ) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
     """Do something with the index of each video, several at a time, and keep only the result.
@@ -30,13 +30,13 @@ def for_each_index(
     Args:
         found: the videos, and the errors met in finding them.
         use: called with each video and its index; any thread may call it.
-        jobs: how many threads.
+        jobs: how many threads; None for one per core.
         cache_dir: where indices are kept, None for the user's cache folder.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
     """
-    from ..video.engine import Engine
+    from ..video.engine import Engine, available_cores
     from ..video.open import open_index
 
     def work(item: Input | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
@@ -48,12 +48,11 @@ def for_each_index(
             error.source = error.source or item.path
             return item.path, error
 
-    with (
-        progress_bar("Indexing", len(found), "files") as advance,
-        Engine(max(1, min(jobs, len(found)))) as engine,
-    ):
+    threads = max(1, min(jobs or available_cores(), len(found)))
+    with progress_bar("Indexing", len(found), "files", len(found)) as bar, Engine(threads) as engine:
         for result in engine.map(work, found):
-            advance(1)
+            bar.advance(1)
+            bar.finish_input()
             yield result
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from ..errors import DamagedSourceError, SeqpipeError, SourceError
+from ..errors import DamagedSourceError, SeqpipeError
 from ..sequence import Sequence
 from ..video.engine import Engine
 from ..video.reader import VideoReader
@@ -17,7 +17,7 @@ from ._files import write_whole
 from ._images import thumbnail
 from ._manifest import Manifest, Row
 from ._plan import Plan
-from ._progress import Advance
+from ._progress import Bar
 from ._request import Request
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
@@ -32,14 +32,14 @@ class Work:
         request: what is wanted.
         threads: for one source: decoding, and encoding beside it.
         manifest: takes the rows.
-        advance: counts finished files.
+        bar: counts the frames that are done.
         stop: set when the work must end early.
     """
 
     request: Request
     threads: int
     manifest: Manifest
-    advance: Advance
+    bar: Bar
     stop: threading.Event
 
 
@@ -81,7 +81,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work) ->
     # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
     for row in _mapped(write, pieces, 1 if stacked else work.threads):
         work.manifest.add(row)
-        work.advance(1)
+        work.bar.advance(plan.frames.shape[1])
     if not work.stop.is_set():
         _record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
@@ -145,7 +145,7 @@ def _pieces(
                     picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
                     outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, picture))
                 yield from assembler.add(number, frame)
-    except SourceError as error:
+    except SeqpipeError as error:
         outcome.error = error
 
 
@@ -156,7 +156,7 @@ def _record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) ->
     reason = outcome.error.fact if outcome.error else None
     for file in files.tolist():
         work.manifest.add(plan.row(file, status="lost", error=reason))
-        work.advance(1)
+        work.bar.advance(plan.frames.shape[1])
 
 
 def _mapped(

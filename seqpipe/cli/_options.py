@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -27,7 +26,7 @@ __all__ = [
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_JOBS = Param(name="jobs", doc="Threads to work with; the number of cores if not given.", lo=1)
+_JOBS = Param(name="jobs", doc="Threads to work with; one per core if not given", lo=1, optional=True)
 
 
 class _Checked(click.ParamType[Any]):
@@ -93,8 +92,8 @@ def inputs(command: CommandT) -> CommandT:
 
 
 def jobs(command: CommandT) -> CommandT:
-    """``--jobs``: how many threads; the number of cores by default."""
-    return option(_JOBS, default=len(os.sched_getaffinity(0)), show_default="cores")(command)
+    """``--jobs``: how many threads, None for one per core."""
+    return option(_JOBS)(command)
 
 
 def json_lines(command: CommandT) -> CommandT:

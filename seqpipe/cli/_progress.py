@@ -4,55 +4,70 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-__all__ = ["Advance", "progress_bar"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
-Advance: TypeAlias = Callable[[int], None]
-"""Counts finished steps; may be called from several threads."""
+__all__ = ["Bar", "progress_bar"]
+
+
+class Bar:
+    """Work as it gets done; may be told of it by several threads.
+
+    Args:
+        what: what is being done, such as ``Exporting``.
+        steps: how many steps there are.
+        inputs: how many inputs they belong to.
+        shown: where to show it, None for nowhere.
+    """
+
+    def __init__(self, what: str, steps: int, inputs: int, shown: Progress | None) -> None:
+        self._what, self._inputs, self._finished = what, inputs, 0
+        self._shown = shown
+        self._task = None if shown is None else shown.add_task(self._text(), total=steps)
+
+    def advance(self, steps: int) -> None:
+        """Count finished steps."""
+        if self._shown is not None and self._task is not None:
+            self._shown.advance(self._task, steps)
+
+    def finish_input(self) -> None:
+        """Count a finished input."""
+        self._finished += 1
+        if self._shown is not None and self._task is not None:
+            self._shown.update(self._task, description=self._text())
+
+    def _text(self) -> str:
+        return f"{self._what} {self._finished:,}/{self._inputs:,}"
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, total: int, unit: str) -> Iterator[Advance]:
+def progress_bar(what: str, steps: int, unit: str, inputs: int) -> Iterator[Bar]:
     """Show a bar with the rate while the block runs; it disappears at the end.
 
     Args:
         what: what is being done, such as ``Exporting``.
-        total: how many steps there are.
+        steps: how many steps there are.
         unit: of the steps, such as ``frames``.
-
-    Yields:
-        A function that counts finished steps.
+        inputs: how many inputs they belong to.
     """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield Bar(what, steps, inputs, None)
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """Steps per second."""
+        """Steps done, and steps per second."""
 
         def render(self, task: Task) -> Text:
-            return Text(f"{unit}, {task.finished_speed or task.speed or 0:.0f}/s", style="cyan")
+            rate = task.finished_speed or task.speed or 0.0
+            return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {unit}, {rate:,.0f} {unit}/s")
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda steps: bar.advance(task, steps)
+    columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
+    # Rich would send what is printed on stdout to the bar's console, which is stderr.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as shown:
+        yield Bar(what, steps, inputs, shown)

@@ -42,7 +42,7 @@ class Options:
     format: str
     quality: int | None
     pattern: str | None
-    jobs: int
+    jobs: int | None
     device: str
     manifest: str | None
     resume: bool

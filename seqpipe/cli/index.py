@@ -23,7 +23,7 @@ __all__ = ["index"]
 @options.jobs
 @options.json_lines
 @options.cache_dir
-def index(paths: tuple[str, ...], jobs: int, as_json: bool, cache_dir: str | None) -> None:
+def index(paths: tuple[str, ...], jobs: int | None, as_json: bool, cache_dir: str | None) -> None:
     """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.

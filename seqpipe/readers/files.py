@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
@@ -55,11 +56,12 @@ def list_folder(root: str, labels: Labels) -> Listing:
         UnreadableSourceError: no video is in it; or a class has none.
         SourceError: it cannot be read, or it mixes videos and class folders.
     """
-    if not os.path.isdir(root):  # noqa: PTH112  a text with "://" or a trailing blank must be shown as it is
-        fact = "this is a file" if os.path.exists(root) else "no such folder"  # noqa: PTH110  the same
+    if not Path(root).is_dir():
+        fact = "this is a file" if Path(root).exists() else "no such folder"
         raise SourceNotFoundError(fact, source=root, advice="For single files use files=[…]; for URLs, manifest=…")
-    folders, videos = _look_into(root)
-    if videos and any(_videos_below(os.path.join(root, folder)) for folder in folders):  # noqa: PTH118  a text stays one
+    root = root.rstrip("/")
+    folders, videos = _look_into(root or "/")
+    if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
         raise SourceError(
             f"the folder holds class folders, and videos of no class ({videos[0]!r}, …)",
             source=root,
@@ -82,9 +84,9 @@ def _class(root: str, name: str, folders: list[str], number: int, *, named: bool
         raise SourceNotFoundError(
             f"there is no folder for the class {name!r}", source=root, allowed=", ".join(folders) or "no folder is there"
         )
-    videos = _videos_below(os.path.join(root, name))  # noqa: PTH118  a text stays one
+    videos = _videos_below(f"{root}/{name}")
     if not videos and not named:
-        if not any(_videos_below(os.path.join(root, other)) for other in folders):  # noqa: PTH118  the same
+        if not any(_videos_below(f"{root}/{other}") for other in folders):
             _refuse_empty(root)
         raise UnreadableSourceError(
             f"there is no video in the class folder {name!r}",
@@ -96,14 +98,14 @@ def _class(root: str, name: str, folders: list[str], number: int, *, named: bool
 
 
 def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
-    return (Entry(os.path.join(root, video), video, label) for video in videos)  # noqa: PTH118  ten thousand texts
+    return (Entry(f"{root}/{video}", video, label) for video in videos)
 
 
 def _videos_below(folder: str) -> list[str]:
     """The videos in a folder and all folders in it, relative to it, sorted folder by folder."""
     folders, videos = _look_into(folder)
     for name in folders:
-        below = _videos_below(os.path.join(folder, name))  # noqa: PTH118  a text stays one
+        below = _videos_below(f"{folder}/{name}")
         videos += [f"{name}/{video}" for video in below]
     return videos
 
@@ -130,7 +132,7 @@ def _refuse_empty(root: str) -> NoReturn:
 
 def _name(file: Any) -> str:
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or "\0" in name:
         raise ParameterError(f"{file!r} is no file of a dataset", allowed="paths and URLs")
     return name
 

@@ -99,7 +99,7 @@ def _table(manifest: str, text: str, delimiter: str) -> Iterator[_Row]:
             if len(fields) != len(columns):
                 fact = f"the line has {len(fields)} fields, but the header names {len(columns)}"
                 raise _bad(manifest, line, fact, advice="Put fields that contain the separator into quotes")
-            yield line, {name: field for name, field in zip(columns, fields, strict=True) if field.strip()}
+            yield line, dict(zip(columns, fields, strict=True))
     except csv.Error as error:
         raise _bad(manifest, begin, f"the line cannot be read ({error})") from error
 
@@ -150,7 +150,7 @@ def _entry(manifest: str, folder: Path, line: int, row: Mapping[str, Any], label
     name = key if "://" in key else str(folder / key)
     try:
         label = labels(row["label"]) if "label" in row else NO_LABEL
-        bounds = {column: _number(row[column]) for column in COLUMNS if column in row}
+        bounds = {column: _number(row[column]) for column in COLUMNS if row.get(column, "") != ""}
         part = Range(**bounds) if bounds else None
     except ParameterError as error:
         raise _bad(manifest, line, error.fact, allowed=error.allowed, advice=error.advice) from error

@@ -25,6 +25,13 @@ Threading = Literal["single", "frame"]
 # libavcodec's own "av1" only drives hardware; these decode on the CPU.
 _DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
 
+_OPTIONS = {
+    # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
+    "h264": {"strict": "1"},
+    # HEVC may carry a checksum of every picture: a wrong one is damage, not a line in a log.
+    "hevc": {"err_detect": "crccheck+explode"},
+}
+
 
 class DecodeError(Exception):
     """A decoder refused a packet; internal, the engine turns it into what the user sees."""
@@ -82,9 +89,7 @@ class CpuDecoder:
             context.pix_fmt = info.pixel_format
         context.thread_count = threads
         context.thread_type = "FRAME" if threads > 1 else "SLICE"
-        if info.codec == "h264":
-            # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
-            context.options = {"strict": "1"}
+        context.options = _OPTIONS.get(info.codec, {})
         self._context = context
         self._key = index.packets.key
         self.threads = threads

@@ -18,6 +18,8 @@ from seqpipe.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
 from tests.support.media import made
 
+from .written import lines
+
 
 def test_help_lists_the_commands(run):
     text = run("--help").stdout
@@ -53,7 +55,8 @@ def test_the_command_is_installed():
 def test_progress_shows_on_a_terminal_only(tmp_path):
     program = [sys.executable, "-c", "from seqpipe.cli import main; main()", "export", str(made("h264"))]
     master, slave = pty.openpty()
-    process = subprocess.Popen([*program, "--out", tmp_path / "a"], stdout=subprocess.PIPE, stderr=slave)
+    arguments = ("--out", tmp_path / "a", "--json")
+    process = subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=slave)
     os.close(slave)
     shown = b""
     while True:
@@ -65,9 +68,9 @@ def test_progress_shows_on_a_terminal_only(tmp_path):
         if not part:
             break
     os.close(master)
-    assert process.communicate()[0] == b""
-    assert "Exporting" in shown.decode()
-    assert "files," in shown.decode()
+    assert len(lines(process.communicate()[0].decode())) == 49, "the bar leaves stdout alone"
+    assert "Exporting 0/1" in shown.decode()
+    assert "48 frames, " in shown.decode()
     silent = subprocess.run([*program, "--out", tmp_path / "b"], capture_output=True, text=True, check=True)
     assert "Exporting" not in silent.stderr
     assert silent.stderr.count("\n") == 1
