@@ -40,6 +40,19 @@ class _Commands(click.Group):
             ctx.exit(_INTERRUPTED)
 
 
+@contextlib.contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM, which job schedulers send, leave whole files behind as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # nobody else may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
 @click.group(
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )

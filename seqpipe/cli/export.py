@@ -77,7 +77,7 @@ def export(**given: Any) -> None:
     from the first frame, as players show them.
 
     Exit codes: 0 all done; 1 some inputs failed or frames were lost, or a file could not be written; 2 wrong
-    usage, names that collide, or files that are there already; 130 interrupted.
+    usage, names that collide, or files that are there already; 130 interrupted or terminated.
     """
     from ._export import run
     from ._request import Options

@@ -1,8 +1,8 @@
 """Datasets: many videos in, sequences and batches of them out.
 
-    dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
-    for batch in dataset.batches(8):
-        batch.numpy(), batch.labels                 # pixels NFHWC, labels N
+dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
+for batch in dataset.batches(8):
+    batch.numpy(), batch.labels                 # pixels NFHWC, labels N
 """
 
 from __future__ import annotations

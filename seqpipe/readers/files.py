@@ -58,7 +58,9 @@ def list_folder(root: str, labels: Labels) -> Listing:
     """
     if not Path(root).is_dir():
         fact = "this is a file" if Path(root).exists() else "no such folder"
-        raise SourceNotFoundError(fact, source=root, advice="For single files use files=[…]; for URLs, manifest=…")
+        raise SourceNotFoundError(
+            fact, source=root, advice="For single files use files=[…]; for URLs, manifest=…"
+        )
     root = root.rstrip("/")
     folders, videos = _look_into(root or "/")
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
@@ -82,7 +84,9 @@ def _class(root: str, name: str, folders: list[str], number: int, *, named: bool
     """The videos of one class; only a class that the user named may be empty."""
     if name not in folders:
         raise SourceNotFoundError(
-            f"there is no folder for the class {name!r}", source=root, allowed=", ".join(folders) or "no folder is there"
+            f"there is no folder for the class {name!r}",
+            source=root,
+            allowed=", ".join(folders) or "no folder is there",
         )
     videos = _videos_below(f"{root}/{name}")
     if not videos and not named:
@@ -168,5 +172,3 @@ def _as_many(what: str, values: Iterable[Any], names: list[str]) -> list[Any]:
             f"{what} has {len(listed)} entries, but there are {len(names)} files", allowed="one for each file"
         )
     return listed
-
-

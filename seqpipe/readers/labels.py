@@ -66,7 +66,9 @@ class Labels:
     def _error(self, fact: str, value: Any) -> ParameterError:
         if not self.classes:
             return ParameterError(
-                fact, allowed="whole numbers, -1 for no label", advice="If labels are class names, give classes=[…]"
+                fact,
+                allowed="whole numbers, -1 for no label",
+                advice="If labels are class names, give classes=[…]",
             )
         some = ", ".join(repr(name) for name in self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
         meant = nearest(str(value), self.classes)

@@ -113,7 +113,9 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
         except json.JSONDecodeError as error:
             raise _bad(manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})") from error
         if not isinstance(value, dict):
-            raise _bad(manifest, line, f"the line holds a {type(value).__name__}", allowed='an object, {"path": …}')
+            raise _bad(
+                manifest, line, f"the line holds a {type(value).__name__}", allowed='an object, {"path": …}'
+            )
         _check_columns(manifest, line, list(value))
         yield line, {name: field for name, field in value.items() if field is not None}
 

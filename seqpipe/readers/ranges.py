@@ -56,7 +56,8 @@ class Range:
         given = [name for name in COLUMNS if getattr(self, name) is not None]
         if len({name.rpartition("_")[2] for name in given}) > 1:
             raise ParameterError(
-                f"{' and '.join(given)} cannot be mixed in one range", allowed="a range in frames, or one in seconds"
+                f"{' and '.join(given)} cannot be mixed in one range",
+                allowed="a range in frames, or one in seconds",
             )
         if len(given) == 2 and not getattr(self, given[0]) < getattr(self, given[1]):
             values = ", ".join(f"{name}={getattr(self, name):g}" for name in given)
@@ -83,6 +84,7 @@ class Range:
         end = frames if self.end_frame is None else self.end_frame
         if first >= frames or end > frames:
             raise FrameRangeError(
-                f"the range from frame {first} to {end} is not in the video", allowed=f"0 to {frames}, its end"
+                f"the range from frame {first} to {end} is not in the video",
+                allowed=f"0 to {frames}, its end",
             )
         return Span(first, end, timestamps)

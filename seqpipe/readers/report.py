@@ -11,7 +11,9 @@ from ..errors import DamagedSourceError, SeqpipeError, printable
 
 __all__ = ["Fate", "Loss", "Report", "ReportBook"]
 
-Fate: TypeAlias = Literal["video left out", "too short", "sample raised", "sample left out", "sample substituted"]
+Fate: TypeAlias = Literal[
+    "video left out", "too short", "sample raised", "sample left out", "sample substituted"
+]
 
 _SHOWN = 10
 

@@ -12,7 +12,7 @@ import av.error
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from .bitstream import Leading, PacketKind, classifier, droppable
+from .bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable
 from .cpu import CpuDecoder, DecodeError
 from .extent import HEAD, declared_size
 from .index import PacketIndex, PacketTable
@@ -87,7 +87,8 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             first.offer(packet)
             if packet.size:
                 data = bytes(packet)
-                scan.kind.append(classify(data))
+                # Blanked by a bad copy, a packet still is a frame, lost: without it all later ones would be misnumbered.
+                scan.kind.append(classify(data) if any(data) else UNKNOWN)
                 _note(scan, source, packet, data)
             elif packet.dts is not None:
                 scan.empty += 1

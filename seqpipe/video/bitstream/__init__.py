@@ -5,7 +5,16 @@ Nothing is decoded: the first bytes of a packet's units are read, as the codecs'
 
 from __future__ import annotations
 
-from .kind import Classifier, Leading, PacketKind, Picture, droppable
+from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
 from .select import chroma_location, classifier
 
-__all__ = ["Classifier", "Leading", "PacketKind", "Picture", "chroma_location", "classifier", "droppable"]
+__all__ = [
+    "UNKNOWN",
+    "Classifier",
+    "Leading",
+    "PacketKind",
+    "Picture",
+    "chroma_location",
+    "classifier",
+    "droppable",
+]
