@@ -52,6 +52,9 @@ class _Pattern(click.ParamType[Any]):
     def __init__(self, name: str, form: str, example: str) -> None:
         self.name, self._form, self._example = name, re.compile(form), example
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  Click's signature
+        return self.name
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
             return value

@@ -87,7 +87,7 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             first.offer(packet)
             if packet.size:
                 data = bytes(packet)
-                # Blanked by a bad copy, a packet still is a frame, lost: without it all later ones would be misnumbered.
+                # A packet blanked by a bad copy is a lost frame, not none: all later ones would be misnumbered.
                 scan.kind.append(classify(data) if any(data) else UNKNOWN)
                 _note(scan, source, packet, data)
             elif packet.dts is not None:

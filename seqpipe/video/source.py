@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeAlias, Union, cast
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 
-__all__ = ["FileObject", "LocalFile", "Memory", "Origin", "Remote", "Source", "Stamp", "open_source"]
+__all__ = ["Origin", "Source", "Stamp", "open_source"]
 
 Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
 """What the user may name a video by."""
@@ -67,7 +67,7 @@ class Source(ABC):
         return
 
 
-class LocalFile(Source):
+class _LocalFile(Source):
     """A file of the local file system, read by ``pread``: no shared position, no lock."""
 
     def __init__(self, path: str) -> None:
@@ -134,7 +134,7 @@ class LocalFile(Source):
         _check_size(stat.st_size, self.name)
 
 
-class Memory(Source):
+class _Memory(Source):
     """A video held in memory."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
@@ -155,7 +155,7 @@ class Memory(Source):
         return [self._data[offset : offset + size] for offset, size in ranges]
 
 
-class FileObject(Source):
+class _FileObject(Source):
     """A seekable binary file object of the user; its position is moved, one reader at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -189,7 +189,7 @@ class FileObject(Source):
         return self._file.read(size)
 
 
-class Remote(Source):
+class _Remote(Source):
     """An object behind a URL, by fsspec; ranges are fetched together."""
 
     def __init__(self, url: str) -> None:
@@ -267,7 +267,7 @@ class Remote(Source):
 class _View:
     """A position of its own over a shared file object: the demuxer and packet reads do not disturb each other."""
 
-    def __init__(self, shared: FileObject) -> None:
+    def __init__(self, shared: _FileObject) -> None:
         self._shared, self._position, self._size = shared, 0, shared.size()
         self.name = shared.name
 
@@ -307,15 +307,15 @@ def open_source(origin: Origin) -> Source:
     if isinstance(origin, Source):
         return origin
     if isinstance(origin, (bytes, bytearray, memoryview)):
-        return Memory(origin)
+        return _Memory(origin)
     if isinstance(origin, (str, os.PathLike)):
         name = os.fspath(origin)
         scheme, colon, rest = name.partition("://")
         if not (colon and scheme.isalnum() and isinstance(origin, str)):
-            return LocalFile(name)
-        return LocalFile(rest) if scheme == "file" else Remote(name)
+            return _LocalFile(name)
+        return _LocalFile(rest) if scheme == "file" else _Remote(name)
     if hasattr(origin, "read"):
-        return FileObject(origin)
+        return _FileObject(origin)
     raise ParameterError(
         f"a {type(origin).__name__} cannot be opened",
         allowed="a path, a URL, bytes, or a seekable binary file object",
