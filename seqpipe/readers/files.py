@@ -38,8 +38,10 @@ def list_files(
     if not names:
         raise ParameterError("files is empty", allowed="at least one path or URL")
     numbers = [NO_LABEL] * len(names) if values is None else _numbers(values, names, labels)
-    parts = [None] * len(names) if ranges is None else _parts(ranges, names)
-    entries = (Entry(name, name, *rest) for name, *rest in zip(names, numbers, parts, strict=True))
+    parts = _parts([None] * len(names) if ranges is None else ranges, names)
+    entries = (
+        Entry(name, name, label, part) for name, label, part in zip(names, numbers, parts, strict=True)
+    )
     return Listing(tuple(entries), labels.classes)
 
 

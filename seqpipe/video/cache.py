@@ -49,15 +49,12 @@ def cache_directory(chosen: str | os.PathLike[str] | None = None) -> Path:
 
 def cache_file(directory: Path, stamp: Stamp) -> Path:
     """The file that holds the index of one video; a name says nothing of whether it is fresh."""
-    digest = hashlib.sha1(stamp[0].encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
-    return Path(
-        f"{directory}/{digest[:2]}/{digest[2:]}.idx"
-    )  # one path, not three: this runs ten thousand times
+    return Path(_place(directory, stamp))
 
 
 def load_summary(directory: Path, stamp: Stamp) -> StreamInfo | None:
     """The facts of an indexed video, its frames counted, from the header alone; None if there is no fresh index."""
-    header = _read(cache_file(directory, stamp), stamp, whole=False)
+    header = _read(_place(directory, stamp), stamp, whole=False)
     return None if header is None else _info(header[0], stamp)
 
 
@@ -124,6 +121,12 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         ) from error
 
 
+def _place(directory: Path, stamp: Stamp) -> str:
+    """The name of a cache file, as a text: ten thousand of these at start-up."""
+    digest = hashlib.sha1(stamp[0].encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+    return f"{directory}/{digest[:2]}/{digest[2:]}.idx"
+
+
 def _write_whole(path: Path, data: bytes) -> None:
     descriptor, beside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
@@ -135,7 +138,7 @@ def _write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _read(path: Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], bytes] | None:
+def _read(path: str | Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], bytes] | None:
     """Header and body of a cache file, or None if it is not there, not sound, or not for this content."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123  ten thousand of these at start-up

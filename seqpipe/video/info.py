@@ -87,16 +87,11 @@ class StreamInfo:
             KeyError: a field is missing.
             ValueError: a fraction cannot be read.
         """
-        return cls(**{name: _read(name, values[name]) for name in _NAMES})
+        fractions = {name: _fraction(values[name]) for name in _FRACTIONS if values[name] is not None}
+        return cls(**{**{name: values[name] for name in _NAMES}, **fractions})
 
 
 _NAMES = tuple(field.name for field in fields(StreamInfo))
-_FRACTIONS = {"sample_aspect_ratio", "average_rate", "real_rate", "time_base"}
-
-
+_FRACTIONS = ("sample_aspect_ratio", "average_rate", "real_rate", "time_base")
 # The files of a data set share a handful of rates and time bases, and parsing one costs more than all other fields.
 _fraction = lru_cache(maxsize=1024)(Fraction)
-
-
-def _read(name: str, value: Any) -> Any:
-    return _fraction(value) if name in _FRACTIONS and value is not None else value

@@ -1,0 +1,58 @@
+"""Clock: the timestamps of videos, fetched when they are needed and kept only for a while."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from ..array import FloatArray
+from ..video.open import open_index
+
+__all__ = ["Clock"]
+
+_KEPT_FRAMES = 1 << 21
+
+
+class Clock:
+    """Timestamps by path or URL, the most recently used ones kept: two million, which are 16 MiB.
+
+    Args:
+        cache_dir: where indexes are kept.
+    """
+
+    def __init__(self, cache_dir: str | os.PathLike[str] | None) -> None:
+        self._cache_dir = cache_dir
+        self._known: OrderedDict[str, FloatArray] = OrderedDict()
+        self._frames = 0
+        self._lock = threading.Lock()
+
+    @property
+    def kept_frames(self) -> int:
+        """How many timestamps are in memory."""
+        return self._frames
+
+    def timestamps(self, name: str) -> FloatArray:
+        """The presentation times of all frames of a video, in seconds.
+
+        Raises:
+            SourceError: it cannot be opened.
+        """
+        with self._lock:
+            if (known := self._known.get(name)) is not None:
+                self._known.move_to_end(name)
+                return known
+        # A copy: the view would keep the whole index in memory.
+        times: FloatArray = open_index(name, cache_dir=self._cache_dir).timestamps.copy()
+        times.flags.writeable = False
+        with self._lock:
+            if name not in self._known:
+                self._known[name] = times
+                self._frames += len(times)
+            while self._frames > _KEPT_FRAMES and len(self._known) > 1:
+                self._frames -= len(self._known.popitem(last=False)[1])
+        return times
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Clock, (self._cache_dir,)

@@ -1,0 +1,67 @@
+"""Batches from sequences: stacked, as a list, or padded to one shape with a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ..array import BoolArray
+from ..param import choice
+from ..sequence import Batch, Sequence
+from .fetch import Fetched
+from .selection import Sample
+
+__all__ = ["RAGGED", "Ragged", "collate"]
+
+Ragged: TypeAlias = Literal["list", "pad"]
+
+RAGGED: Final = choice(
+    "ragged",
+    "How sequences of different shapes make a batch: as a list, or padded to one shape",
+    ("list", "pad"),
+)
+
+
+def collate(fetched: Fetched, *, ragged: Ragged, fill: int) -> Batch:
+    """The batch of samples that arrived.
+
+    Args:
+        fetched: at least one sample.
+        ragged: "list" stacks where all shapes agree. "pad" always stacks: pictures stand in the upper left
+            corner of the largest rows and columns of the batch, and the mask tells where they are.
+        fill: the value around them.
+    """
+    samples = [sample for sample, _ in fetched.pairs]
+    sequences = tuple(sequence for _, sequence in fetched.pairs)
+    labels = np.array([sample.label for sample in samples], dtype=np.int64)
+    indices = np.array([sample.index for sample in samples], dtype=np.int64)
+    stacked, mask = fetched.stacked, None
+    if ragged == "pad":
+        mask = _mask(samples, sequences)
+        if stacked is None:
+            stacked = _padded(sequences, mask.shape, fill)
+        sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
+    elif stacked is None:
+        return Batch.of(sequences, labels=labels, indices=indices)
+    return Batch(sequences, stacked=stacked, labels=labels, indices=indices, mask=mask)
+
+
+def _mask(samples: Seq[Sample], sequences: Seq[Sequence]) -> BoolArray:
+    """``(N, F, H, W)``, True for pixels that a video has at that place and time."""
+    largest = [max(sizes) for sizes in zip(*(sequence.shape[:3] for sequence in sequences), strict=True)]
+    mask: BoolArray = np.zeros((len(sequences), *largest), dtype=np.bool_)
+    for target, sample, sequence in zip(mask, samples, sequences, strict=True):
+        _, rows, columns, _ = sequence.shape
+        target[~sample.padding, :rows, :columns] = True
+    return mask
+
+
+def _padded(sequences: Seq[Sequence], shape: tuple[int, ...], fill: int) -> np.ndarray[Any, Any]:
+    stacked = np.full((*shape, sequences[0].shape[-1]), fill, dtype=sequences[0].dtype)
+    for target, sequence in zip(stacked, sequences, strict=True):
+        _, rows, columns, _ = sequence.shape
+        target[:, :rows, :columns] = sequence.data
+    return stacked

@@ -1,0 +1,194 @@
+"""Fetcher: samples to pixels, and what becomes of those that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import SeqpipeError
+from ..sampling.params import OnError
+from ..sequence import Sequence
+from ..video.convert import OutputSpec
+from ..video.engine import Engine, PendingRead, Request
+from .lazy_engine import LazyEngine
+from .report import ReportBook
+from .selection import Sample, Selection
+
+__all__ = ["Fetched", "Fetcher", "Pair", "Pending"]
+
+_NEARBY = 1024
+_TRIES = 16
+
+
+Pair: TypeAlias = tuple[Sample, Sequence]
+"""A sample and its pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """Samples on their way.
+
+    Attributes:
+        epoch: their epoch.
+        positions: their positions within it.
+        samples: what they are.
+        failed: by place, why a sample is not on its way at all.
+        stacked: where their pixels go, ``(N, F, H, W, C)``; None where each has an array of its own.
+        read: the decoding.
+        engine: who does it.
+    """
+
+    epoch: int
+    positions: IntArray
+    samples: tuple[Sample, ...]
+    failed: dict[int, SeqpipeError]
+    stacked: np.ndarray[Any, Any] | None
+    read: PendingRead
+    engine: Engine
+
+
+@dataclass(frozen=True, eq=False)
+class Fetched:
+    """Samples that arrived.
+
+    Attributes:
+        outcomes: for each sample, in order: the pair, the error to be raised, or None if it is left out.
+        stacked: the array that holds the pixels of all of them, or None.
+    """
+
+    outcomes: tuple[Pair | SeqpipeError | None, ...]
+    stacked: np.ndarray[Any, Any] | None = None
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The samples that are there."""
+        return [outcome for outcome in self.outcomes if isinstance(outcome, tuple)]
+
+    @property
+    def error(self) -> SeqpipeError | None:
+        """The first error to be raised."""
+        return next((outcome for outcome in self.outcomes if isinstance(outcome, SeqpipeError)), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Fetcher:
+    """Reads samples.
+
+    A sample that cannot be read is raised, left out, or substituted. The substitute is found by a rule that
+    knows only the epoch's order: of the next 1024 positions of the rank's epoch (after its end follows its
+    beginning), first those whose videos differ from the lost one's and from each other's, then the rest, in
+    order; the first of up to 16 that can be read is taken. If none of them can, the sample is left out.
+
+    Attributes:
+        selection: which frames make a sample.
+        engine: decodes.
+        output: what the pixels are to be.
+        fill: the value of positions that are filled with a constant.
+        on_error: what becomes of samples that cannot be read.
+        book: where losses are written down.
+    """
+
+    selection: Selection
+    engine: LazyEngine
+    output: OutputSpec
+    fill: int
+    on_error: OnError
+    book: ReportBook
+
+    def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> Pending:
+        """Begin to read the samples at positions of the rank's epoch; those of one video share their decoding.
+
+        Args:
+            epoch: the epoch.
+            positions: at least one.
+            stack: whether to decode into one array where shapes agree.
+        """
+        samples, failed = self._resolve(epoch, positions)
+        stacked = self._stack(samples) if stack and not failed else None
+        requests = [
+            self._request(sample, None if stacked is None else stacked[place])
+            for place, sample in enumerate(samples)
+            if place not in failed
+        ]
+        engine = self.engine.get()
+        return Pending(epoch, positions, samples, failed, stacked, engine.submit(requests), engine)
+
+    def finish(self, pending: Pending) -> Fetched:
+        """Wait for samples, and deal with those that cannot be read."""
+        arrived = iter(pending.read.result())
+        outcomes: list[Pair | SeqpipeError | None] = []
+        for place, sample in enumerate(pending.samples):
+            result = pending.failed[place] if place in pending.failed else next(arrived)
+            if isinstance(result, Sequence):
+                outcomes.append((sample, result))
+            else:
+                outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
+        whole = all(
+            isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, pending.samples, strict=True)
+        )
+        return Fetched(tuple(outcomes), pending.stacked if whole else None)
+
+    def single(self, sample: Sample) -> Sequence:
+        """Read one sample.
+
+        Raises:
+            SourceError: it cannot be read, whatever ``on_error`` says.
+        """
+        result = self.engine.get().read([self._request(sample)])[0]
+        if isinstance(result, SeqpipeError):
+            raise result
+        return result
+
+    def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
+        samples: list[Sample] = []
+        failed: dict[int, SeqpipeError] = {}
+        for place, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
+            try:
+                samples.append(self.selection.sample(index, epoch))
+            except SeqpipeError as error:
+                failed[place] = error
+                samples.append(self.selection.unknown(index))
+        return tuple(samples), failed
+
+    def _lost(
+        self, epoch: int, position: int, lost: Sample, error: SeqpipeError
+    ) -> Pair | SeqpipeError | None:
+        if self.on_error == "raise":
+            self.book.note(lost.source, "sample raised", error)
+            return error
+        found = self._substitute(epoch, position, lost) if self.on_error == "substitute" else None
+        self.book.note(lost.source, "sample left out" if found is None else "sample substituted", error)
+        return found
+
+    def _substitute(self, epoch: int, position: int, lost: Sample) -> Pair | None:
+        for candidate in self._candidates(epoch, position, lost.video).tolist():
+            (sample,), failed = self._resolve(epoch, np.array([candidate]))
+            result = self.engine.get().read([] if failed else [self._request(sample)])
+            if result and isinstance(result[0], Sequence):
+                return sample, result[0]
+        return None
+
+    def _candidates(self, epoch: int, position: int, video: int) -> IntArray:
+        length = self.selection.order.length(epoch)
+        nearby = (position + 1 + np.arange(min(length - 1, _NEARBY), dtype=np.int64)) % length
+        videos = self.selection.videos_at(epoch, nearby)
+        first = np.zeros(len(nearby), dtype=np.bool_)
+        first[np.unique(videos, return_index=True)[1]] = True
+        first &= videos != video
+        return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
+
+    def _request(self, sample: Sample, out: np.ndarray[Any, Any] | None = None) -> Request:
+        return Request(sample.source, sample.frames, sample.padding, self.output, self.fill, out)
+
+    def _stack(self, samples: Seq[Sample]) -> np.ndarray[Any, Any] | None:
+        """One array for all samples, if their pictures have one shape."""
+        catalog = self.selection.catalog
+        shapes = {int(catalog.shape[sample.video]) for sample in samples}
+        if len(shapes) != 1:
+            return None
+        shape = (len(samples), len(samples[0].frames), *catalog.shapes[shapes.pop()])
+        return np.empty(shape, dtype=self.output.dtype)

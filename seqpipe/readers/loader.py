@@ -1,0 +1,187 @@
+"""Iterating over a dataset: where one stands, what is read ahead, and the state to go on from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..errors import SeqpipeError, StateError
+from ..sampling import BatchPlan, State, check_state
+from ..sampling.params import LastBatch
+from ..sequence import Batch, Sequence
+from .collate import RAGGED, Ragged, collate
+from .fetch import Fetched, Pair, Pending
+
+if TYPE_CHECKING:
+    from .video import Video
+
+__all__ = ["Batches", "Pass", "Sequences"]
+
+ItemT = TypeVar("ItemT")
+
+
+class Pass(ABC, Generic[ItemT]):
+    """A place in an epoch of a dataset, from which iteration goes on.
+
+    - ``iter()`` goes on from where it stands: after a ``break``, after an error, after loading a state. It
+      begins anew, at the start of the dataset's current epoch, if the epoch was gone through to its end or
+      if ``set_epoch`` of the dataset has chosen another one. The epoch never advances by itself.
+    - ``len()`` counts what a whole epoch gives.
+    - A place is the number of samples of the rank's epoch that the user has got (or that were lost on the
+      way); what was read ahead does not count.
+    - An error is raised in its turn; the next call goes on behind it.
+
+    A pass belongs to one thread at a time; a dataset may have many. In a forked process it goes on from where
+    it stands, with threads of its own.
+    """
+
+    def __init__(self, dataset: Video, batch_size: int, last_batch: LastBatch, ahead: int) -> None:
+        self._dataset = dataset
+        self._batch_size, self._last_batch, self._ahead = batch_size, last_batch, ahead
+        self._queue: deque[tuple[int, Pending]] = deque()
+        self._go_to(dataset.epoch, 0)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch it stands in."""
+        return self._epoch
+
+    @property
+    def position(self) -> int:
+        """How many samples of the rank's epoch were given out, or lost."""
+        return self._position
+
+    def __iter__(self) -> Iterator[ItemT]:
+        if self._ended or self._epoch != self._dataset.epoch:
+            self._go_to(self._dataset.epoch, 0)
+        return self
+
+    @abstractmethod
+    def __next__(self) -> ItemT: ...
+
+    def state_dict(self) -> State:
+        """Where it stands, as plain values: the epoch, the position, and what they are of.
+
+        A state may be loaded by a pass of another batch size, with other threads, or on another machine.
+        """
+        return State(epoch=self._epoch, position=self._position, fingerprint=self._dataset.fingerprint)
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Go on from a state: with exactly the samples that would have come. The dataset's epoch becomes its epoch.
+
+        Raises:
+            StateError: it was taken of another dataset, or with other parameters; the message names them.
+        """
+        found = check_state(state, self._dataset.fingerprint)
+        length = self._dataset.epoch_length(found["epoch"])
+        if found["position"] > length:
+            raise StateError(
+                f"position={found['position']} lies behind the end of epoch {found['epoch']}",
+                allowed=f"0 to {length}",
+            )
+        self._dataset.set_epoch(found["epoch"])
+        self._go_to(found["epoch"], found["position"])
+
+    def _go_to(self, epoch: int, position: int) -> None:
+        self._drop_queue()
+        self._epoch, self._position, self._ended = epoch, position, False
+        self._plan = BatchPlan(
+            length=self._dataset.epoch_length(epoch),
+            batch_size=self._batch_size,
+            last_batch=self._last_batch,
+            start=position,
+        )
+        self._given = self._begun = 0
+
+    def _next_batch(self, *, stack: bool = True) -> Fetched | None:
+        """The next batch once it has arrived; None at the end."""
+        if self._queue and self._queue[0][1].engine is not self._dataset.engine.get():
+            # The dataset was closed, or this is a forked process: what was begun will not arrive.
+            self._drop_queue()
+            self._begun = self._given
+        while self._begun < self._plan.count and len(self._queue) <= self._ahead:
+            positions = self._plan.positions(self._begun)
+            self._queue.append(
+                (self._begun, self._dataset.fetcher.begin(self._epoch, positions, stack=stack))
+            )
+            self._begun += 1
+        if not self._queue:
+            self._ended = True
+            return None
+        number, pending = self._queue.popleft()
+        # Counted before waiting, so that an error in there cannot stop the pass from going on.
+        self._given, self._position = number + 1, self._plan.end(number)
+        return self._dataset.fetcher.finish(pending)
+
+    def _drop_queue(self) -> None:
+        for _, pending in self._queue:
+            pending.read.cancel()
+        self._queue.clear()
+
+
+class Batches(Pass[Batch]):
+    """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
+
+    def __init__(
+        self, dataset: Video, *, batch_size: int, last_batch: LastBatch, ragged: Ragged, prefetch: int
+    ) -> None:
+        self._ragged: Ragged = RAGGED.check(ragged)
+        super().__init__(dataset, batch_size, last_batch, prefetch)
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch; lost samples are not known beforehand."""
+        length = self._dataset.epoch_length(self._dataset.epoch)
+        return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
+
+    def __next__(self) -> Batch:
+        while True:
+            fetched = self._next_batch()
+            if fetched is None:
+                raise StopIteration
+            if fetched.error is not None:
+                raise fetched.error
+            if fetched.pairs:
+                return collate(fetched, ragged=self._ragged, fill=self._dataset.fetcher.fill)
+
+    def __repr__(self) -> str:
+        return (
+            f"Batches({self._dataset!r}, batch_size={self._batch_size}, last_batch={self._last_batch!r}, "
+            f"ragged={self._ragged!r}; epoch {self._epoch}, position {self._position})"
+        )
+
+
+class Sequences(Pass[Sequence]):
+    """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
+
+    def __init__(self, dataset: Video, *, group: int) -> None:
+        self._ready: deque[tuple[int, Pair | SeqpipeError | None]] = deque()
+        # Read in groups, so that neighbours that share a GOP share its decoding.
+        super().__init__(dataset, group, "partial", 1)
+
+    def __len__(self) -> int:
+        """Sequences of a whole epoch; lost samples are not known beforehand."""
+        return self._dataset.epoch_length(self._dataset.epoch)
+
+    def __repr__(self) -> str:
+        return f"Sequences({self._dataset!r}; epoch {self._epoch}, position {self._position})"
+
+    def __next__(self) -> Sequence:
+        while True:
+            while not self._ready:
+                before = self._position
+                fetched = self._next_batch(stack=False)
+                if fetched is None:
+                    raise StopIteration
+                self._position = before
+                self._ready.extend(enumerate(fetched.outcomes, before + 1))
+            self._position, outcome = self._ready.popleft()
+            if isinstance(outcome, SeqpipeError):
+                raise outcome
+            if outcome is not None:
+                return outcome[1]
+
+    def _go_to(self, epoch: int, position: int) -> None:
+        self._ready.clear()
+        super()._go_to(epoch, position)

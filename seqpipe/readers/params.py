@@ -1,0 +1,64 @@
+"""The parameters that only datasets have, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import ParameterError
+from ..param import Param
+from ..video.output import OutputSpec
+
+__all__ = ["FILL_VALUE", "PREFETCH", "THREADS", "check_fill", "one_source", "output_of"]
+
+THREADS: Final = Param(
+    name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
+)
+PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, unit="batches")
+FILL_VALUE: Final = Param(name="fill_value", doc="The value of pixels that no video has", lo=0)
+
+
+def one_source(sources: Mapping[str, Any]) -> str:
+    """The name of the one argument that was given.
+
+    Raises:
+        ParameterError: none was, or more than one.
+    """
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        fact = f"{' and '.join(given)} exclude one another" if given else "there is nothing to read"
+        raise ParameterError(fact, allowed=f"one of {', '.join(sources)}")
+    return given[0]
+
+
+def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
+    """The output that was asked for, as a value or field by field.
+
+    Raises:
+        ParameterError: both ways at once.
+    """
+    if output is None:
+        return fields
+    if not isinstance(output, OutputSpec):
+        raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
+    plain = OutputSpec()
+    if given := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
+        raise ParameterError(
+            f"output and {', '.join(given)} exclude one another", advice="Give all of it in output"
+        )
+    return output
+
+
+def check_fill(value: int, output: OutputSpec) -> int:
+    """The fill value, if a pixel can have it.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    number: int = FILL_VALUE.check(value)
+    most = {"uint8": 255, "uint16": 65535}[output.dtype]
+    if number > most:
+        raise ParameterError(
+            f"fill_value={value!r} is not valid", allowed=f"0 to {most} for dtype={output.dtype!r}"
+        )
+    return number

@@ -1,0 +1,148 @@
+"""Selection: which frames make each sample of each epoch. Arithmetic; nothing is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..array import BoolArray, FloatArray, IntArray
+from ..sampling import Order, Sampler, Span, fingerprint
+from ..sampling.draw import draw_clip
+from .clock import Clock
+
+__all__ = ["Catalog", "Sample", "Selection"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One sample, before it is decoded.
+
+    Attributes:
+        index: its index within the dataset, the same on all ranks and in all epochs.
+        video: the place of its video within the dataset.
+        source: the path or URL of the video.
+        label: the video's label, -1 for none.
+        frames: the frame to decode for each position, int64; -1 at positions that are filled with a constant.
+        padding: which positions are padding, bool.
+    """
+
+    index: int
+    video: int
+    source: str
+    label: int
+    frames: IntArray
+    padding: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """The videos that give samples; one entry of each array for each.
+
+    Attributes:
+        names: what opens them.
+        keys: their names for the fingerprint.
+        labels: whole numbers, -1 for none.
+        first: the first frame that may be used.
+        end: the frame after the last one that may be used.
+        end_s: where the range was given in seconds, its end; else NaN.
+        bounds: how many samples the videos before have, and at the end how many there are; one entry more.
+        shapes: the shapes (rows, columns, channels) of pictures that occur.
+        shape: which of them the video's pictures have.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    labels: IntArray
+    first: IntArray
+    end: IntArray
+    end_s: FloatArray
+    bounds: IntArray
+    shapes: tuple[tuple[int, int, int], ...]
+    shape: IntArray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def samples(self) -> int:
+        """Samples of an epoch."""
+        return int(self.bounds[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What the dataset's parameters choose from its videos.
+
+    Attributes:
+        catalog: the videos.
+        sampler: picks the frames of a sample.
+        order: the order in which the rank gets samples.
+        clock: where timestamps come from.
+        by_time: whether the sampler needs them.
+    """
+
+    catalog: Catalog
+    sampler: Sampler
+    order: Order
+    clock: Clock
+    by_time: bool
+
+    def sample(self, index: int, epoch: int) -> Sample:
+        """One sample of an epoch by its index within the dataset, whatever the rank and the order.
+
+        Raises:
+            SourceError: the sampler goes by time, and the video's index cannot be read any more.
+        """
+        catalog = self.catalog
+        video, name, label = self._video(index)
+        end_s = float(catalog.end_s[video])
+        span = Span(
+            int(catalog.first[video]),
+            int(catalog.end[video]),
+            self.clock.timestamps(name) if self.by_time else None,
+            None if np.isnan(end_s) else end_s,
+        )
+        k = index - int(catalog.bounds[video])
+        clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
+        return Sample(index, video, name, label, clip.frames, clip.padding)
+
+    def unknown(self, index: int) -> Sample:
+        """A sample whose frames cannot be told, because its video's timestamps cannot be read any more."""
+        return Sample(index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+
+    def at(self, epoch: int, positions: IntArray | None = None) -> list[Sample]:
+        """The samples at positions of the rank's epoch; at all of them by default.
+
+        Raises:
+            ParameterError: a position is outside of the epoch.
+        """
+        return [self.sample(index, epoch) for index in self.order.samples(epoch, positions).tolist()]
+
+    def videos_at(self, epoch: int, positions: IntArray) -> IntArray:
+        """The videos that the samples at positions are taken from."""
+        indices = self.order.samples(epoch, positions)
+        videos: IntArray = np.searchsorted(self.catalog.bounds, indices, side="right") - 1
+        return videos
+
+    def _video(self, index: int) -> tuple[int, str, int]:
+        """The place, name and label of a sample's video."""
+        video = int(np.searchsorted(self.catalog.bounds, index, side="right")) - 1
+        return video, self.catalog.names[video], int(self.catalog.labels[video])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What decides the order of samples and their frames."""
+        catalog, order = self.catalog, self.order
+        times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
+        return fingerprint(
+            files=catalog.keys,
+            frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
+            sampler=repr(self.sampler),
+            seed=order.seed,
+            shuffle=order.shuffle,
+            shard=list(order.shard),
+            stick_to_shard=order.stick_to_shard,
+            even_shards=order.even,
+        )

@@ -1,0 +1,325 @@
+"""Video: a dataset of sequences cut from many videos."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Literal
+
+from ..array import IntArray
+from ..errors import ParameterError
+from ..sampling import Order, choose_sampler
+from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
+from ..sequence import Sequence
+from ..video.engine import available_cores
+from ..video.output import Colour, OutputSpec
+from ..video.reader import check_device
+from .clock import Clock
+from .collate import Ragged
+from .entry import Listing
+from .fetch import Fetcher
+from .files import list_files, list_folder
+from .labels import Labels
+from .lazy_engine import LazyEngine
+from .loader import Batches, Sequences
+from .manifest import read_manifest
+from .params import PREFETCH, THREADS, check_fill, one_source, output_of
+from .ranges import Range
+from .report import Report, ReportBook
+from .selection import Sample, Selection
+from .survey import Survey
+
+__all__ = ["Video"]
+
+_Path = str | os.PathLike[str]
+
+
+class Video:
+    """A dataset of sequences, cut from many videos.
+
+    Which frames make which sample is decided by arithmetic: a sample depends on (seed, epoch, its index) alone,
+    not on threads, batch size, rank, or how often iteration was stopped. Making a dataset reads only the heads
+    of cached indexes; files without one are indexed first, on all threads.
+
+    Exactly one of ``files``, ``file_root`` and ``manifest`` says which videos. What a sample is:
+
+    ===================================== ====================================================================
+    given                                 samples
+    ===================================== ====================================================================
+    ``sequence_length``                   windows that start every ``step`` frames
+    ``sequence_length, clips_per_video``  sequences at random starts, so many from each video in every epoch
+    ``segments``                          one frame from each of so many equal parts of the video
+    ``fps`` with one of the first two     the same at a target frame rate, by timestamps
+    ===================================== ====================================================================
+
+    Args:
+        files: paths and URLs.
+        file_root: a folder of class folders, sorted; or of videos, which then have no label.
+        manifest: a CSV, TSV or JSONL file; see :mod:`seqpipe.readers.manifest`.
+        labels: for ``files``: a label for each, a whole number or the name of one of ``classes``.
+        classes: names of classes, which decide their numbers.
+        ranges: for ``files``: the part of each to use, a :class:`seqpipe.readers.Range` or None.
+        sequence_length: frames in a sequence.
+        stride: distance between its frames, in frames (of the rate ``fps``, if given).
+        step: distance between the starts of neighbouring windows; ``sequence_length * stride`` by default.
+        clips_per_video: how many random sequences each video gives in every epoch.
+        segments: how many equal parts each video is cut into.
+        segment_mode: which frame of each part: "random" or "centre".
+        fps: target frame rate in Hz.
+        pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
+            "reflect" or "wrap"; "none" leaves them out.
+        fill_value: the pixels of padding by "constant", and around pictures in batches with ``ragged="pad"``.
+        min_frames: videos, or ranges, with fewer frames are left out.
+        shuffle: a new order of all samples in every epoch.
+        seed: of the order and of random sequences.
+        shard: ``(rank, world)``: the rank gets its part of every epoch.
+        stick_to_shard: the rank keeps the same samples in every epoch, so that it can cache their files.
+        even_shards: all ranks get equally many samples: where one would get one less, it repeats its first.
+        device: "cpu" or "auto"; a GPU is not built yet.
+        threads: that decode; by default one for each core that the process may use.
+        prefetch: batches that are read ahead.
+        colour: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
+        dtype: "uint8" or "uint16".
+        size: (width, height).
+        short_side: length of the shorter side.
+        max_side: the most that the longer side may have.
+        crop: (x, y, width, height) of the upright picture, before scaling.
+        rotate: whether the display matrix is applied.
+        output: these in one value, instead of them.
+        on_error: what becomes of what cannot be read. "raise": the error is raised, and iteration can go on
+            behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
+            sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
+            :meth:`report` names each.
+        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+
+    Raises:
+        ParameterError: an argument is out of bounds, arguments exclude each other, or all videos are too short.
+        ManifestError: a line of the manifest cannot be used.
+        SourceError: a video cannot be used and ``on_error`` is "raise"; or none can be.
+        BackendError: the device is not available.
+    """
+
+    def __init__(
+        self,
+        *,
+        files: Iterable[_Path] | None = None,
+        file_root: _Path | None = None,
+        manifest: _Path | None = None,
+        labels: Iterable[int | str] | None = None,
+        classes: Iterable[str] | None = None,
+        ranges: Iterable[Range | None] | None = None,
+        sequence_length: int | None = None,
+        stride: int = 1,
+        step: int | None = None,
+        clips_per_video: int | None = None,
+        segments: int | None = None,
+        segment_mode: SegmentMode = "random",
+        fps: float | None = None,
+        pad_mode: PadMode = "none",
+        fill_value: int = 0,
+        min_frames: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        shard: tuple[int, int] = (0, 1),
+        stick_to_shard: bool = False,
+        even_shards: bool = False,
+        device: str = "cpu",
+        threads: int | None = None,
+        prefetch: int = 2,
+        colour: Colour = "RGB",
+        dtype: Literal["uint8", "uint16"] = "uint8",
+        size: tuple[int, int] | None = None,
+        short_side: int | None = None,
+        max_side: int | None = None,
+        crop: tuple[int, int, int, int] | None = None,
+        rotate: bool = True,
+        output: OutputSpec | None = None,
+        on_error: OnError = "raise",
+        cache_dir: _Path | None = None,
+    ) -> None:
+        check_device(device)
+        on_error = ON_ERROR.check(on_error)
+        sampler = choose_sampler(
+            sequence_length=sequence_length,
+            stride=stride,
+            step=step,
+            clips_per_video=clips_per_video,
+            segments=segments,
+            segment_mode=segment_mode,
+            fps=fps,
+            pad_mode=pad_mode,
+        )
+        fields = OutputSpec(colour, dtype, crop, size, short_side, max_side, rotate)
+        spec = output_of(output, fields)
+        fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
+        order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
+        Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
+        self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
+        self._epoch = 0
+        self._book = ReportBook()
+        self._engine = LazyEngine(self._threads, cache_dir)
+
+        listing = _listing(Labels(classes), files, file_root, manifest, labels, ranges)
+        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book)
+        catalog = survey.catalog(listing.entries, self._engine.get())
+        self._classes = listing.classes
+        self._selection = Selection(
+            catalog,
+            sampler,
+            Order(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
+            Clock(cache_dir),
+            by_time=fps is not None,
+        )
+        self._fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes by their numbers; none where labels are just numbers."""
+        return self._classes
+
+    @property
+    def total(self) -> int:
+        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        return self._selection.catalog.samples
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, 0 at first."""
+        return self._epoch
+
+    @property
+    def engine(self) -> LazyEngine:
+        """The threads that decode."""
+        return self._engine
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What reads samples."""
+        return self._fetcher
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides the order of samples and their frames, in a short text; part of every state."""
+        return self._selection.fingerprint
+
+    def __len__(self) -> int:
+        """Samples that this rank gets in the current epoch."""
+        return self.epoch_length(self._epoch)
+
+    def __repr__(self) -> str:
+        catalog, order = self._selection.catalog, self._selection.order
+        parts = [f"{len(catalog)} videos", f"{catalog.samples} samples", repr(self._selection.sampler)]
+        parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
+        parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
+        return f"Video({', '.join(parts)})"
+
+    def epoch_length(self, epoch: int) -> int:
+        """Samples that this rank gets in an epoch; ranks take turns at getting one more."""
+        return self._selection.order.length(epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
+
+        Raises:
+            ParameterError: it is no whole number of at least 0.
+        """
+        self._epoch = EPOCH.check(epoch)
+
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
+        """What an epoch consists of, for this rank and in its order; nothing is decoded.
+
+        Args:
+            epoch: by default the current one.
+            positions: places within the rank's epoch; by default all of them.
+
+        Raises:
+            ParameterError: a position is outside of the epoch.
+        """
+        return self._selection.at(self._epoch if epoch is None else EPOCH.check(epoch), positions)
+
+    def sample(self, index: int, epoch: int | None = None) -> Sequence:
+        """One sample by its index within the dataset, whatever the rank and the order.
+
+        Args:
+            index: from 0 to ``total - 1``.
+            epoch: decides the frames of random samples; by default the current one.
+
+        Raises:
+            ParameterError: there is no such sample.
+            SourceError: it cannot be read.
+        """
+        if not 0 <= index < self.total:
+            raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {self.total - 1}")
+        chosen = self._epoch if epoch is None else EPOCH.check(epoch)
+        return self._fetcher.single(self._selection.sample(index, chosen))
+
+    def batches(
+        self, batch_size: int, *, last_batch: LastBatch = "partial", ragged: Ragged = "list"
+    ) -> Batches:
+        """The current epoch in batches.
+
+        Args:
+            batch_size: samples in a batch.
+            last_batch: what becomes of the rest that does not fill one: "partial" gives it short, "drop" leaves
+                it out, "fill" completes it from the start of the epoch.
+            ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
+                array that is filled up with ``fill_value``, and a mask that is True for real pixels.
+
+        Returns:
+            An iterator with ``len``, ``state_dict`` and ``load_state_dict``; see :class:`seqpipe.readers.Batches`.
+
+        Raises:
+            ParameterError: an argument is out of bounds.
+        """
+        return Batches(
+            self, batch_size=batch_size, last_batch=last_batch, ragged=ragged, prefetch=self._prefetch
+        )
+
+    def sequences(self) -> Sequences:
+        """The current epoch sequence by sequence, as an iterator with ``state_dict``."""
+        return Sequences(self, group=max(2, self._threads or available_cores()))
+
+    def __iter__(self) -> Sequences:
+        return self.sequences()
+
+    def report(self) -> Report:
+        """What the dataset consists of, and what was left out so far and why."""
+        return self._book.so_far()
+
+    def close(self) -> None:
+        """Stop the threads; a later use starts them again."""
+        self._engine.close()
+
+    def __enter__(self) -> Video:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _listing(
+    turn: Labels,
+    files: Iterable[Any] | None,
+    file_root: _Path | None,
+    manifest: _Path | None,
+    labels: Iterable[Any] | None,
+    ranges: Iterable[Range | None] | None,
+) -> Listing:
+    """The videos of the one argument that names them."""
+    source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
+    if files is not None:
+        return list_files(files, labels, ranges, turn)
+    for name, value in (("labels", labels), ("ranges", ranges)):
+        if value is not None:
+            advice = (
+                "A manifest has columns for them" if manifest is not None else "The folders are the labels"
+            )
+            raise ParameterError(
+                f"{name} and {source} exclude one another", allowed=f"{name} with files", advice=advice
+            )
+    if file_root is not None:
+        return list_folder(os.fspath(file_root), turn)
+    return read_manifest(os.fspath(manifest or ""), turn)
