@@ -5,21 +5,41 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ..errors import SeqpipeError, StateError
 from ..sampling import BatchPlan, State, check_state
 from ..sampling.params import LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
-from .fetch import Fetched, Pair, Pending
+from .fetch import Fetched, Fetcher, Pair, Pending
 
-if TYPE_CHECKING:
-    from .video import Video
-
-__all__ = ["Batches", "Pass", "Sequences"]
+__all__ = ["Batches", "Feed", "Pass", "Sequences"]
 
 ItemT = TypeVar("ItemT")
+
+
+@dataclass
+class Feed:
+    """What all passes through one dataset share.
+
+    Attributes:
+        fetcher: reads the samples.
+        epoch: the epoch that the user has chosen last.
+    """
+
+    fetcher: Fetcher
+    epoch: int = 0
+
+    def length(self, epoch: int) -> int:
+        """Samples that the rank gets in an epoch."""
+        return self.fetcher.selection.order.length(epoch)
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides the order of samples and their frames."""
+        return self.fetcher.selection.fingerprint
 
 
 class Pass(ABC, Generic[ItemT]):
@@ -37,11 +57,11 @@ class Pass(ABC, Generic[ItemT]):
     it stands, with threads of its own.
     """
 
-    def __init__(self, dataset: Video, batch_size: int, last_batch: LastBatch, ahead: int) -> None:
-        self._dataset = dataset
+    def __init__(self, feed: Feed, batch_size: int, last_batch: LastBatch, ahead: int) -> None:
+        self._feed = feed
         self._batch_size, self._last_batch, self._ahead = batch_size, last_batch, ahead
         self._queue: deque[tuple[int, Pending]] = deque()
-        self._go_to(dataset.epoch, 0)
+        self._go_to(feed.epoch, 0)
 
     @property
     def epoch(self) -> int:
@@ -54,8 +74,8 @@ class Pass(ABC, Generic[ItemT]):
         return self._position
 
     def __iter__(self) -> Iterator[ItemT]:
-        if self._ended or self._epoch != self._dataset.epoch:
-            self._go_to(self._dataset.epoch, 0)
+        if self._ended or self._epoch != self._feed.epoch:
+            self._go_to(self._feed.epoch, 0)
         return self
 
     @abstractmethod
@@ -66,7 +86,7 @@ class Pass(ABC, Generic[ItemT]):
 
         A state may be loaded by a pass of another batch size, with other threads, or on another machine.
         """
-        return State(epoch=self._epoch, position=self._position, fingerprint=self._dataset.fingerprint)
+        return State(epoch=self._epoch, position=self._position, fingerprint=self._feed.fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from a state: with exactly the samples that would have come. The dataset's epoch becomes its epoch.
@@ -74,21 +94,21 @@ class Pass(ABC, Generic[ItemT]):
         Raises:
             StateError: it was taken of another dataset, or with other parameters; the message names them.
         """
-        found = check_state(state, self._dataset.fingerprint)
-        length = self._dataset.epoch_length(found["epoch"])
+        found = check_state(state, self._feed.fingerprint)
+        length = self._feed.length(found["epoch"])
         if found["position"] > length:
             raise StateError(
                 f"position={found['position']} lies behind the end of epoch {found['epoch']}",
                 allowed=f"0 to {length}",
             )
-        self._dataset.set_epoch(found["epoch"])
+        self._feed.epoch = found["epoch"]
         self._go_to(found["epoch"], found["position"])
 
     def _go_to(self, epoch: int, position: int) -> None:
         self._drop_queue()
         self._epoch, self._position, self._ended = epoch, position, False
         self._plan = BatchPlan(
-            length=self._dataset.epoch_length(epoch),
+            length=self._feed.length(epoch),
             batch_size=self._batch_size,
             last_batch=self._last_batch,
             start=position,
@@ -97,23 +117,31 @@ class Pass(ABC, Generic[ItemT]):
 
     def _next_batch(self, *, stack: bool = True) -> Fetched | None:
         """The next batch once it has arrived; None at the end."""
-        if self._queue and self._queue[0][1].engine is not self._dataset.engine.get():
+        if self._queue and self._queue[0][1].engine is not self._feed.fetcher.engine.get():
             # The dataset was closed, or this is a forked process: what was begun will not arrive.
             self._drop_queue()
             self._begun = self._given
         while self._begun < self._plan.count and len(self._queue) <= self._ahead:
             positions = self._plan.positions(self._begun)
-            self._queue.append(
-                (self._begun, self._dataset.fetcher.begin(self._epoch, positions, stack=stack))
-            )
+            self._queue.append((self._begun, self._feed.fetcher.begin(self._epoch, positions, stack=stack)))
             self._begun += 1
         if not self._queue:
             self._ended = True
             return None
-        number, pending = self._queue.popleft()
-        # Counted before waiting, so that an error in there cannot stop the pass from going on.
+        number, pending = self._queue[0]
+        try:
+            fetched = self._feed.fetcher.finish(pending)
+        except BaseException:
+            # Interrupted: nothing of it was given out, so it is begun once more if the user goes on.
+            self._drop_queue()
+            self._begun = self._given
+            raise
+        self._queue.popleft()
         self._given, self._position = number + 1, self._plan.end(number)
-        return self._dataset.fetcher.finish(pending)
+        return fetched
+
+    def _where(self) -> str:
+        return f"epoch {self._epoch}, position {self._position} of {self._feed.length(self._epoch)}"
 
     def _drop_queue(self) -> None:
         for _, pending in self._queue:
@@ -125,14 +153,14 @@ class Batches(Pass[Batch]):
     """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
 
     def __init__(
-        self, dataset: Video, *, batch_size: int, last_batch: LastBatch, ragged: Ragged, prefetch: int
+        self, feed: Feed, *, batch_size: int, last_batch: LastBatch, ragged: Ragged, prefetch: int
     ) -> None:
         self._ragged: Ragged = RAGGED.check(ragged)
-        super().__init__(dataset, batch_size, last_batch, prefetch)
+        super().__init__(feed, batch_size, last_batch, prefetch)
 
     def __len__(self) -> int:
         """Batches of a whole epoch; lost samples are not known beforehand."""
-        length = self._dataset.epoch_length(self._dataset.epoch)
+        length = self._feed.length(self._feed.epoch)
         return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
 
     def __next__(self) -> Batch:
@@ -143,29 +171,29 @@ class Batches(Pass[Batch]):
             if fetched.error is not None:
                 raise fetched.error
             if fetched.pairs:
-                return collate(fetched, ragged=self._ragged, fill=self._dataset.fetcher.fill)
+                return collate(fetched, ragged=self._ragged, fill=self._feed.fetcher.fill)
 
     def __repr__(self) -> str:
         return (
-            f"Batches({self._dataset!r}, batch_size={self._batch_size}, last_batch={self._last_batch!r}, "
-            f"ragged={self._ragged!r}; epoch {self._epoch}, position {self._position})"
+            f"Batches(batch_size={self._batch_size}, last_batch={self._last_batch!r}, ragged={self._ragged!r}; "
+            f"{self._where()})"
         )
 
 
 class Sequences(Pass[Sequence]):
     """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
 
-    def __init__(self, dataset: Video, *, group: int) -> None:
+    def __init__(self, feed: Feed, *, group: int) -> None:
         self._ready: deque[tuple[int, Pair | SeqpipeError | None]] = deque()
         # Read in groups, so that neighbours that share a GOP share its decoding.
-        super().__init__(dataset, group, "partial", 1)
+        super().__init__(feed, group, "partial", 1)
 
     def __len__(self) -> int:
         """Sequences of a whole epoch; lost samples are not known beforehand."""
-        return self._dataset.epoch_length(self._dataset.epoch)
+        return self._feed.length(self._feed.epoch)
 
     def __repr__(self) -> str:
-        return f"Sequences({self._dataset!r}; epoch {self._epoch}, position {self._position})"
+        return f"Sequences({self._where()})"
 
     def __next__(self) -> Sequence:
         while True:

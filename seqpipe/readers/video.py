@@ -22,7 +22,7 @@ from .fetch import Fetcher
 from .files import list_files, list_folder
 from .labels import Labels
 from .lazy_engine import LazyEngine
-from .loader import Batches, Sequences
+from .loader import Batches, Feed, Sequences
 from .manifest import read_manifest
 from .params import PREFETCH, THREADS, check_fill, one_source, output_of
 from .ranges import Range
@@ -156,7 +156,6 @@ class Video:
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
         Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
-        self._epoch = 0
         self._book = ReportBook()
         self._engine = LazyEngine(self._threads, cache_dir)
 
@@ -171,7 +170,7 @@ class Video:
             Clock(cache_dir),
             by_time=fps is not None,
         )
-        self._fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
+        self._feed = Feed(Fetcher(self._selection, self._engine, spec, fill, on_error, self._book))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -186,26 +185,16 @@ class Video:
     @property
     def epoch(self) -> int:
         """The current epoch, 0 at first."""
-        return self._epoch
-
-    @property
-    def engine(self) -> LazyEngine:
-        """The threads that decode."""
-        return self._engine
-
-    @property
-    def fetcher(self) -> Fetcher:
-        """What reads samples."""
-        return self._fetcher
+        return self._feed.epoch
 
     @property
     def fingerprint(self) -> str:
         """What decides the order of samples and their frames, in a short text; part of every state."""
-        return self._selection.fingerprint
+        return self._feed.fingerprint
 
     def __len__(self) -> int:
         """Samples that this rank gets in the current epoch."""
-        return self.epoch_length(self._epoch)
+        return self.epoch_length(self._feed.epoch)
 
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
@@ -216,7 +205,7 @@ class Video:
 
     def epoch_length(self, epoch: int) -> int:
         """Samples that this rank gets in an epoch; ranks take turns at getting one more."""
-        return self._selection.order.length(epoch)
+        return self._feed.length(EPOCH.check(epoch))
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
@@ -224,7 +213,7 @@ class Video:
         Raises:
             ParameterError: it is no whole number of at least 0.
         """
-        self._epoch = EPOCH.check(epoch)
+        self._feed.epoch = EPOCH.check(epoch)
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
         """What an epoch consists of, for this rank and in its order; nothing is decoded.
@@ -236,7 +225,7 @@ class Video:
         Raises:
             ParameterError: a position is outside of the epoch.
         """
-        return self._selection.at(self._epoch if epoch is None else EPOCH.check(epoch), positions)
+        return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
     def sample(self, index: int, epoch: int | None = None) -> Sequence:
         """One sample by its index within the dataset, whatever the rank and the order.
@@ -251,8 +240,8 @@ class Video:
         """
         if not 0 <= index < self.total:
             raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {self.total - 1}")
-        chosen = self._epoch if epoch is None else EPOCH.check(epoch)
-        return self._fetcher.single(self._selection.sample(index, chosen))
+        chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
+        return self._feed.fetcher.single(self._selection.sample(index, chosen))
 
     def batches(
         self, batch_size: int, *, last_batch: LastBatch = "partial", ragged: Ragged = "list"
@@ -273,12 +262,12 @@ class Video:
             ParameterError: an argument is out of bounds.
         """
         return Batches(
-            self, batch_size=batch_size, last_batch=last_batch, ragged=ragged, prefetch=self._prefetch
+            self._feed, batch_size=batch_size, last_batch=last_batch, ragged=ragged, prefetch=self._prefetch
         )
 
     def sequences(self) -> Sequences:
         """The current epoch sequence by sequence, as an iterator with ``state_dict``."""
-        return Sequences(self, group=max(2, self._threads or available_cores()))
+        return Sequences(self._feed, group=max(2, self._threads or available_cores()))
 
     def __iter__(self) -> Sequences:
         return self.sequences()
