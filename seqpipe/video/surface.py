@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -92,8 +93,10 @@ class Surface:
     def of(cls, frame: av.VideoFrame, number: int) -> Surface:
         """The surface of a frame that PyAV decoded.
 
-        Planar formats are not copied: their planes are views that keep the frame alive. Packed formats,
-        palettes and samples that do not start at bit 0 are brought to their planar form without loss.
+        Planar formats are not copied: their planes are views that keep the frame alive (but rows stored from
+        the bottom up are copied). Packed formats, palettes and samples that do not start at bit 0 are brought
+        to their planar form without loss. Floating-point, Bayer and XYZ formats become whole numbers of RGB
+        or gray as swscale makes them.
 
         Args:
             frame: the decoded frame, in main memory.
@@ -198,13 +201,24 @@ def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
 
 def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:
     """The plane's pixels as a read-only view, with ``parts`` samples in each of its columns."""
-    rows: Plane = np.frombuffer(memoryview(plane), dtype).reshape(plane.height, -1)
-    if plane.line_size < 0:
-        # stored from the bottom up: the buffer begins with the last row
-        rows = rows[::-1]
+    rows = _bottom_up(plane, dtype) if plane.line_size < 0 else _top_down(plane, dtype)
     view: Plane = rows[:, : plane.width * parts]
     view.flags.writeable = False
     return view
+
+
+def _top_down(plane: VideoPlane, dtype: np.dtype[Any]) -> Plane:
+    rows: Plane = np.frombuffer(memoryview(plane), dtype).reshape(plane.height, -1)
+    return rows
+
+
+def _bottom_up(plane: VideoPlane, dtype: np.dtype[Any]) -> Plane:
+    """A copy of rows that are stored with the last one first: not every PyAV gives the right buffer for them."""
+    stride = -plane.line_size
+    last = plane.buffer_ptr - (plane.height - 1) * stride
+    stored = (ctypes.c_uint8 * (plane.height * stride)).from_address(last)
+    rows: Plane = np.frombuffer(memoryview(stored), dtype).reshape(plane.height, -1)
+    return rows[::-1].copy()
 
 
 def _semi_planar(frame: av.VideoFrame, layout: _Layout) -> list[Plane]:
