@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..errors import ParameterError
 from ..param import Param
 
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # can only be subscripted since Click 8.5
+
 __all__ = [
     "CROP",
     "FRAMES",
     "GRID",
     "SIZE",
+    "ParamType",
     "cache_dir",
     "inputs",
     "jobs",
@@ -29,14 +35,14 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _JOBS = Param(name="jobs", doc="Threads to work with; one per core if not given", lo=1, optional=True)
 
 
-class _Checked(click.ParamType[Any]):
+class _Checked(ParamType):
     """The type of an option that stands for a :class:`Param`."""
 
     def __init__(self, param: Param) -> None:
         self.param = param
         self.name = {int: "integer", float: "number", str: "text"}[param.kind]
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002  Click's signature
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:  # noqa: ARG002  Click's
         return f"[{'|'.join(self.param.choices)}]" if self.param.choices else None
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -46,13 +52,13 @@ class _Checked(click.ParamType[Any]):
             self.fail(f"{error.fact}; allowed: {error.allowed}.", param, ctx)
 
 
-class _Pattern(click.ParamType[Any]):
+class _Pattern(ParamType):
     """Whole numbers in a fixed form, such as ``640x360``."""
 
     def __init__(self, name: str, form: str, example: str) -> None:
         self.name, self._form, self._example = name, re.compile(form), example
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  Click's signature
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002  Click's
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Bar", "progress_bar"]
+__all__ = ["Bar", "progress_bar", "say"]
 
 
 class Bar:
@@ -41,6 +41,14 @@ class Bar:
 
     def _text(self) -> str:
         return f"{self._what} {self._finished:,}/{self._inputs:,}"
+
+
+def say(text: str) -> None:
+    """Print a line on stderr: above the bar, if there is one.
+
+    While a bar is shown, Rich stands in for ``sys.stderr``; ``click.echo`` would write past it, into the bar.
+    """
+    sys.stderr.write(f"{text}\n")
 
 
 @contextlib.contextmanager

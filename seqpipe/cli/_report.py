@@ -12,6 +12,7 @@ import click
 
 from ..errors import SeqpipeError
 from ._manifest import Row
+from ._progress import say
 
 __all__ = ["Report"]
 
@@ -40,7 +41,7 @@ class Report:
 
     def error(self, error: SeqpipeError | str) -> None:
         """Name a failed source or a loss."""
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}")
 
     def json(self, kind: str, values: dict[str, Any]) -> None:
         """One JSON line, if they are wanted."""
@@ -62,4 +63,4 @@ class Report:
         parts = [f"{done:,} files written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"]
         parts += [f"{kept:,} kept"] * bool(kept) + [f"{lost:,} lost"] * bool(lost)
         parts += [f"{failed:,} of {sources:,} sources failed or are cut"] * bool(failed)
-        click.echo(", ".join(parts) + ".", err=True)
+        say(", ".join(parts) + ".")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ..errors import ParameterError
 from ..video.output import OutputSpec
 from ..video.reader import check_device
 from ._images import Encoder, encoder
@@ -86,6 +87,8 @@ class Request:
             BackendError: the device or the manifest's format is not available.
         """
         check_device(options.device)
+        if options.resume and options.overwrite:
+            raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         selection = _selection(options)
         writer = encoder(options.format, options.quality, dtype=options.dtype)
         pattern = options.pattern or default_pattern(sequences=selection.sequences, packed=writer.packed)

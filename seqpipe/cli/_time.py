@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from ._options import ParamType
+
 __all__ = ["MARK", "Mark"]
 
 _FORMS = "seconds (12.5), [hh:]mm:ss[.ms] (1:02:03.25) or a number of frames (123f)"
@@ -32,7 +34,7 @@ class Mark:
         return f"{self.value:.0f}f" if self.in_frames else f"{self.value:g} s"
 
 
-class _MarkType(click.ParamType[Mark]):
+class _MarkType(ParamType):
     """The option type of a :class:`Mark`."""
 
     name = "time"

@@ -11,6 +11,7 @@ import click
 from ..errors import SeqpipeError, printable
 from . import _options as options
 from ._files import Input, find_inputs
+from ._progress import say
 
 if TYPE_CHECKING:
     from ..video.index import PacketIndex
@@ -37,19 +38,19 @@ def index(paths: tuple[str, ...], jobs: int | None, as_json: bool, cache_dir: st
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
             values |= {"status": "failed", "frames": None, "error": str(result)}
-            click.echo(f"Error: {result}", err=True)
+            say(f"Error: {result}")
         else:
             frames, cut = result
             values |= {"frames": frames, "error": cut or None}
             if cut:
-                click.echo(f"Warning: {printable(source)}: {cut}.", err=True)
+                say(f"Warning: {printable(source)}: {cut}.")
         counts[values["status"]] += 1
         if as_json:
             click.echo(json.dumps({"type": "index", **values}))
     summary = {status: counts[status] for status in ("built", "fresh", "failed")}
     if as_json:
         click.echo(json.dumps({"type": "summary", **summary}))
-    click.echo(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".", err=True)
+    say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
     click.get_current_context().exit(1 if counts["failed"] else 0)
 
 

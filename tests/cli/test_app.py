@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,29 +54,44 @@ def test_the_command_is_installed():
     assert done.stdout == f"seqpipe, version {__version__}\n"
 
 
-def test_progress_shows_on_a_terminal_only(tmp_path):
-    program = [sys.executable, "-c", "from seqpipe.cli import main; main()", "export", str(made("h264"))]
+PROGRAM = [sys.executable, "-c", "from seqpipe.cli import main; main()"]
+
+
+def on_terminal(*arguments):
+    """What a command shows on a terminal as stderr, and what it writes to a pipe as stdout."""
     master, slave = pty.openpty()
-    arguments = ("--out", tmp_path / "a", "--json")
-    process = subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=slave)
+    process = subprocess.Popen([*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=slave)
     os.close(slave)
     shown = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # the terminal's other side is closed
-            break
-        shown += part
-        if not part:
-            break
+    with contextlib.suppress(OSError):  # the terminal's other side is closed
+        while part := os.read(master, 4096):
+            shown += part
     os.close(master)
-    assert len(lines(process.communicate()[0].decode())) == 49, "the bar leaves stdout alone"
-    assert "Exporting 0/1" in shown.decode()
-    assert "48 frames, " in shown.decode()
-    silent = subprocess.run([*program, "--out", tmp_path / "b"], capture_output=True, text=True, check=True)
-    assert "Exporting" not in silent.stderr
-    assert silent.stderr.count("\n") == 1
-    assert silent.stdout == ""
+    return shown.decode(), process.communicate()[0].decode()
+
+
+def test_progress_shows_on_a_terminal(tmp_path):
+    shown, told = on_terminal("export", made("h264"), "--out", tmp_path, "--json")
+    assert "Exporting 0/1" in shown
+    assert "Exporting 1/1" in shown
+    assert "48 frames, " in shown
+    assert len(lines(told)) == 49, "the bar leaves stdout alone"
+
+
+@pytest.mark.parametrize("command", [["index"], ["export", "--num", 1, "--out"]])
+def test_errors_stand_above_the_bar(tmp_path, command):
+    shown, _ = on_terminal(*command, *[tmp_path] * ("export" in command), made("empty"), made("h264"))
+    error = next(line for line in re.split("[\r\n]", shown) if "Error: " in line)
+    assert "ing 0/2" in shown
+    assert "ing " not in error.partition("Error: ")[0]
+
+
+def test_progress_is_silent_elsewhere(tmp_path):
+    command = [*PROGRAM, "export", str(made("h264")), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Exporting" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
 
 
 PARAMS = [

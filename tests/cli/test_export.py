@@ -7,6 +7,7 @@ import json
 import shutil
 
 import cv2
+import fsspec
 import numpy as np
 import pytest
 
@@ -270,6 +271,17 @@ def test_odd_names_work_everywhere(run, tmp_path, monkeypatch):
     again = run("export", "--out", "o", *options, "--resume", "--", *(f"{name}.mp4" for name in ODD))
     assert "0 files written to o in" in again.stderr
     assert f"{len(ODD)} kept" in again.stderr
+
+
+def test_a_url_is_an_input_like_any_other(run, tmp_path):
+    url = "memory://clips/day 1/x.mp4"
+    fsspec.filesystem("memory").pipe("/clips/day 1/x.mp4", made("h264").read_bytes())
+    gone = "memory://clips/gone.mp4"
+    options = ("--every", 20, "--pattern", "{parent}/{stem}-{index}.{ext}")
+    result = run("export", url, gone, "--out", tmp_path, *options, code=1)
+    assert files(tmp_path) == ["day 1/x-0.jpg", "day 1/x-1.jpg", "day 1/x-2.jpg"]
+    assert numbers(tmp_path) == [0, 20, 40]
+    assert f"Error: {gone}: no such object" in result.stderr
 
 
 def test_a_folder_keeps_its_shape_with_parent(run, tmp_path):

@@ -80,6 +80,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, failure):
     assert (tmp_path / "x").read_bytes() == b"old"
 
 
+def test_a_file_is_replaced_and_not_overwritten(tmp_path):
+    (tmp_path / "x").write_bytes(b"old")
+    (tmp_path / "same").hardlink_to(tmp_path / "x")
+    write_whole(tmp_path / "x", lambda file: file.write(b"new"))
+    assert ((tmp_path / "x").read_bytes(), (tmp_path / "same").read_bytes()) == (b"new", b"old")
+
+
 def test_a_full_disk_says_what_to_do(tmp_path):
     def write(file):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -90,6 +90,16 @@ def test_a_stopped_export_is_gone_on_with_exactly(tmp_path, whole, kill, ending)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"m.{ending}", "o"]
 
 
+def test_an_interrupt_is_obeyed_at_once(tmp_path):
+    options = ("--format", "png", "--size", "2000x1500", "--jobs", "1")
+    process = start(["export", str(made("h264")), "--out", str(tmp_path / "o"), *options])
+    assert wait_for_files(tmp_path, 2, process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert len(files(tmp_path / "o")) < 10
+
+
 def test_resume_does_nothing_twice_and_mends_what_is_wrong(run, tmp_path):
     export = ("export", made("h264"), "--out", tmp_path / "o", "--manifest", tmp_path / "m.jsonl")
     run(*export)
