@@ -108,9 +108,9 @@ class Engine:
     ) -> None:
         self.threads = threads or available_cores()
         self._cache_dir = cache_dir
-        self._executor = ThreadPoolExecutor(
-            self.threads, thread_name_prefix="seqpipe", initializer=_one_thread_each
-        )
+        self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="seqpipe")
+        self._closing = contextlib.ExitStack()
+        self._closing.enter_context(_opencv_single_threaded())
         self._decoders = DecoderPool(idle=4 * self.threads)
         self._videos: OrderedDict[str, _Video] = OrderedDict()
         self._lock = threading.Lock()
@@ -127,6 +127,7 @@ class Engine:
     def close(self) -> None:
         """Begin nothing more, wait for what has begun, and give back decoders and files."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._closing.close()
         self._decoders.clear()
         with self._lock:
             self._videos.clear()
@@ -268,9 +269,33 @@ def lost_error(index: PacketIndex, lost: dict[int, str], advice: str = "") -> Da
     )
 
 
-def _one_thread_each() -> None:
-    # OpenCV would start threads of its own inside each of ours.
-    cv2.setNumThreads(1)
+@contextlib.contextmanager
+def _opencv_single_threaded() -> Iterator[None]:
+    """While any engine is open, OpenCV starts no threads inside ours; then the user's setting comes back."""
+    with _opencv.lock:
+        if _opencv.engines == 0:
+            _opencv.threads = cv2.getNumThreads()
+            cv2.setNumThreads(1)
+        _opencv.engines += 1
+    try:
+        yield
+    finally:
+        with _opencv.lock:
+            _opencv.engines -= 1
+            if _opencv.engines == 0:
+                cv2.setNumThreads(_opencv.threads)
+
+
+@dataclass
+class _OpenCv:
+    """The process-wide setting of OpenCV, and how many engines are open."""
+
+    engines: int = 0
+    threads: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_opencv = _OpenCv()
 
 
 def _jobs(video: _Video, group: Seq[tuple[int, Request]]) -> Iterator[_Job]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import cv2
 import numpy as np
 import pytest
 
@@ -209,6 +210,17 @@ def test_a_pool_keeps_decoders_apart_and_within_its_limit():
     pool.clear()
     pool.take(h264, 1)
     assert len(made_decoders) == 5
+
+
+def test_opencv_starts_no_threads_inside_ours_and_gets_its_setting_back():
+    before = cv2.getNumThreads()
+    with Engine(1):
+        other = Engine(1)
+        assert cv2.getNumThreads() == 1
+        other.close()
+        other.close()
+        assert cv2.getNumThreads() == 1
+    assert cv2.getNumThreads() == before
 
 
 def test_cores_are_those_of_this_process():
