@@ -1,0 +1,187 @@
+"""Threads, processes and memory: when engines come and go, forks and pickles, bounds, ten thousand files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seqpipe.readers
+from seqpipe.readers import Video
+from seqpipe.readers import clock as clock_module
+from seqpipe.readers.clock import Clock
+from seqpipe.video.cache import save_index
+from seqpipe.video.open import open_index
+from seqpipe.video.source import open_source
+from tests.support.datasets import files, gist
+from tests.support.media import made
+
+
+def our_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("seqpipe")]
+
+
+def make(**options):
+    return Video(
+        **{"files": files("h264", "vp9", "odd_vp9"), "sequence_length": 6, "shuffle": True, **options}
+    )
+
+
+def test_closing_stops_the_threads_and_a_later_use_starts_them():
+    before = len(our_threads())
+    with make(threads=2) as dataset:
+        batches = dataset.batches(3)
+        first = gist(next(batches))
+        assert len(our_threads()) > before
+    assert len(our_threads()) == before
+    # what was read ahead is gone; the rest comes all the same
+    rest = [gist(batch) for batch in batches]
+    assert [first, *rest] == [gist(batch) for batch in make().batches(3)]
+    dataset.close()
+    dataset.close()
+    assert len(our_threads()) == before
+
+
+def test_an_interrupted_batch_comes_again(monkeypatch):
+    dataset = make()
+    batches = dataset.batches(4)
+    expected = [gist(batch) for batch in make().batches(4)]
+    given = [gist(next(batches))]
+    result = seqpipe.video.engine.PendingRead.result
+
+    def interrupted(self):
+        monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", result)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert batches.position == 4
+    assert given + [gist(batch) for batch in batches] == expected
+
+
+def test_a_dataset_can_be_pickled():
+    dataset = make(on_error="skip", files=[*files("h264", "vp9"), "gone.mp4"])
+    dataset.set_epoch(2)
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert copy.epoch == 2
+    assert copy.report() == dataset.report()
+    assert copy.fingerprint == dataset.fingerprint
+    assert [gist(b) for b in copy.batches(4)] == [gist(b) for b in dataset.batches(4)]
+    timed = make(fps=12.5)
+    assert [gist(b) for b in pickle.loads(pickle.dumps(timed)).batches(4)] == [
+        gist(b) for b in timed.batches(4)
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_forked_process_goes_on_with_threads_of_its_own():
+    program = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
+from seqpipe.readers import Video
+dataset = Video(files=sys.argv[1:], sequence_length=6, shuffle=True, threads=2)
+batches = dataset.batches(3)
+next(batches)
+child = os.fork()
+rest = [batch.frames.tolist() for batch in batches]
+print(os.getpid() if False else rest, flush=True)
+if child:
+    status = os.waitpid(child, 0)[1]
+    dataset.close()
+    sys.exit(os.waitstatus_to_exitcode(status))
+dataset.close()
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *files("h264", "vp9")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    one, other = done.stdout.splitlines()
+    assert one == other
+    assert len(one) > 100
+
+
+def test_two_iterators_in_two_threads_share_a_dataset():
+    dataset = make(threads=2)
+    expected = [gist(batch) for batch in dataset.batches(3)]
+    found = {}
+
+    def run(name):
+        found[name] = [gist(batch) for batch in dataset.batches(3)]
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == dict.fromkeys(range(3), expected)
+
+
+def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
+    monkeypatch.setattr(clock_module, "_KEPT_FRAMES", 100)
+    clock = Clock(None)
+    for name in files("h264", "vp9", "av1", "hevc", "h264", "h264_long_gop"):
+        times = clock.timestamps(name)
+        assert np.array_equal(times, open_index(name).timestamps)
+        assert clock.kept_frames <= 100
+    assert clock.timestamps(name) is times
+
+
+def test_names_are_fetched_lazily():
+    assert sorted(seqpipe.readers.__all__) == dir(seqpipe.readers)
+    for name in seqpipe.readers.__all__:
+        assert getattr(seqpipe.readers, name).__name__ == name
+    with pytest.raises(AttributeError, match=r"'seqpipe\.readers' has no attribute 'Audio'"):
+        _ = seqpipe.readers.Audio
+    out = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import seqpipe.readers, sys; print('av' in sys.modules, 'cv2' in sys.modules)",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert out.split() == ["False", "False"]
+
+
+@pytest.mark.slow
+def test_ten_thousand_indexed_files(tmp_path):
+    """Processor time and memory of making a dataset from cached indexes; the goal is 2 s and 200 MB."""
+    folder, cache = tmp_path / "videos" / "class", tmp_path / "cache"
+    folder.mkdir(parents=True)
+    index = open_index(str(made("h264")))
+    original = tmp_path / "original.mp4"
+    original.write_bytes(made("h264").read_bytes())
+    for number in range(10_000):
+        path = folder / f"{number:05d}.mp4"
+        path.hardlink_to(original)
+        save_index(cache, open_source(str(path)).stamp(), index)
+    program = """
+import resource, sys, time
+import seqpipe.readers.video
+start = time.process_time()
+dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
+seconds = time.process_time() - start
+print(dataset.total, len(dataset.requests(1, [5])), seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+    command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
+    out = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    ).stdout
+    samples, requested, seconds, megabytes = map(float, out.split())
+    assert (samples, requested) == (60_000, 1)
+    assert seconds < 2
+    assert megabytes < 200

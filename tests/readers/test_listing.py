@@ -1,0 +1,348 @@
+"""Which videos a dataset consists of, and their labels: lists, class folders, manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seqpipe.errors import (
+    ManifestError,
+    ParameterError,
+    SourceError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
+from seqpipe.readers import Range, Video
+from seqpipe.readers.files import list_folder
+from seqpipe.readers.labels import Labels
+from seqpipe.readers.manifest import read_manifest
+from seqpipe.video.extensions import VIDEO_ENDINGS
+from tests.support.datasets import assert_true_frames, files
+from tests.support.media import made
+
+
+def labels_of(dataset):
+    """The labels by file name, as batches give them."""
+    found = {}
+    for batch in dataset.batches(4):
+        found |= {Path(s).name: label for s, label in zip(batch.sources, batch.labels.tolist(), strict=True)}
+    return found
+
+
+def tree(root, names):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+        else:
+            path.symlink_to(made("h264"))
+    return str(root)
+
+
+# --- lists
+
+
+def test_labels_of_a_list_as_numbers_and_names():
+    paths = files("h264", "vp9", "av1")
+    dataset = Video(files=paths, labels=[7, -1, "3"], segments=1)
+    assert labels_of(dataset) == {"h264.mp4": 7, "vp9.webm": -1, "av1.mp4": 3}
+    named = Video(files=paths, labels=["run", " jump ", 1], classes=["jump", "run"], segments=1)
+    assert labels_of(named) == {"h264.mp4": 1, "vp9.webm": 0, "av1.mp4": 1}
+    assert named.classes == ("jump", "run")
+
+
+def test_files_without_labels_have_minus_one():
+    assert labels_of(Video(files=[made("h264")], segments=1)) == {"h264.mp4": -1}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"labels": [1]}, r"labels has 1 entries, but there are 2 files; allowed: one for each file"),
+        (
+            {"labels": [1, "dog"]},
+            r"h264\.mp4: labels\[1\]: the label 'dog' is not a whole number; .*give classes",
+        ),
+        ({"labels": [1, 2.5]}, r"the label 2\.5 is not a whole number"),
+        ({"labels": [1, True]}, r"the label True is not a whole number"),
+        ({"labels": [1, 1 << 70]}, r"does not fit into 64 bits"),
+        ({"labels": [0, "jmup"], "classes": ["run", "jump"]}, r"'jmup'.*Perhaps 'jump' was meant"),
+        (
+            {"labels": [0, 2], "classes": ["run", "jump"]},
+            r"the label 2 is the number of no class; .* or 0 to 1",
+        ),
+        ({"classes": ["run", "run"]}, r"classes names 'run' twice"),
+        ({"classes": "run"}, r"classes='run' is not valid; allowed: a list of class names"),
+        ({"classes": []}, r"classes=\[\] is not valid"),
+        ({"classes": ["run", 3]}, r"the class 3 is not valid"),
+        ({"ranges": [None]}, r"ranges has 1 entries, but there are 2 files"),
+        ({"ranges": [None, (1, 2)]}, r"h264\.mp4: ranges\[1\]=\(1, 2\) is not valid; .*readers\.Range"),
+    ],
+)
+def test_bad_labels_classes_and_ranges_of_a_list(given, said):
+    with pytest.raises(ParameterError, match=said):
+        Video(files=files("h264", "h264"), segments=1, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"files": "a.mp4"}, r"files='a\.mp4' is one file; .*Write files=\[…\]"),
+        ({"files": []}, r"files is empty"),
+        ({"files": [3]}, r"3 is no file of a dataset; allowed: paths and URLs"),
+        ({"files": ["a\0b"]}, r"is no file of a dataset"),
+        ({}, r"there is nothing to read; allowed: one of files, file_root, manifest"),
+        ({"files": ["a.mp4"], "manifest": "m.csv"}, r"files and manifest exclude one another"),
+        (
+            {"files": ["a"], "manifest": "m.csv", "file_root": "."},
+            r"files and file_root and manifest exclude",
+        ),
+        (
+            {"file_root": ".", "labels": [1]},
+            r"labels and file_root exclude one another.*The folders are the labels",
+        ),
+        (
+            {"manifest": "m.csv", "ranges": [None]},
+            r"ranges and manifest exclude one another.*A manifest has columns",
+        ),
+    ],
+)
+def test_sources_that_are_none_or_too_many(given, said):
+    with pytest.raises(ParameterError, match=said):
+        Video(segments=1, **given)
+
+
+def test_bad_ranges():
+    for given, said in (
+        ({"start_s": 2.0, "end_s": 2.0}, r"start_s=2, end_s=2 is an empty range; allowed: start_s < end_s"),
+        ({"start_frame": 5, "end_frame": 4}, r"start_frame=5, end_frame=4 is an empty range"),
+        ({"start_frame": 5, "end_s": 4}, r"start_frame and end_s cannot be mixed"),
+        ({"start_frame": -1}, r"start_frame=-1 is not valid; allowed: a whole number of at least 0 frames"),
+        ({"end_s": float("nan")}, r"end_s=nan is not valid"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            Range(**given)
+
+
+# --- folders
+
+
+def test_class_folders_are_sorted_and_searched_through(tmp_path):
+    names = [
+        "zebra/a.mp4",
+        "ant/deep/er/c.MP4",
+        "ant/b.mkv",
+        "ant/.hidden.mp4",
+        "ant/notes.txt",
+        ".git/x.mp4",
+    ]
+    listing = list_folder(tree(tmp_path, names), Labels(None))
+    assert listing.classes == ("ant", "zebra")
+    assert [(e.key, e.label) for e in listing.entries] == [
+        ("ant/b.mkv", 0),
+        ("ant/deep/er/c.MP4", 0),
+        ("zebra/a.mp4", 1),
+    ]
+    dataset = Video(file_root=tmp_path, segments=2)
+    assert dataset.classes == ("ant", "zebra")
+    assert labels_of(dataset) == {"b.mkv": 0, "c.MP4": 0, "a.mp4": 1}
+
+
+def test_a_class_list_decides_numbers_and_leaves_other_folders_out(tmp_path):
+    root = tree(tmp_path, ["ant/a.mp4", "bee/b.mp4", "cat/c.mp4", "dog/"])
+    listing = list_folder(root + "/", Labels(["cat", "dog", "ant"]))
+    assert [(e.key, e.label) for e in listing.entries] == [("cat/c.mp4", 0), ("ant/a.mp4", 2)]
+
+
+def test_a_folder_of_videos_has_no_labels(tmp_path):
+    root = tree(tmp_path, ["b.mp4", "a.webm", "notes/"])
+    listing = list_folder(root, Labels(None))
+    assert [(e.key, e.label) for e in listing.entries] == [("a.webm", -1), ("b.mp4", -1)]
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "kind", "said"),
+    [
+        (
+            [],
+            None,
+            UnreadableSourceError,
+            r"there is no video in this folder; allowed: files that end in \.3gp, \.avi, ",
+        ),
+        (["ant/"], None, UnreadableSourceError, r"there is no video in this folder"),
+        (["ant/a.txt"], ["ant"], UnreadableSourceError, r"there is no video in this folder"),
+        (["ant/a.mp4", "bee/"], None, UnreadableSourceError, r"no video in the class folder 'bee'.*classes="),
+        (["ant/a.mp4"], ["ant", "bee"], SourceNotFoundError, r"no folder for the class 'bee'; allowed: ant"),
+        (["ant/a.mp4", "b.mp4"], None, SourceError, r"class folders, and videos of no class \('b\.mp4', …\)"),
+    ],
+)
+def test_bad_folders(tmp_path, names, classes, kind, said):
+    with pytest.raises(kind, match=said) as caught:
+        list_folder(tree(tmp_path, names), Labels(classes))
+    assert caught.value.source == str(tmp_path)
+
+
+def test_a_root_that_is_no_folder(tmp_path):
+    with pytest.raises(SourceNotFoundError, match=r"nowhere: no such folder.*files=\[…\]"):
+        Video(file_root=tmp_path / "nowhere", segments=1)
+    with pytest.raises(SourceNotFoundError, match=r"h264\.mp4: this is a file"):
+        Video(file_root=made("h264"), segments=1)
+
+
+def test_endings_are_sorted_and_lower_case():
+    assert list(VIDEO_ENDINGS) == sorted(e.lower() for e in VIDEO_ENDINGS)
+    assert {".mp4", ".webm", ".mkv", ".avi", ".mov"} < set(VIDEO_ENDINGS)
+
+
+# --- manifests
+
+ODD_NAMES = ["a b.mp4", "c,d.mp4", 'quo"te.mp4', "new\nline.mp4", "größe_視頻.mp4", "per%cent:colon.mp4"]
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+@pytest.fixture
+def odd_folder(tmp_path):
+    tree(tmp_path / "videos", ODD_NAMES)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_paths_of_every_kind_in_every_format(odd_folder, kind):
+    rows = [(f"videos/{name}", number) for number, name in enumerate(ODD_NAMES)]
+    if kind == "jsonl":
+        text = "".join(json.dumps({"path": p, "label": n}, ensure_ascii=n % 2 == 0) + "\n" for p, n in rows)
+    else:
+        mark = {"csv": ",", "tsv": "\t"}[kind]
+        text = (
+            mark.join(["label", " path ", "note"])
+            + "\n\n"
+            + "".join(f"{n}{mark}{quoted(p)}{mark}x\n" for p, n in rows)
+        )
+    manifest = odd_folder / f"list.{kind}"
+    manifest.write_text(text, encoding="utf-8-sig")
+    with Video(manifest=manifest, segments=2) as dataset:
+        assert labels_of(dataset) == {name: number for number, name in enumerate(ODD_NAMES)}
+        assert [request.source for request in dataset.requests()] == [
+            str(odd_folder / path) for path, _ in rows
+        ]
+
+
+def test_ranges_absolute_paths_and_class_names(tmp_path):
+    manifest = tmp_path / "list.csv"
+    path = made("h264")
+    manifest.write_text(
+        "path,label,start_frame,end_frame,start_s,end_s,youtube_id\n"
+        f"{path},run,10,20,,,x1\n{path},jump,,,0.4,,x2\n{path},1,,,,,x3\n"
+    )
+    with Video(manifest=manifest, classes=["run", "jump"], sequence_length=10) as dataset:
+        spans = {}
+        for batch in dataset.batches(3):
+            for sequence, label in zip(batch, batch.labels, strict=True):
+                spans.setdefault(int(label), []).append((int(sequence.frames[0]), int(sequence.frames[-1])))
+                assert_true_frames(sequence)
+    assert spans == {0: [(10, 19)], 1: [(10, 19), (20, 29), (30, 39), (0, 9), (10, 19), (20, 29), (30, 39)]}
+
+
+def test_urls_and_keys_of_a_manifest(tmp_path):
+    manifest = tmp_path / "list.jsonl"
+    manifest.write_text(
+        '{"path": "s3://bucket/a.mp4"}\n\n{"path": "sub/b.mp4", "label": null, "end_s": null}\n'
+    )
+    listing = read_manifest(str(manifest), Labels(None))
+    assert [e.name for e in listing.entries] == ["s3://bucket/a.mp4", str(tmp_path / "sub/b.mp4")]
+    assert [e.key for e in listing.entries] == ["s3://bucket/a.mp4", "sub/b.mp4"]
+    assert [(e.label, e.part) for e in listing.entries] == [(-1, None), (-1, None)]
+
+
+BAD_TABLES = [
+    (
+        "path,label\na.mp4,1\nb.mp4,dog\n",
+        r"m\.csv: line 3: the label 'dog' is not a whole number; .*give classes",
+    ),
+    (
+        "path,label\na.mp4,\n",
+        r"line 2: the label '' is not a whole number; allowed: whole numbers, -1 for no label",
+    ),
+    ("path,label\na.mp4,3.0\n", r"line 2: the label '3\.0' is not a whole number"),
+    ('path,label\n"a\nb.mp4",1\nc.mp4,x\n', r"line 4: the label 'x'"),
+    (
+        "file,label\na.mp4,1\n",
+        r"line 1: there is no column 'path', only 'file', 'label'; allowed: path, label, .* comma",
+    ),
+    ("a.mp4 1\nb.mp4 2\n", r"line 1: there is no column 'path', only 'a\.mp4 1'"),
+    ("path,lable\na.mp4,1\n", r"line 1: the column 'lable' is unknown; .*Perhaps 'label' was meant"),
+    ("path,Start_S\na.mp4,1\n", r"line 1: the column 'Start_S' is unknown; .*Perhaps 'start_s' was meant"),
+    ("path,path\na.mp4,1\n", r"line 1: the column 'path' is there twice"),
+    ("path,label\na.mp4,1,2\n", r"line 2: the line has 3 fields, but the header names 2"),
+    ("path,label\na.mp4\n", r"line 2: the line has 1 fields"),
+    ("path,label\n,1\n", r"line 2: the path is empty"),
+    ("path,start_s,end_s\na.mp4,2,2\n", r"line 2: start_s=2, end_s=2 is an empty range"),
+    ("path,start_frame,end_s\na.mp4,2,3\n", r"line 2: start_frame and end_s cannot be mixed"),
+    ("path,start_frame\na.mp4,1.5\n", r"line 2: start_frame=1\.5 is not valid; allowed: a whole number"),
+    (
+        "path,end_s\na.mp4,soon\n",
+        r"line 2: end_s='soon' is not valid; allowed: a number s or None|line 2: end_s='soon'",
+    ),
+    ('path\n"a.mp4\n', r"line 2: the line cannot be read"),
+    ("path,label\n", r"the manifest lists no video"),
+    ("", r"the manifest lists no video"),
+]
+BAD_LINES = [
+    ('{"path": "a.mp4"}\n{"path": "b.mp4",}\n', r"m\.jsonl: line 2: the line is not JSON"),
+    ('{"path": "a.mp4"}\n["b.mp4"]\n', r"line 2: the line holds a list; allowed: an object"),
+    ('{"path": "a.mp4"}\n\n{"label": 3}\n', r"line 3: there is no column 'path', only 'label'"),
+    ('{"path": 7}\n', r"line 1: the path 7 is not valid"),
+    ('{"path": "a.mp4", "label": true}\n', r"line 1: the label True is not a whole number"),
+    ('{"path": "a.mp4", "label": 1.0}\n', r"line 1: the label 1\.0 is not a whole number"),
+    ('{"path": "a.mp4", "stat_s": 1}\n', r"line 1: the column 'stat_s' is unknown; .*'start_s'"),
+    ('{"path": "a.mp4", "start_frame": -2}\n', r"line 1: start_frame=-2 is not valid"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [("m.csv", *row) for row in BAD_TABLES] + [("m.jsonl", *row) for row in BAD_LINES],
+)
+def test_bad_manifests_name_the_line(tmp_path, name, text, said):
+    manifest = tmp_path / name
+    manifest.write_text(text, encoding="utf-8")
+    with pytest.raises(ManifestError, match=said) as caught:
+        Video(manifest=manifest, segments=1)
+    assert caught.value.source == str(manifest)
+
+
+def test_a_manifest_in_another_encoding(tmp_path):
+    manifest = tmp_path / "m.csv"
+    manifest.write_bytes("path,label\na.mp4,1\ngröße.mp4,2\n".encode("latin-1"))
+    with pytest.raises(ManifestError, match=r"line 3: the text is not UTF-8"):
+        Video(manifest=manifest, segments=1)
+
+
+def test_a_manifest_that_is_no_manifest(tmp_path):
+    with pytest.raises(SourceNotFoundError, match=r"gone\.csv: no such manifest"):
+        Video(manifest=tmp_path / "gone.csv", segments=1)
+    with pytest.raises(
+        ManifestError, match=r"'\.txt' is not the ending of a manifest; allowed: \.csv, \.tsv, "
+    ):
+        Video(manifest=tmp_path / "list.txt", segments=1)
+    (tmp_path / "dir.csv").mkdir()
+    with pytest.raises(ManifestError, match=r"dir\.csv: the manifest cannot be read"):
+        Video(manifest=tmp_path / "dir.csv", segments=1)
+
+
+def test_a_missing_file_names_its_line(tmp_path):
+    manifest = tmp_path / "m.csv"
+    manifest.write_text(f"path\n{made('h264')}\nsub/gone.mp4\n")
+    with pytest.raises(
+        SourceNotFoundError, match=r"sub/gone\.mp4: no such file.*line 3 of .*m\.csv; relative paths"
+    ):
+        Video(manifest=manifest, segments=1)
+    kept = Video(manifest=manifest, segments=1, on_error="skip")
+    (loss,) = kept.report().losses
+    assert (len(kept), loss.source, loss.fate) == (1, str(tmp_path / "sub/gone.mp4"), "video left out")

@@ -1,0 +1,272 @@
+"""What cannot be read: raised, left out or substituted; never in silence, and never with wrong frames."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import DamagedSourceError, SourceError, SourceNotFoundError, UnreadableSourceError
+from seqpipe.readers import Range, Video
+from tests.support.datasets import assert_true_frames, files, gist
+from tests.support.media import entry, made, made_all
+
+UNREADABLE = (
+    "empty",
+    "text",
+    "audio_only",
+    "audio_cover",
+    "no_frames",
+    "header_cut_mp4",
+    "header_cut_mkv",
+    "header_cut_ts",
+)
+UNREADABLE += ("unknown_codec_mp4", "data_cut_moov", "bytes")
+# Damage that libavcodec shows no sign of is the decoding's concern; here, losses that are known to be seen.
+DAMAGED = (
+    "h264_flip_key",
+    "h264_flip_reference",
+    "h264_flip_disposable",
+    "h264_lost_key",
+    "h264_lost_reference",
+)
+DAMAGED += (
+    "hevc_lost_key",
+    "hevc_lost_disposable",
+    "vp9_mp4_lost_reference",
+    "av1_lost_reference",
+    "mpeg4_mp4_lost_key",
+)
+DAMAGED += ("data_cut_mp4", "data_cut_mkv", "data_cut_ts", "data_cut_webm", "data_cut_avi")
+
+
+def pixels_of(name):
+    """Windows of 4 frames of a sound item by their first frame."""
+    with Video(files=files(name), sequence_length=4) as dataset:
+        return {int(s.frames[0]): s.numpy().tobytes() for s in dataset}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_file_that_cannot_be_opened_is_raised_or_reported(name):
+    paths = files("h264", name, "vp9")
+    with pytest.raises(UnreadableSourceError) as caught:
+        Video(files=paths, segments=2)
+    assert caught.value.source == paths[1]
+    assert str(caught.value).startswith(paths[1])
+    for policy in ("skip", "substitute"):
+        with Video(files=paths, segments=2, on_error=policy) as dataset:
+            (batch,) = dataset.batches(4)
+        assert batch.sources == (paths[0], paths[2])
+        (loss,) = dataset.report().losses
+        assert (loss.source, loss.fate, loss.reason) == (paths[1], "video left out", caught.value.fact)
+        assert repr(dataset.report()).startswith("Report(2 of 3 videos, 2 samples; 1 × video left out)\n")
+        assert paths[1] in repr(dataset.report())
+
+
+def test_a_missing_path_and_a_folder(tmp_path):
+    with pytest.raises(SourceNotFoundError, match=r"gone\.mp4: no such file"):
+        Video(files=[made("h264"), tmp_path / "gone.mp4"], segments=2)
+    with pytest.raises(UnreadableSourceError, match=r"this is a folder.*file_root"):
+        Video(files=[tmp_path], segments=2)
+
+
+def test_no_video_that_can_be_used():
+    with pytest.raises(
+        UnreadableSourceError, match=r"none of the 2 videos can be used; the first one: .*seqpipe probe"
+    ):
+        Video(files=files("text", "empty"), segments=2, on_error="skip")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (Range(start_frame=48), r"the range from frame 48 to 48 is not in the video; allowed: 0 to 48"),
+        (Range(end_frame=49), r"the range from frame 0 to 49 is not in the video"),
+        (Range(start_s=9.0), r"no frame begins from start_s=9\.0 up to end_s=None"),
+    ],
+)
+def test_ranges_outside_of_the_video(part, said):
+    paths = files("h264", "vp9")
+    with pytest.raises(SourceError, match=said) as caught:
+        Video(files=paths, ranges=[None, part], segments=2)
+    assert caught.value.source == paths[1]
+    kept = Video(files=paths, ranges=[None, part], segments=2, on_error="skip")
+    assert [loss.source for loss in kept.report().losses] == [paths[1]]
+
+
+def test_a_crop_that_leaves_one_picture_costs_only_that_video():
+    paths = files("wide_h264", "odd_vp9")
+    kept = Video(files=paths, crop=(0, 0, 120, 90), segments=2, on_error="skip")
+    assert [r.source for r in kept.requests()] == paths[:1]
+    assert kept.report().losses[0].reason.startswith("crop=0:0:120:90")
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_skipping_keeps_all_that_is_sound(name):
+    found = entry(name)
+    paths = files(found.twin, name, found.twin)
+    with Video(files=paths, sequence_length=4, on_error="skip", threads=2) as dataset:
+        batches = list(dataset.batches(5))
+        report = dataset.report()
+    sound = pixels_of(found.twin)
+    given = {0: [], 1: [], 2: []}
+    bounds = dataset._selection.catalog.bounds
+    for batch in batches:
+        for sequence, index in zip(batch, batch.indices.tolist(), strict=True):
+            video = int(np.searchsorted(bounds, index, side="right")) - 1
+            assert sequence.source == paths[video]
+            given[video].append(int(sequence.frames[0]))
+            assert sequence.numpy().tobytes() == sound[given[video][-1]], f"{name} frame {given[video][-1]}"
+    assert given[0] == given[2] == sorted(sound)
+    untouched = [start for start in given[1] if not set(range(start, start + 4)) & set(found.lost)]
+    assert given[1] == untouched != []
+    # what the index knows to be missing makes no samples; every other loss is named
+    missing = int(bounds[2] - bounds[1]) - len(given[1])
+    (loss,) = report.losses if missing else [None]
+    if loss is not None:
+        assert (loss.source, loss.fate, loss.times) == (paths[1], "sample left out", missing)
+        assert set(loss.frames) <= set(found.lost)
+        assert loss.frames
+
+
+def test_the_damaged_items_are_all_known():
+    assert set(DAMAGED) <= {found.name for found in made_all("damaged")}
+
+
+def test_raising_comes_at_its_batch_and_iteration_goes_on():
+    paths = files("h264", "h264_lost_key", "vp9")  # frames 24 to 47 of the second are lost
+    with Video(files=paths, sequence_length=12) as dataset:  # 4 samples each; 6 and 7 are lost
+        batches = dataset.batches(3)
+        given, positions = [], []
+        while True:
+            try:
+                batch = next(batches)
+            except DamagedSourceError as error:
+                assert error.source == paths[1]
+                assert set(error.lost) <= set(range(24, 48))
+                given.append("error")
+            except StopIteration:
+                break
+            else:
+                given.append(batch.indices.tolist())
+            positions.append(batches.position)
+        assert given == [[0, 1, 2], [3, 4, 5], "error", [9, 10, 11]]
+        assert positions == [3, 6, 9, 12]
+        assert dataset.report().counts == {"sample raised": 2}
+
+
+def test_raising_of_single_sequences_costs_only_the_lost_one():
+    paths = files("h264_lost_key", "vp9")
+    given = []
+    with Video(files=paths, sequence_length=12, threads=3) as dataset:
+        sequences = dataset.sequences()
+        while True:
+            try:
+                given.append(int(next(sequences).frames[0]))
+            except DamagedSourceError:
+                given.append(-1)
+            except StopIteration:
+                break
+        assert given == [0, 12, -1, -1, 0, 12, 24, 36]
+        with pytest.raises(DamagedSourceError):
+            dataset.sample(2)
+
+
+def test_a_for_loop_goes_on_behind_an_error():
+    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12) as dataset:
+        batches = dataset.batches(4)
+        with pytest.raises(DamagedSourceError):
+            list(batches)
+        assert [batch.indices.tolist() for batch in batches] == [[4, 5, 6, 7]]
+
+
+def test_a_batch_that_lost_all_is_passed_over():
+    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12, on_error="skip") as dataset:
+        batches = dataset.batches(2)
+        assert [batch.indices.tolist() for batch in batches] == [[0, 1], [4, 5], [6, 7]]
+        assert batches.position == len(dataset) == 8
+
+
+def test_single_sequences_leave_lost_ones_out():
+    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12, on_error="skip") as dataset:
+        assert [int(s.frames[0]) for s in dataset] == [0, 12, 0, 12, 24, 36]
+
+
+def test_a_substitute_is_the_next_sample_of_another_video():
+    paths = files("h264_lost_key", "vp9", "av1")
+    labels = [7, 8, 9]
+    with Video(files=paths, labels=labels, sequence_length=12, on_error="substitute", threads=3) as dataset:
+        batches = list(dataset.batches(4))
+        assert [batch.indices.tolist() for batch in batches] == [[0, 1, 4, 4], [4, 5, 6, 7], [8, 9, 10, 11]]
+        assert batches[0].labels.tolist() == [7, 7, 8, 8]
+        assert batches[0].sources == (paths[0], paths[0], paths[1], paths[1])
+        assert dataset.report().counts == {"sample substituted": 2}
+        for batch in batches:
+            for sequence in batch:
+                assert_true_frames(sequence)
+
+
+def test_substitutes_do_not_depend_on_batches_threads_or_history():
+    def given(threads, size, ragged="list"):
+        paths = files("h264_lost_key", "odd_vp9", "hevc_lost_key", "av1")
+        options = {"sequence_length": 12, "shuffle": True, "seed": 2, "on_error": "substitute"}
+        with Video(files=paths, threads=threads, **options) as dataset:
+            batches = list(dataset.batches(size, ragged=ragged))
+        return [
+            pair
+            for batch in batches
+            for pair in zip(batch.indices.tolist(), batch.labels.tolist(), strict=True)
+        ]
+
+    expected = given(1, 16)
+    assert len(expected) == 16
+    assert given(4, 3) == given(2, 1) == given(3, 5, "pad") == expected
+
+
+def test_where_no_other_video_is_left_the_same_one_serves():
+    with Video(files=files("h264_lost_key"), sequence_length=12, on_error="substitute") as dataset:
+        (batch,) = dataset.batches(4)
+        assert batch.indices.tolist() == [0, 1, 0, 0]
+    with Video(files=files("h264_lost_key"), sequence_length=40, on_error="substitute") as dataset:
+        assert list(dataset.batches(2)) == []
+        assert dataset.report().counts == {"sample left out": 1}
+
+
+def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
+    here, gone = tmp_path / "here.mp4", tmp_path / "gone.mp4"
+    for path in (here, gone):
+        shutil.copy(made("h264"), path)
+    for options in ({"sequence_length": 12}, {"sequence_length": 12, "fps": 25}):
+        shutil.copy(made("h264"), gone)
+        with Video(files=[gone, here], on_error="skip", **options) as dataset:
+            gone.unlink()
+            (batch,) = dataset.batches(8)
+            assert batch.sources == (str(here),) * 4
+            (loss,) = dataset.report().losses
+            assert (loss.source, loss.fate, loss.times) == (str(gone), "sample left out", 4)
+            assert loss.reason.startswith("no such file")
+
+
+def test_stale_and_damaged_indexes_are_built_anew(tmp_path):
+    video, cache = tmp_path / "a.mp4", tmp_path / "cache"
+    shutil.copy(made("h264"), video)
+    options = {"files": [video], "sequence_length": 8, "cache_dir": cache}
+    expected = [gist(batch) for batch in Video(**options).batches(3)]
+    (index,) = cache.rglob("*.idx")
+    index.write_bytes(index.read_bytes()[:100])
+    assert [gist(batch) for batch in Video(**options).batches(3)] == expected
+    shutil.copy(made("h264_ts_second"), video)
+    assert Video(**options).total == 3
+
+
+def test_the_report_stays_small():
+    with Video(files=files("h264_lost_key", "vp9"), sequence_length=4, on_error="skip") as dataset:
+        batches = dataset.batches(8)
+        for epoch in range(3):
+            dataset.set_epoch(epoch)
+            list(batches)
+        (loss,) = dataset.report().losses
+    assert loss.times == 18
+    assert loss.frames == tuple(range(24, 48))
+    assert "sample left out ×18" in str(loss)

@@ -1,0 +1,217 @@
+"""Resuming: from every step of an epoch a dataset goes on as if it had never stopped; epochs and states."""
+
+from __future__ import annotations
+
+import pytest
+
+from seqpipe.errors import ParameterError, StateError
+from seqpipe.readers import Range, Video
+from tests.support.datasets import assert_resumes, files, gist
+
+NAMES = ("h264", "vp9", "hevc_open_gop", "odd_mpeg4")
+
+
+def make(**options):
+    plain = {
+        "files": files(*NAMES),
+        "labels": [0, 1, 2, 3],
+        "sequence_length": 3,
+        "stride": 2,
+        "step": 9,
+        "seed": 5,
+    }
+    return Video(**{**plain, **options})
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_every_step_of_a_shuffled_epoch_of_every_shard(rank, threads):
+    assert_resumes(lambda: make(shuffle=True, shard=(rank, 3), threads=threads), batch_size=2)
+
+
+@pytest.mark.parametrize("last_batch", ["partial", "drop", "fill"])
+@pytest.mark.parametrize("ragged", ["list", "pad"])
+def test_every_step_with_every_kind_of_batch(last_batch, ragged):
+    assert_resumes(lambda: make(shuffle=True), batch_size=7, last_batch=last_batch, ragged=ragged)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step": None, "clips_per_video": 2},
+        {"sequence_length": None, "stride": 1, "step": None, "segments": 3},
+        {"fps": 12.0, "step": 6},
+        {"shuffle": True, "shard": (1, 2), "stick_to_shard": True},
+        {"shuffle": True, "shard": (1, 3), "even_shards": True},
+        {"pad_mode": "reflect", "shuffle": True},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_every_step_with_every_sampler_and_order(options):
+    assert_resumes(lambda: make(**options), batch_size=3 if "segments" not in options else 1)
+
+
+def test_every_step_with_losses():
+    for policy in ("skip", "substitute"):
+        damaged = files("h264_flip_reference", "h264", "h264_lost_key")
+        assert_resumes(
+            lambda: Video(files=damaged, sequence_length=4, shuffle=True, on_error=policy),  # noqa: B023  called at once
+            batch_size=6,
+        )
+
+
+def test_every_step_of_single_sequences():
+    dataset = make(shuffle=True, threads=3)
+    sequences = dataset.sequences()
+    states, given = [sequences.state_dict()], []
+    for sequence in sequences:
+        given.append((sequence.source, sequence.frames.tolist()))
+        states.append(sequences.state_dict())
+        assert sequences.position == len(given)
+    assert len(given) == len(sequences) == len(dataset) == 20
+    rest = make(shuffle=True, threads=1).sequences()
+    for step, state in enumerate(states):
+        rest.load_state_dict(state)
+        assert [(s.source, s.frames.tolist()) for s in rest] == given[step:]
+
+
+def test_threads_prefetch_and_batch_size_change_nothing():
+    expected = None
+    for threads, prefetch, size in ((1, 0, 1), (1, 3, 4), (2, 1, 3), (4, 5, 7), (4, 0, 20)):
+        dataset = make(shuffle=True, threads=threads, prefetch=prefetch)
+        found = [
+            (index, label, source, frames)
+            for batch in dataset.batches(size)
+            for index, label, source, frames, _ in zip(*gist(batch), strict=True)
+        ]
+        pixels = [digest for batch in dataset.batches(size) for digest in gist(batch)[-1]]
+        expected = expected or (found, pixels)
+        assert (found, pixels) == expected
+
+
+def test_a_state_may_be_loaded_with_another_batch_size():
+    batches = make(shuffle=True).batches(4)
+    first = [index for _ in range(2) for index in next(batches).indices.tolist()]
+    other = make(shuffle=True, threads=2, prefetch=0).batches(3)
+    other.load_state_dict(batches.state_dict())
+    rest = [index for batch in other for index in batch.indices.tolist()]
+    assert first + rest == [request.index for request in make(shuffle=True).requests(0)]
+
+
+def test_prefetched_batches_do_not_count():
+    batches = make(prefetch=4).batches(2)
+    next(batches)
+    assert batches.position == batches.state_dict()["position"] == 2
+
+
+def test_iterating_goes_on_after_a_break_and_begins_anew_after_the_end():
+    dataset = make()
+    batches = dataset.batches(8)
+    assert len(batches) == 3
+    for batch in batches:
+        assert batch.indices.tolist() == list(range(8))
+        break
+    assert [batch.indices.tolist()[0] for batch in batches] == [8, 16]
+    with pytest.raises(StopIteration):
+        next(batches)
+    assert [batch.indices.tolist()[0] for batch in batches] == [0, 8, 16]
+
+
+def test_the_epoch_changes_by_set_epoch_only():
+    dataset = make(shuffle=True)
+    batches = dataset.batches(20)
+
+    def order():
+        return [index for batch in batches for index in batch.indices.tolist()]
+
+    zero = order()
+    assert order() == zero
+    dataset.set_epoch(1)
+    one = order()
+    assert one != zero
+    assert sorted(one) == sorted(zero)
+    dataset.set_epoch(0)
+    assert order() == zero
+    # chosen anew in the middle of an epoch: from its start
+    half = dataset.batches(10)
+    next(half)
+    dataset.set_epoch(1)
+    assert [index for batch in half for index in batch.indices.tolist()] == one
+    with pytest.raises(ParameterError, match=r"epoch=-1 is not valid"):
+        dataset.set_epoch(-1)
+
+
+def test_a_usual_training_loop_resumes_in_its_epoch():
+    def train(dataset, batches, stop=None):
+        seen = []
+        for epoch in range(dataset.epoch, 3):
+            dataset.set_epoch(epoch)
+            for batch in batches:
+                seen.append((epoch, batch.indices.tolist()))
+                if len(seen) == stop:
+                    return seen, batches.state_dict()
+        return seen, batches.state_dict()
+
+    dataset = make(shuffle=True)
+    whole, _ = train(dataset, dataset.batches(6))
+    assert len(whole) == 12
+    for stop in range(1, 12):
+        dataset = make(shuffle=True)
+        begun, state = train(dataset, dataset.batches(6), stop)
+        dataset = make(shuffle=True)
+        batches = dataset.batches(6)
+        batches.load_state_dict(state)
+        rest, _ = train(dataset, batches)
+        assert begun + rest == whole
+
+
+def test_a_state_tells_what_differs():
+    state = make(shuffle=True).batches(4).state_dict()
+    others = {
+        "seed": {"seed": 6},
+        "shuffle": {"shuffle": False},
+        "sampler": {"stride": 1},
+        "shard": {"shard": (0, 2)},
+        "even_shards, shard": {"shard": (0, 2), "even_shards": True},
+        "files": {"files": files("h264", "vp9", "hevc", "odd_mpeg4")},
+        "files, frames": {"files": files("h264", "vp9", "hevc_open_gop", "wide_h264", "gif"), "labels": None},
+        "frames": {"ranges": [Range(end_frame=40), None, None, None]},
+    }
+    for names, options in others.items():
+        with pytest.raises(
+            StateError, match=rf"the state does not belong to this dataset: {names} differs?\."
+        ):
+            make(**{"shuffle": True, **options}).batches(4).load_state_dict(state)
+    same = make(shuffle=True, threads=3, prefetch=0, size=(32, 32), labels=None, on_error="skip").batches(9)
+    same.load_state_dict(state)
+
+
+def test_states_that_are_none():
+    batches = make().batches(4)
+    state = batches.state_dict()
+    with pytest.raises(StateError, match=r"position=21 lies behind the end of epoch 0; allowed: 0 to 20"):
+        batches.load_state_dict({**state, "position": 21})
+    with pytest.raises(StateError, match=r"the state has no fingerprint"):
+        batches.load_state_dict({"epoch": 0, "position": 0})
+    with pytest.raises(StateError, match=r"epoch=-1"):
+        batches.load_state_dict({**state, "epoch": -1})
+
+
+def test_a_state_at_the_end_gives_nothing_more_and_then_the_epoch_anew():
+    batches = make().batches(10)
+    assert len(list(batches)) == 2
+    other = make().batches(10)
+    other.load_state_dict(batches.state_dict())
+    assert list(other) == []
+    assert len(list(other)) == 2
+
+
+def test_a_dataset_that_moved_as_a_whole_goes_on(tmp_path):
+    states = []
+    for name in ("here", "there"):
+        folder = tmp_path / name / "dog"
+        folder.mkdir(parents=True)
+        for path in files("h264", "vp9"):
+            (folder / path.rpartition("/")[2]).symlink_to(path)
+        states.append(Video(file_root=tmp_path / name, segments=2).batches(1).state_dict())
+    assert states[0] == states[1]

@@ -1,0 +1,220 @@
+"""The samples of a dataset: the right frames of the right videos, for every sampler, judged by the pixels."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe.readers import Range, Video
+from tests.support.datasets import assert_true_frames, files, shown
+
+MIXED = ("h264", "hevc_open_gop", "vp9_altref", "av1", "mpeg2_ts", "edit_list", "h264_ts_second")
+
+
+def frames_of(dataset, epoch=None):
+    return [request.frames.tolist() for request in dataset.requests(epoch)]
+
+
+def windows(first, end, length, stride, step):
+    """A model written otherwise: all starts, and those that fit."""
+    every = [list(range(s, s + length * stride, stride))[:length] for s in range(first, end, step)]
+    return [w for w in every if w[-1] < end]
+
+
+def test_windows_of_many_codecs_show_the_frames_they_name():
+    with Video(files=files(*MIXED), sequence_length=5, stride=3, step=9) as dataset:
+        sequences = list(dataset)
+    lengths = [48, 48, 48, 48, 48, 29, 24]
+    model = [
+        (path, w) for path, n in zip(files(*MIXED), lengths, strict=True) for w in windows(0, n, 5, 3, 9)
+    ]
+    assert [(s.source, s.frames.tolist()) for s in sequences] == model
+    for sequence in sequences:
+        assert_true_frames(sequence)
+        assert sequence.shape == (5, 96, 128, 3)
+        assert sequence.layout == "FHWC"
+
+
+def test_default_step_tiles_the_video():
+    with Video(files=files("h264"), sequence_length=4, stride=2) as dataset:
+        assert frames_of(dataset) == windows(0, 48, 4, 2, 8)
+        assert [shown(s) for s in dataset] == windows(0, 48, 4, 2, 8)
+
+
+def test_random_clips_differ_by_epoch_and_are_the_same_again():
+    with Video(files=files("h264", "vp9"), sequence_length=4, stride=5, clips_per_video=3, seed=4) as dataset:
+        first, second = frames_of(dataset, 0), frames_of(dataset, 1)
+        assert len(dataset) == len(first) == 6
+        assert first != second
+        assert frames_of(dataset, 0) == first
+        for clip in first + second:
+            assert np.diff(clip).tolist() == [5, 5, 5]
+            assert clip[0] >= 0
+            assert clip[-1] < 48
+        dataset.set_epoch(1)
+        assert [s.frames.tolist() for s in dataset] == second
+        for sequence in dataset:
+            assert_true_frames(sequence)
+
+
+def test_a_clip_depends_on_seed_epoch_and_index_alone():
+    paths = files("h264", "vp9", "hevc", "av1", "vp8")
+    options = {"sequence_length": 3, "stride": 2, "clips_per_video": 4, "seed": 11}
+    plain = {r.index: r.frames.tolist() for r in Video(files=paths, **options).requests(3)}
+    other = {}
+    for rank in range(3):
+        part = Video(files=paths, shuffle=True, shard=(rank, 3), threads=4, **options)
+        other |= {r.index: r.frames.tolist() for r in part.requests(3)}
+    assert other == plain
+    assert {
+        r.index: r.frames.tolist() for r in Video(files=paths, **{**options, "seed": 12}).requests(3)
+    } != plain
+
+
+@pytest.mark.parametrize("mode", ["random", "centre"])
+def test_segments_take_one_frame_of_each_part(mode):
+    with Video(files=files("h264", "h264_ts_second"), segments=6, segment_mode=mode) as dataset:
+        for sequence, count in zip(dataset, (48, 24), strict=True):
+            parts = [frame * 6 // count for frame in sequence.frames]
+            assert parts == list(range(6))
+            assert_true_frames(sequence)
+        assert (frames_of(dataset, 0) == frames_of(dataset, 1)) == (mode == "centre")
+
+
+def test_frame_rate_goes_by_the_clock_of_uneven_videos():
+    names = ("vfr", "h264", "ntsc_mkv", "start_10s_ts")
+    with Video(files=files(*names), sequence_length=6, fps=10, step=6) as dataset:
+        place = Counter()
+        for sequence in dataset:
+            with seqpipe.open(sequence.source) as video:
+                times = video.timestamps
+            # positions 6 w … 6 w + 5 of a clock of 10 Hz that starts with the video; a millisecond, the coarsest
+            # tick, so that rounded times count as equal
+            at = times[0] + (6 * place[sequence.source] + np.arange(6)) / 10 + 1e-3
+            place[sequence.source] += 1
+            assert sequence.frames.tolist() == (np.searchsorted(times, at, side="right") - 1).tolist()
+            assert_true_frames(sequence)
+        assert {s.source for s in dataset} == set(files(*names))
+
+
+def test_random_clips_at_a_frame_rate():
+    with Video(files=files("vfr", "h264"), sequence_length=4, fps=5, clips_per_video=2) as dataset:
+        for sequence in dataset:
+            assert_true_frames(sequence)
+            assert np.diff(sequence.timestamps).mean() == pytest.approx(0.2, abs=0.06)
+
+
+def test_ranges_in_frames_and_seconds():
+    ranges = [
+        Range(start_frame=10, end_frame=20),
+        None,
+        Range(start_s=0.4, end_s=0.8),
+        Range(start_s=10.4, end_s=10.8),
+    ]
+    paths = files("h264", "vp9", "h264", "start_10s_mkv")
+    with Video(files=paths, ranges=ranges, sequence_length=2, stride=2, step=2) as dataset:
+        by_video = {}
+        for request in dataset.requests():
+            by_video.setdefault(request.video, []).append(request.frames.tolist())
+        assert by_video == {
+            0: windows(10, 20, 2, 2, 2),
+            1: windows(0, 48, 2, 2, 2),
+            2: windows(10, 20, 2, 2, 2),  # 25 frames a second: 0.4 s is frame 10, 0.8 s the first one behind
+            3: windows(10, 20, 2, 2, 2),
+        }
+        assert shown(dataset.sample(0)) == [10, 12]
+
+
+def test_a_frame_rate_within_a_range_in_seconds():
+    part = Range(start_s=0.4, end_s=1.2)
+    with Video(files=files("h264"), ranges=[part], sequence_length=4, fps=5, pad_mode="edge") as dataset:
+        (sequence,) = dataset
+    assert shown(sequence) == [10, 15, 20, 25]
+
+
+@pytest.mark.parametrize("mode", ["edge", "constant", "reflect", "wrap"])
+def test_padding_stays_inside_of_the_range(mode):
+    options = {"sequence_length": 6, "stride": 2, "pad_mode": mode, "fill_value": 77}
+    part = Range(start_frame=5, end_frame=12)  # frames 5 7 9 11 and two of padding
+    with Video(files=files("h264"), ranges=[part], step=12, **options) as dataset:
+        (sequence,) = dataset
+    assert sequence.frames.tolist() == [5, 7, 9, 11, -1, -1]
+    assert np.isnan(sequence.timestamps[4:]).all()
+    if mode == "constant":
+        assert (sequence.data[4:] == 77).all()
+    else:
+        assert shown(sequence) == np.pad([5, 7, 9, 11], (0, 2), mode=mode).tolist()
+
+
+def test_shuffle_and_shards_give_everything_once_in_every_epoch():
+    paths = files("h264", "vp9", "hevc", "av1")
+    options = {"sequence_length": 4, "stride": 1, "shuffle": True, "seed": 3}
+    whole = Video(files=paths, **options)
+    for stick in (False, True):
+        kept = []
+        for epoch in range(3):
+            parts = [
+                Video(files=paths, shard=(rank, 5), stick_to_shard=stick, **options) for rank in range(5)
+            ]
+            indices = [[r.index for r in part.requests(epoch)] for part in parts]
+            assert (
+                sorted(index for part in indices for index in part)
+                == list(range(whole.total))
+                == list(range(48))
+            )
+            assert {len(part) for part in indices} <= {9, 10}
+            assert [part.epoch_length(epoch) for part in parts] == [len(part) for part in indices]
+            kept.append([set(part) for part in indices])
+        assert (kept[0] == kept[1] == kept[2]) == stick
+
+
+def test_even_shards_have_equal_lengths():
+    options = {"sequence_length": 5, "shard": (1, 4), "even_shards": True}
+    dataset = Video(files=files("h264"), **options)
+    assert (dataset.total, [dataset.epoch_length(epoch) for epoch in range(5)]) == (9, [3] * 5)
+
+
+def test_requests_do_not_decode(monkeypatch):
+    dataset = Video(files=files("h264", "vp9"), sequence_length=8, clips_per_video=5, shuffle=True)
+    monkeypatch.setattr("seqpipe.video.engine.Engine.submit", lambda *_: pytest.fail("decoded"))
+    everything = dataset.requests(7)
+    some = dataset.requests(7, np.array([3, 0]))
+    assert [r.index for r in some] == [everything[3].index, everything[0].index]
+    assert [r.frames.tolist() for r in some] == [everything[3].frames.tolist(), everything[0].frames.tolist()]
+
+
+def test_sample_by_index_ignores_rank_and_order():
+    paths = files("h264", "vp9")
+    rank = Video(files=paths, sequence_length=8, shuffle=True, shard=(1, 3), seed=9)
+    assert rank.total == 12
+    plain = list(Video(files=paths, sequence_length=8))
+    for index in (0, 7, 11):
+        sample = rank.sample(index)
+        assert (sample.source, shown(sample)) == (plain[index].source, shown(plain[index]))
+    with pytest.raises(seqpipe.ParameterError, match=r"index=12 is not valid; allowed: 0 to 11"):
+        rank.sample(12)
+
+
+def test_output_fields_and_output_value_are_the_same():
+    fields = {"colour": "GRAY", "dtype": "uint16", "short_side": 48, "crop": (0, 0, 96, 96)}
+    one = Video(files=files("h264"), segments=2, segment_mode="centre", **fields)
+    other = Video(files=files("h264"), segments=2, segment_mode="centre", output=seqpipe.OutputSpec(**fields))
+    assert one.sample(0).shape == (2, 48, 48, 1)
+    assert one.sample(0).dtype == np.uint16
+    assert np.array_equal(one.sample(0).numpy(), other.sample(0).numpy())
+
+
+def test_videos_that_are_too_short_are_reported_and_left_out():
+    paths = files("h264", "h264_ts_second", "vp9")
+    dataset = Video(files=paths, sequence_length=10, stride=3)
+    assert [r.source for r in dataset.requests()] == [paths[0], paths[2]]
+    (loss,) = dataset.report().losses
+    assert (loss.source, loss.fate) == (paths[1], "too short")
+    assert loss.reason == "it has 24 frames; sequence_length=10 with stride=3 needs 28 frames"
+    assert dataset.report().counts == {"too short": 1}
+    filtered = Video(files=paths, sequence_length=2, min_frames=30)
+    assert filtered.report().losses[0].reason.startswith("it has 24 frames; min_frames=30 are asked for")
+    assert {r.source for r in filtered.requests()} == {paths[0], paths[2]}
