@@ -110,10 +110,12 @@ def _facts(info: StreamInfo) -> Table:
     """All facts of one video, a line each."""
     from rich.table import Table
 
+    from ..video.tags import in_words
+
     table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
     for name, value in info.to_json().items():
         if name != "source":
-            table.add_row(name, _text("unknown" if value is None else str(value)))
+            table.add_row(name, _text(in_words(name, value)))
     return table
 
 

@@ -39,7 +39,7 @@ class StreamInfo:
         duration_s: seconds from the first frame's start to the last one's end; None where unknown.
         frame_count: frames that can be asked for; the container's claim until the file is indexed, None without one.
         declared_frames: what the container claims, None where it is silent.
-        has_b_frames: whether presentation order differs from decoding order; None until indexed.
+        has_b_frames: whether presentation order differs from decoding order; until indexed, what the headers say.
         has_audio: whether the container also holds audio.
     """
 

@@ -192,7 +192,7 @@ def stream_info(
         duration_s=_duration(container, stream, tick),
         frame_count=stream.frames or None,
         declared_frames=stream.frames or None,
-        has_b_frames=None,
+        has_b_frames=bool(context.has_b_frames),
         has_audio=bool(container.streams.audio),
     )
 
