@@ -30,6 +30,7 @@ __all__ = ["build_index"]
 
 _HEADER_BEFORE_DATA = 64
 _DEFAULT_RATE = Fraction(25)
+_USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
 @dataclass
@@ -65,7 +66,7 @@ def build_index(source: Source) -> PacketIndex:
         context = stream.codec_context
         index = PacketIndex(
             info=info,
-            extradata=bytes(context.extradata or b""),
+            extradata=_set_up(info.codec, bytes(context.extradata or b""), first.packet),
             codec_tag=context.codec_tag,
             coded_bits=context.bits_per_coded_sample,
             packets=_table(scan, info),
@@ -78,6 +79,15 @@ def build_index(source: Source) -> PacketIndex:
     return _finish(index, scan)
 
 
+def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
+    """The set-up bytes, with MPEG-4's user data: who starts at a later picture must know the encoder's habits too."""
+    if codec != "mpeg4":
+        return extradata
+    head = first_packet[: max(0, first_packet.find(_VOP))]
+    user_data = head[head.find(_USER_DATA) :] if _USER_DATA in head else b""
+    return extradata if user_data in extradata else extradata + user_data
+
+
 def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
     scan = _Scan()
     context = stream.codec_context
@@ -87,8 +97,7 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             first.offer(packet)
             if packet.size:
                 data = bytes(packet)
-                # A packet blanked by a bad copy is a lost frame, not none: all later ones would be misnumbered.
-                scan.kind.append(classify(data) if any(data) else UNKNOWN)
+                scan.kind.append(_kind(classify(data), data, context.codec.canonical_name))
                 _note(scan, source, packet, data)
             elif packet.dts is not None:
                 scan.empty += 1
@@ -97,6 +106,15 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             raise unreadable(source, error) from error
         scan.error = error.strerror or str(error)
     return scan
+
+
+def _kind(kind: PacketKind, data: bytes, codec: str) -> PacketKind:
+    """What a packet is; a damaged one that seems to hold no picture is a lost frame, not none.
+
+    Otherwise all later frames would be misnumbered. Blanked packets come from bad copies; and every temporal unit of
+    AV1 shows a picture (AV1 specification, clause 7.5).
+    """
+    return UNKNOWN if not any(data) or (codec == "av1" and not kind.shown) else kind
 
 
 def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:
