@@ -270,6 +270,7 @@ BAD_TABLES = [
         r"line 2: the label '' is not a whole number; allowed: whole numbers, -1 for no label",
     ),
     ("path,label\na.mp4,3.0\n", r"line 2: the label '3\.0' is not a whole number"),
+    ('path,label\nc.mp4,1\n"a\nb.mp4",x\n', r"line 3: the label 'x'"),
     ('path,label\n"a\nb.mp4",1\nc.mp4,x\n', r"line 4: the label 'x'"),
     (
         "file,label\na.mp4,1\n",

@@ -39,6 +39,8 @@ DAMAGED += (
     "mpeg4_mp4_lost_key",
 )
 DAMAGED += ("data_cut_mp4", "data_cut_mkv", "data_cut_ts", "data_cut_webm", "data_cut_avi")
+# A packet of zeros does not tell whether others needed it, so all that may have is given up.
+CAUTIOUS = ("hevc_lost_disposable",)
 
 
 def pixels_of(name):
@@ -119,15 +121,18 @@ def test_skipping_keeps_all_that_is_sound(name):
             given[video].append(int(sequence.frames[0]))
             assert sequence.numpy().tobytes() == sound[given[video][-1]], f"{name} frame {given[video][-1]}"
     assert given[0] == given[2] == sorted(sound)
-    untouched = [start for start in given[1] if not set(range(start, start + 4)) & set(found.lost)]
-    assert given[1] == untouched != []
+    free = [start for start in sorted(sound) if not set(range(start, start + 4)) & set(found.lost)]
+    if name in CAUTIOUS:
+        assert set(given[1]) <= set(free)
+    else:
+        assert given[1] == free
+    assert given[1]
     # what the index knows to be missing makes no samples; every other loss is named
     missing = int(bounds[2] - bounds[1]) - len(given[1])
-    (loss,) = report.losses if missing else [None]
-    if loss is not None:
-        assert (loss.source, loss.fate, loss.times) == (paths[1], "sample left out", missing)
-        assert set(loss.frames) <= set(found.lost)
-        assert loss.frames
+    assert report.counts == ({"sample left out": missing} if missing else {})
+    for loss in report.losses:
+        assert (loss.source, loss.times) == (paths[1], missing)
+        assert set(loss.frames) & set(found.lost)
 
 
 def test_the_damaged_items_are_all_known():
@@ -138,13 +143,12 @@ def test_raising_comes_at_its_batch_and_iteration_goes_on():
     paths = files("h264", "h264_lost_key", "vp9")  # frames 24 to 47 of the second are lost
     with Video(files=paths, sequence_length=12) as dataset:  # 4 samples each; 6 and 7 are lost
         batches = dataset.batches(3)
-        given, positions = [], []
+        given, positions, errors = [], [], []
         while True:
             try:
                 batch = next(batches)
             except DamagedSourceError as error:
-                assert error.source == paths[1]
-                assert set(error.lost) <= set(range(24, 48))
+                errors.append(error)
                 given.append("error")
             except StopIteration:
                 break
@@ -153,6 +157,8 @@ def test_raising_comes_at_its_batch_and_iteration_goes_on():
             positions.append(batches.position)
         assert given == [[0, 1, 2], [3, 4, 5], "error", [9, 10, 11]]
         assert positions == [3, 6, 9, 12]
+        assert [error.source for error in errors] == [paths[1]]
+        assert set(errors[0].lost) <= set(range(24, 48))
         assert dataset.report().counts == {"sample raised": 2}
 
 
@@ -205,6 +211,14 @@ def test_a_substitute_is_the_next_sample_of_another_video():
         for batch in batches:
             for sequence in batch:
                 assert_true_frames(sequence)
+
+
+def test_a_sound_sample_of_the_same_video_comes_second():
+    paths = files("mpeg4_mp4_lost_key", "vp9")  # frames 10 to 23 are lost: samples 0 and 1, not 2 and 3
+    with Video(files=paths, sequence_length=12, on_error="substitute") as dataset:
+        assert next(dataset.batches(4)).indices.tolist() == [4, 4, 2, 3]
+    with Video(files=paths[:1], sequence_length=12, on_error="substitute") as dataset:
+        assert next(dataset.batches(4)).indices.tolist() == [2, 2, 2, 3]
 
 
 def test_substitutes_do_not_depend_on_batches_threads_or_history():

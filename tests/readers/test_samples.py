@@ -135,6 +135,13 @@ def test_a_frame_rate_within_a_range_in_seconds():
     assert shown(sequence) == [10, 15, 20, 25]
 
 
+def test_a_range_in_seconds_ends_in_the_middle_of_a_frame():
+    part = Range(start_s=0.4, end_s=0.41)  # frame 10 is shown until 0.44 s, but is used until 0.41 s only
+    options = {"sequence_length": 2, "fps": 50, "pad_mode": "constant"}
+    (request,) = Video(files=files("h264"), ranges=[part], **options).requests()
+    assert request.frames.tolist() == [10, -1]
+
+
 @pytest.mark.parametrize("mode", ["edge", "constant", "reflect", "wrap"])
 def test_padding_stays_inside_of_the_range(mode):
     options = {"sequence_length": 6, "stride": 2, "pad_mode": mode, "fill_value": 77}
