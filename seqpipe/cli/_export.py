@@ -42,6 +42,16 @@ def run(options: Options) -> int:
         OutputError: a file cannot be written.
         SeqpipeError: the first error of an input, with ``--on-error raise``.
     """
+    try:
+        code = _export(options)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        click.echo("Interrupted. All files are whole; the same command with --resume goes on.", err=True)
+    return code
+
+
+def _export(options: Options) -> int:
     request = Request.of(options)
     report = Report(as_json=options.as_json)
     planned = _plan_all(request)
@@ -57,7 +67,6 @@ def run(options: Options) -> int:
     kept = sum(int(files.sum()) for files in before.files)
     report.summary(sources=len(planned), kept=kept, out=options.out)
     if interrupted:
-        click.echo("Interrupted. All files are whole; the same command with --resume goes on.", err=True)
         return _INTERRUPTED
     return _DONE if report.all_done else _FAILED
 
