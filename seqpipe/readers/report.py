@@ -39,8 +39,8 @@ class Loss:
 
     def __str__(self) -> str:
         count = f" ×{self.times}" if self.times > 1 else ""
-        lost = f" (frames {', '.join(map(str, self.frames[:8]))}{', …' if len(self.frames) > 8 else ''})"
-        return f"{printable(self.source)}: {self.fate}{count}: {self.reason}{lost if self.frames else ''}"
+        total = f"; {len(self.frames)} frames in all" if self.times > 1 and self.frames else ""
+        return f"{printable(self.source)}: {self.fate}{count}: {self.reason}{total}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

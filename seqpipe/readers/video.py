@@ -266,7 +266,10 @@ class Video:
         )
 
     def sequences(self) -> Sequences:
-        """The current epoch sequence by sequence, as an iterator with ``state_dict``."""
+        """The current epoch sequence by sequence, as an iterator with ``state_dict``.
+
+        It reads ahead by up to two groups of as many sequences as there are threads.
+        """
         return Sequences(self._feed, group=max(2, self._threads or available_cores()))
 
     def __iter__(self) -> Sequences:
