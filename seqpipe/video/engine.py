@@ -11,13 +11,13 @@ from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import cv2
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from ..errors import DamagedSourceError, SeqpipeError
+from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
 from .convert import Converter, OutputSpec
 from .decode import Decoding, Lost
@@ -28,10 +28,13 @@ from .plan import make_plan
 from .pool import DecoderPool
 from .source import Origin, Source, open_source
 
-__all__ = ["Engine", "PendingRead", "Request", "available_cores", "lost_error"]
+__all__ = ["Engine", "Outcomes", "PendingRead", "Request", "available_cores", "lost_error"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
+
+Outcomes: TypeAlias = "dict[int, Sequence | SeqpipeError]"
+"""What became of requests, by their place among those that were given together."""
 
 _OPEN_VIDEOS = 64
 
@@ -77,22 +80,21 @@ class _Job:
 class PendingRead:
     """Sequences being read; :meth:`result` waits for them."""
 
-    def __init__(
-        self, count: int, futures: Seq[Future[dict[int, Sequence | SeqpipeError]]], early: dict[int, Any]
-    ) -> None:
-        self._count, self._futures, self._early = count, futures, early
+    def __init__(self, count: int, planning: Future[list[Future[Outcomes]]]) -> None:
+        self._count, self._planning = count, planning
 
     def result(self) -> list[Sequence | SeqpipeError]:
         """One entry per request, in their order: the sequence, or why there is none."""
-        found: dict[int, Sequence | SeqpipeError] = dict(self._early)
-        for future in self._futures:
+        found: Outcomes = {}
+        for future in self._planning.result():
             found.update(future.result())
         return [found[i] for i in range(self._count)]
 
     def cancel(self) -> None:
         """Do not begin what has not begun."""
-        for future in self._futures:
-            future.cancel()
+        if not self._planning.cancel() and self._planning.done() and self._planning.exception() is None:
+            for future in self._planning.result():
+                future.cancel()
 
 
 class Engine:
@@ -168,8 +170,12 @@ class Engine:
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
+        return PendingRead(len(requests), self._executor.submit(self._begin, requests))
+
+    def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
+        """Open the videos, and put the runs that the requests need in the threads' queue."""
         by_video: dict[str, list[tuple[int, Request]]] = defaultdict(list)
-        failed: dict[int, Any] = {}
+        failed: Outcomes = {}
         videos: dict[str, _Video] = {}
         for place, request in enumerate(requests):
             try:
@@ -183,7 +189,9 @@ class Engine:
             by_video[key].append((place, request))
         jobs = [job for key, group in by_video.items() for job in _jobs(videos[key], group)]
         jobs.sort(key=lambda job: -job.cost)
-        return PendingRead(len(requests), [self._executor.submit(self._do, job) for job in jobs], failed)
+        done: Future[Outcomes] = Future()
+        done.set_result(failed)
+        return [done, *(self._executor.submit(self._do, job) for job in jobs)]
 
     def _video(self, origin: Origin) -> _Video:
         key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else f"{id(origin)}"
@@ -199,26 +207,34 @@ class Engine:
                 self._videos.popitem(last=False)
         return video
 
-    def _do(self, job: _Job) -> dict[int, Sequence | SeqpipeError]:
+    def _do(self, job: _Job) -> Outcomes:
         try:
             return self._decode(job)
         except SeqpipeError as error:
             return {place: error for place, _ in job.requests}
 
-    def _decode(self, job: _Job) -> dict[int, Sequence | SeqpipeError]:
+    def _decode(self, job: _Job) -> Outcomes:
         index = job.video.index
+        done: Outcomes = {}
         arrays: dict[int, np.ndarray[Any, Any]] = {}
         targets: dict[int, list[tuple[Converter, np.ndarray[Any, Any]]]] = defaultdict(list)
         for place, request in job.requests:
-            converter = self._converter(index, request.output)
-            arrays[place] = _allocate(request, converter)
+            try:
+                converter = self._converter(index, request.output)
+                arrays[place] = _allocate(request, converter, index.info.source)
+            except SeqpipeError as error:
+                done[place] = error
+                continue
             for frame, target in zip(request.frames.tolist(), arrays[place], strict=True):
                 if frame >= 0:
                     targets[frame].append((converter, target))
                 else:
                     target[...] = request.fill
         lost = self._fill(job.video, targets)
-        return {place: _result(index, request, arrays[place], lost) for place, request in job.requests}
+        for place, request in job.requests:
+            if place in arrays:
+                done[place] = _result(index, request, arrays[place], lost)
+        return done
 
     def _fill(
         self, video: _Video, targets: dict[int, list[tuple[Converter, np.ndarray[Any, Any]]]]
@@ -320,9 +336,17 @@ def _jobs(video: _Video, group: Seq[tuple[int, Request]]) -> Iterator[_Job]:
         yield _Job(video, tuple(island), cost)
 
 
-def _allocate(request: Request, converter: Converter) -> np.ndarray[Any, Any]:
+def _allocate(request: Request, converter: Converter, source: str) -> np.ndarray[Any, Any]:
     shape = (len(request.frames), *converter.shape)
-    return request.out if request.out is not None else np.empty(shape, dtype=converter.dtype)
+    if request.out is None:
+        return np.empty(shape, dtype=converter.dtype)
+    if request.out.shape != shape or request.out.dtype != converter.dtype:
+        raise SourceError(
+            f"its frames make {shape} {converter.dtype}, but {request.out.shape} {request.out.dtype} was expected",
+            source=source,
+            advice="The file may have been replaced by one of another size: make the dataset anew",
+        )
+    return request.out
 
 
 def _result(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceNotFoundError
+from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceError, SourceNotFoundError
 from seqpipe.sequence import Sequence
 from seqpipe.video import engine as engine_module
 from seqpipe.video.cpu import CpuDecoder
@@ -116,6 +116,14 @@ def test_pixels_go_straight_into_given_memory(engine):
     assert [read(frame) for frame in batch.reshape(4, *batch.shape[2:])] == [
         entry("h264").numbers[i] for i in (1, 2, 30, 31)
     ]
+
+
+def test_memory_of_the_wrong_shape_is_an_error_of_that_request(engine):
+    wrong = np.zeros((1, 10, 10, 3), dtype=np.uint8)
+    found = engine.read([request("h264", [1], out=wrong), request("h264", [1])])
+    assert isinstance(found[0], SourceError)
+    assert "(1, 10, 10, 3) uint8 was expected" in str(found[0])
+    assert numbers(found[1]) == [entry("h264").numbers[1]]
 
 
 def test_errors_stay_with_their_request(engine):
