@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _BUFFER = 1 << 20
-_ATTACHED_PICTURE = 0x400
+_DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
@@ -93,7 +93,7 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
     Raises:
         UnreadableSourceError: there is none, or no decoder for it.
     """
-    videos = [s for s in container.streams.video if not int(s.disposition) & _ATTACHED_PICTURE]
+    videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
     if not videos:
         kinds = {"a cover picture" if s.type == "video" else str(s.type) for s in container.streams}
         raise UnreadableSourceError(
@@ -101,7 +101,7 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
             source=source.name,
             advice="Give a file with video; one that was cut may have lost it",
         )
-    stream = next((s for s in videos if int(s.disposition) & 1), videos[0])
+    stream = next((s for s in videos if _disposition(s) & _DEFAULT), videos[0])
     if getattr(stream, "codec_context", None) is None:
         raise UnreadableSourceError(
             f"its codec is unknown to FFmpeg {av.ffmpeg_version_info}",
@@ -209,6 +209,11 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
         source=source.name,
         advice="Check that the file is complete and that it is a video",
     )
+
+
+def _disposition(stream: VideoStream) -> int:
+    # An IntFlag from PyAV 18 on, a Flag before.
+    return int(getattr(stream.disposition, "value", stream.disposition))
 
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
