@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import zlib
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ __all__ = ["build_index"]
 
 _HEADER_BEFORE_DATA = 64
 _DEFAULT_RATE = Fraction(25)
+_MPEGTS_SECOND = 90_000
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
@@ -151,6 +153,7 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
     if not key.any():
         key = np.array(scan.key, dtype=bool)
         key[:1] = True
+    gaps = _gaps(scan, info)
     return PacketTable(
         pts=_clock(scan, info),
         size=np.array(scan.size, dtype=np.int32),
@@ -158,13 +161,34 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
         # A key packet that nothing refers to still is where decoding starts.
-        reference=~np.array(droppable(kinds), dtype=bool) | key,
+        reference=~np.array(droppable(kinds), dtype=bool) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
-        # In a transport stream the flag stands for a gap between packets too: there the decoder has the last word.
-        damaged=np.array(scan.damaged, dtype=bool) & (info.container != "mpegts"),
+        damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
         self_contained=np.array([kind.leading is Leading.RADL for kind in kinds], dtype=bool),
     )
+
+
+def _gaps(scan: _Scan, info: StreamInfo) -> BoolArray:
+    """The packets of a transport stream that parts are missing from, or packets just before them.
+
+    libavformat's flag stands at the packet before: its parser gives a picture out when it sees the next one. Whole
+    packets may be missing too, references among them, so such a packet takes all with it up to the next key frame.
+    """
+    gaps: BoolArray = np.zeros(len(scan.size), dtype=bool)
+    if info.container == "mpegts":
+        for before in np.flatnonzero(scan.damaged).tolist():
+            if not _another_begins(scan, before + 2):
+                gaps[min(before + 1, len(gaps) - 1)] = True
+    return gaps
+
+
+def _another_begins(scan: _Scan, number: int) -> bool:
+    """Whether a recording was joined on here: the gap is between the two then, and nothing is missing."""
+    if number >= len(scan.key) or not scan.key[number]:
+        return False
+    before, here = scan.dts[number - 1], scan.dts[number]
+    return before is None or here is None or not 0 < here - before <= _MPEGTS_SECOND
 
 
 def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
@@ -203,15 +227,18 @@ def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> Packe
     """Give pictures without pts their place in presentation order."""
     if _has_pts(scan, index.info) or not _may_reorder(scan, index.info):
         return index
-    shown = index.packets.shown.copy()
-    order = _decoded_order(source, index, np.arange(len(index.packets)))
+    table = index.packets
+    order, unplaced = _decoded_order(source, index, np.arange(len(table)))
     rank = {packet: place for place, packet in enumerate(order)}
-    shown &= np.array([packet in rank for packet in range(len(shown))])
-    pts = index.packets.pts.copy()
+    shown = table.shown & np.array([packet in rank for packet in range(len(table))])
+    pts = table.pts.copy()
     ticks = np.sort(pts[shown])
-    for packet in np.flatnonzero(shown):
-        pts[packet] = ticks[rank[int(packet)]]
-    return replace(index, packets=replace(index.packets, pts=pts, shown=shown))
+    shown_order = [packet for packet in order if shown[packet]]
+    pts[shown_order] = ticks
+    # Where a packet did not decode, no one knows which place its frame had among those around it: all are lost.
+    damaged, reference = table.damaged.copy(), table.reference.copy()
+    damaged[unplaced] = reference[unplaced] = True
+    return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
 
 
 def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
@@ -221,23 +248,32 @@ def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
     return None in kinds or "B" in kinds
 
 
-def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> list[int]:
-    """The packets whose pictures come out when these are decoded in a row, in the order they come."""
+def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> tuple[list[int], list[int]]:
+    """The packets whose pictures come out when these are decoded in a row, in the order they come.
+
+    Also returns those of them that are out of order for certain or perhaps: a packet that does not decode is put where
+    it is fed, and the pictures that are inside the decoder at that time may belong before it or behind it.
+    """
     decoder, reader = CpuDecoder(index), open_packets(source, index)
     order: list[int] = []
-    try:
+    unplaced: list[int] = []
+    inside: dict[int, None] = {}
+    with contextlib.closing(reader):
         for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
+            if index.packets.shown[number]:
+                inside[number] = None
             try:
-                order += [decoded.packet for decoded in decoder.feed(number, data)]
+                out = [decoded.packet for decoded in decoder.feed(number, data)]
             except DecodeError:
-                # Damage is reported when the frame is asked for; here it only leaves the order.
-                decoder = CpuDecoder(index)
-        order += [decoded.packet for decoded in decoder.flush()]
-    except DecodeError:
-        pass
-    finally:
-        reader.close()
-    return list(dict.fromkeys(order))
+                # Damage is reported when the frame is asked for; the rest still comes in its order.
+                unplaced += inside
+                out = [number]
+            order += out
+            for packet in out:
+                inside.pop(packet, None)
+        with contextlib.suppress(DecodeError):
+            order += [decoded.packet for decoded in decoder.flush()]
+    return list(dict.fromkeys(order)), unplaced
 
 
 def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
@@ -250,7 +286,7 @@ def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
     end = start + 1 + int(second[0]) if second.size else len(table)
     leading = np.flatnonzero((table.pts[start:end] < table.pts[start]) & table.shown[start:end]) + start
     if leading.size:
-        decoded = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1))
+        decoded, _ = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1))
         lost[np.setdiff1d(leading, decoded)] = True
     if not lost.any():
         return index
@@ -266,6 +302,11 @@ def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
     if info.container.startswith("mov") and declared > seen:
         return f"the file is cut: its header promises {declared} frames, {seen} are in it"
+    if info.container == "avi" and scan.dts and scan.dts[-1] is not None and declared > scan.dts[-1] + 1:
+        # The dts of AVI counts chunks, the empty ones of dropped frames too; one that is overwritten is passed by.
+        return (
+            f"the file is cut or damaged: its header promises {declared} frames, {scan.dts[-1] + 1} are in it"
+        )
     if scan.error:
         return f"the file is cut or damaged after {seen} packets ({scan.error})"
     cut = bool(scan.damaged) and scan.damaged[-1] and info.container != "mpegts"

@@ -30,6 +30,13 @@ _OPTIONS = {
     "h264": {"strict": "1"},
     # HEVC may carry a checksum of every picture: a wrong one is damage, not a line in a log.
     "hevc": {"err_detect": "crccheck+explode"},
+    # Else a scan that breaks off is shown as far as it goes.
+    "mjpeg": {"err_detect": "explode"},
+}
+_OPTIONS_WITH_THREADS = {
+    # One thread gives a picture out while another has yet to find that it is damaged: the flag may come too late, an
+    # error never does. With one thread the flag does, and faulty SEI messages are no errors.
+    "h264": {"strict": "1", "err_detect": "explode"},
 }
 
 
@@ -89,7 +96,8 @@ class CpuDecoder:
             context.pix_fmt = info.pixel_format
         context.thread_count = threads
         context.thread_type = "FRAME" if threads > 1 else "SLICE"
-        context.options = _OPTIONS.get(info.codec, {})
+        options = _OPTIONS.get(info.codec, {})
+        context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
         self._context = context
         self._key = index.packets.key
         self.threads = threads
