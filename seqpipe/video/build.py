@@ -53,6 +53,30 @@ class _Scan:
     error: str = ""
 
 
+@dataclass
+class _Order:
+    """What decoding tells of the presentation order.
+
+    Attributes:
+        packets: in the order in which their pictures come; those that do not decode stand where they are fed.
+        failed: those that do not decode.
+        doubtful: those whose pictures might have come sooner or later if the failed ones had decoded.
+    """
+
+    packets: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    doubtful: list[int] = field(default_factory=list)
+
+    def insert(self, swallowed: list[int], table: PacketTable) -> None:
+        """Give packets a place whose pictures did not come because others had failed."""
+        for packet in swallowed:
+            before = max(other for other in self.packets if other < packet)
+            place = self.packets.index(before)
+            # What follows a key picture at once is presented before it.
+            self.packets.insert(place if table.key[before] else place + 1, packet)
+        self.doubtful += swallowed
+
+
 def build_index(source: Source) -> PacketIndex:
     """Read a video's packets once and note what decoding will need.
 
@@ -228,16 +252,14 @@ def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> Packe
     if _has_pts(scan, index.info) or not _may_reorder(scan, index.info):
         return index
     table = index.packets
-    order, unplaced = _decoded_order(source, index, np.arange(len(table)))
-    rank = {packet: place for place, packet in enumerate(order)}
-    shown = table.shown & np.array([packet in rank for packet in range(len(table))])
+    order = _decoded_order(source, index, np.arange(len(table)))
+    shown = np.zeros(len(table), dtype=bool)
+    shown[order.packets] = table.shown[order.packets]
     pts = table.pts.copy()
-    ticks = np.sort(pts[shown])
-    shown_order = [packet for packet in order if shown[packet]]
-    pts[shown_order] = ticks
+    pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
     # Where a packet did not decode, no one knows which place its frame had among those around it: all are lost.
     damaged, reference = table.damaged.copy(), table.reference.copy()
-    damaged[unplaced] = reference[unplaced] = True
+    damaged[order.failed + order.doubtful] = reference[order.failed] = True
     return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
 
 
@@ -248,32 +270,32 @@ def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
     return None in kinds or "B" in kinds
 
 
-def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> tuple[list[int], list[int]]:
-    """The packets whose pictures come out when these are decoded in a row, in the order they come.
-
-    Also returns those of them that are out of order for certain or perhaps: a packet that does not decode is put where
-    it is fed, and the pictures that are inside the decoder at that time may belong before it or behind it.
-    """
-    decoder, reader = CpuDecoder(index), open_packets(source, index)
-    order: list[int] = []
-    unplaced: list[int] = []
+def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
+    """Decode packets in a row, and see in which order their pictures come."""
+    decoder, reader, table = CpuDecoder(index), open_packets(source, index), index.packets
+    found = _Order()
     inside: dict[int, None] = {}
     with contextlib.closing(reader):
         for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
-            if index.packets.shown[number]:
+            if table.shown[number]:
                 inside[number] = None
             try:
-                out = [decoded.packet for decoded in decoder.feed(number, data)]
+                out = [decoded.packet for decoded in decoder.feed(number, data, key=bool(table.key[number]))]
             except DecodeError:
                 # Damage is reported when the frame is asked for; the rest still comes in its order.
-                unplaced += inside
+                found.doubtful += inside
+                found.failed.append(number)
                 out = [number]
-            order += out
+            found.packets += out
             for packet in out:
                 inside.pop(packet, None)
         with contextlib.suppress(DecodeError):
-            order += [decoded.packet for decoded in decoder.flush()]
-    return list(dict.fromkeys(order)), unplaced
+            out = [decoded.packet for decoded in decoder.flush()]
+            found.packets += out
+    found.packets = list(dict.fromkeys(found.packets))
+    if found.failed:
+        found.insert([packet for packet in inside if packet not in out and packet > found.failed[0]], table)
+    return found
 
 
 def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
@@ -286,7 +308,7 @@ def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
     end = start + 1 + int(second[0]) if second.size else len(table)
     leading = np.flatnonzero((table.pts[start:end] < table.pts[start]) & table.shown[start:end]) + start
     if leading.size:
-        decoded, _ = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1))
+        decoded = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1)).packets
         lost[np.setdiff1d(leading, decoded)] = True
     if not lost.any():
         return index

@@ -37,6 +37,7 @@ _OPTIONS_WITH_THREADS = {
     # One thread gives a picture out while another has yet to find that it is damaged: the flag may come too late, an
     # error never does. With one thread the flag does, and faulty SEI messages are no errors.
     "h264": {"strict": "1", "err_detect": "explode"},
+    "mpeg4": {"err_detect": "explode"},
 }
 
 
@@ -66,7 +67,7 @@ class PacketDecoder(Protocol):
     run. One that has raised is thrown away.
     """
 
-    def feed(self, number: int, data: bytes) -> Seq[Decoded]:
+    def feed(self, number: int, data: bytes, *, key: bool) -> Seq[Decoded]:
         """Decode one packet and return the frames that became ready, in presentation order."""
 
     def flush(self) -> Seq[Decoded]:
@@ -99,10 +100,9 @@ class CpuDecoder:
         options = _OPTIONS.get(info.codec, {})
         context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
         self._context = context
-        self._key = index.packets.key
         self.threads = threads
 
-    def feed(self, number: int, data: bytes) -> list[Decoded]:
+    def feed(self, number: int, data: bytes, *, key: bool) -> list[Decoded]:
         """Decode packet ``number``.
 
         Raises:
@@ -114,7 +114,7 @@ class CpuDecoder:
         # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
         packet.pts = packet.dts = number
         # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
-        packet.is_keyframe = bool(self._key[number])
+        packet.is_keyframe = key
         return self._decode(packet)
 
     def flush(self) -> list[Decoded]:

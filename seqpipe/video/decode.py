@@ -76,10 +76,10 @@ class Decoding:
             before = len(self._missing)
             error = yield from self._attempt(threads, earlier)
             if error is not None and threads > 1:
-                # Threads blur which packet was at fault; a single one names it.
+                # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
                 threads = 1
             elif len(self._missing) < before:
-                threads, earlier = self._threads, 0
+                earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
                 threads, earlier = 1, earlier + 1
             else:
@@ -104,18 +104,20 @@ class Decoding:
         packets = run.segment.packets
         for number, data in zip(packets.tolist(), self._reader.read(packets), strict=True):
             run.feeding(number)
-            yield from self._sort(run, decoder.feed(number, data))
-        yield from self._sort(run, decoder.flush())
+            yield from self._sort(run, decoder.feed(number, data, key=bool(self._table.key[number])), threads)
+        yield from self._sort(run, decoder.flush(), threads)
         for packet in run.swallowed():
             if threads > 1:
                 raise DecodeError("the decoder gives no picture for it")
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
-    def _sort(self, run: _Run, frames: Seq[Decoded]) -> Iterator[Surface | Lost]:
+    def _sort(self, run: _Run, frames: Seq[Decoded], threads: int) -> Iterator[Surface | Lost]:
         for decoded in frames:
             run.came_out(decoded)
             if decoded.damaged and not run.undecodable(decoded.packet):
+                if threads > 1:
+                    raise DecodeError("the decoder had to invent parts of a picture")
                 yield from self._lose(decoded.packet, "the decoder had to invent parts of its picture")
         yield from self._release(run)
 
