@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import zlib
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,10 @@ import numpy as np
 
 from ..array import BoolArray, IntArray
 from .bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable
-from .cpu import CpuDecoder, DecodeError
 from .extent import HEAD, declared_size
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
-from .packets import open_packets
+from .order import drop_head, order_by_decoding
 from .probe import FirstPicture, open_container, stream_info, unreadable, video_stream
 from .source import Source
 
@@ -53,30 +51,6 @@ class _Scan:
     error: str = ""
 
 
-@dataclass
-class _Order:
-    """What decoding tells of the presentation order.
-
-    Attributes:
-        packets: in the order in which their pictures come; those that do not decode stand where they are fed.
-        failed: those that do not decode.
-        doubtful: those whose pictures might have come sooner or later if the failed ones had decoded.
-    """
-
-    packets: list[int] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)
-    doubtful: list[int] = field(default_factory=list)
-
-    def insert(self, swallowed: list[int], table: PacketTable) -> None:
-        """Give packets a place whose pictures did not come because others had failed."""
-        for packet in swallowed:
-            before = max(other for other in self.packets if other < packet)
-            place = self.packets.index(before)
-            # What follows a key picture at once is presented before it.
-            self.packets.insert(place if table.key[before] else place + 1, packet)
-        self.doubtful += swallowed
-
-
 def build_index(source: Source) -> PacketIndex:
     """Read a video's packets once and note what decoding will need.
 
@@ -100,9 +74,9 @@ def build_index(source: Source) -> PacketIndex:
             end_s=0.0,
             cut=_cut(scan, info, source),
         )
-    index = _order_without_pts(source, index, scan)
-    index = _drop_head(source, index)
-    return _finish(index, scan)
+    if not _has_pts(scan, info) and _may_reorder(scan, info):
+        index = order_by_decoding(source, index)
+    return _finish(drop_head(source, index, _head(scan)), scan)
 
 
 def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
@@ -218,15 +192,24 @@ def _another_begins(scan: _Scan, number: int) -> bool:
 def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
     """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
     if _has_pts(scan, info):
-        return _one_clock(
-            np.array([0 if pts is None else pts for pts in scan.pts], dtype=np.int64), np.array(scan.key)
-        )
+        head = _head(scan)
+        first, step = scan.pts[head.start - 1] or 0, max(1, scan.duration[head.start - 1])
+        before = [first - step * (head.stop - i) for i in range(head.stop)]
+        pts = [known if known is not None else before[i] for i, known in enumerate(scan.pts)]
+        return _one_clock(np.array(pts, dtype=np.int64), np.array(scan.key))
     if None not in scan.dts:
         dts = np.array(scan.dts, dtype=np.int64)
         if (np.diff(dts) > 0).all():
             return dts
     tick = 1 / ((info.average_rate or info.real_rate or _DEFAULT_RATE) * info.time_base)
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
+
+
+def _head(scan: _Scan) -> range:
+    """The packets right behind the first key packet that a cut has robbed of their pts: leading pictures."""
+    start = scan.key.index(True) if True in scan.key else 0
+    end = next((i for i in range(start + 1, len(scan.pts)) if scan.pts[i] is not None), start + 1)
+    return range(start + 1, end if scan.pts[start] is not None else start + 1)
 
 
 def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
@@ -241,26 +224,11 @@ def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
 
 def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
     # AVI has no place for pts; what libavformat gives for them is the dts, moved by a guess.
+    begin = _head(scan).stop
     return info.container != "avi" and not any(
         pts is None and kind.shown and not discard
-        for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
+        for pts, kind, discard in zip(scan.pts[begin:], scan.kind[begin:], scan.discard[begin:], strict=True)
     )
-
-
-def _order_without_pts(source: Source, index: PacketIndex, scan: _Scan) -> PacketIndex:
-    """Give pictures without pts their place in presentation order."""
-    if _has_pts(scan, index.info) or not _may_reorder(scan, index.info):
-        return index
-    table = index.packets
-    order = _decoded_order(source, index, np.arange(len(table)))
-    shown = np.zeros(len(table), dtype=bool)
-    shown[order.packets] = table.shown[order.packets]
-    pts = table.pts.copy()
-    pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
-    # Where a packet did not decode, no one knows which place its frame had among those around it: all are lost.
-    damaged, reference = table.damaged.copy(), table.reference.copy()
-    damaged[order.failed + order.doubtful] = reference[order.failed] = True
-    return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
 
 
 def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
@@ -268,52 +236,6 @@ def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
     if info.codec in ("vp8", "vp9", "av1"):
         return False
     return None in kinds or "B" in kinds
-
-
-def _decoded_order(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
-    """Decode packets in a row, and see in which order their pictures come."""
-    decoder, reader, table = CpuDecoder(index), open_packets(source, index), index.packets
-    found = _Order()
-    inside: dict[int, None] = {}
-    with contextlib.closing(reader):
-        for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
-            if table.shown[number]:
-                inside[number] = None
-            try:
-                out = [decoded.packet for decoded in decoder.feed(number, data, key=bool(table.key[number]))]
-            except DecodeError:
-                # Damage is reported when the frame is asked for; the rest still comes in its order.
-                found.doubtful += inside
-                found.failed.append(number)
-                out = [number]
-            found.packets += out
-            for packet in out:
-                inside.pop(packet, None)
-        with contextlib.suppress(DecodeError):
-            out = [decoded.packet for decoded in decoder.flush()]
-            found.packets += out
-    found.packets = list(dict.fromkeys(found.packets))
-    if found.failed:
-        found.insert([packet for packet in inside if packet not in out and packet > found.failed[0]], table)
-    return found
-
-
-def _drop_head(source: Source, index: PacketIndex) -> PacketIndex:
-    """Take out the frames for which the file does not hold what they are predicted from."""
-    table = index.packets
-    start = int(np.argmax(table.key))
-    lost: BoolArray = np.zeros(len(table), dtype=bool)
-    lost[:start] = table.shown[:start]
-    second = np.flatnonzero(table.key[start + 1 :])
-    end = start + 1 + int(second[0]) if second.size else len(table)
-    leading = np.flatnonzero((table.pts[start:end] < table.pts[start]) & table.shown[start:end]) + start
-    if leading.size:
-        decoded = _decoded_order(source, index, np.arange(start, int(leading[-1]) + 1)).packets
-        lost[np.setdiff1d(leading, decoded)] = True
-    if not lost.any():
-        return index
-    shown = table.shown & ~lost
-    return replace(index, packets=replace(table, shown=shown), dropped_at_start=int(lost.sum()))
 
 
 def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
