@@ -72,7 +72,12 @@ def test_a_rate_goes_by_the_clock_of_an_uneven_video(run, tmp_path, name):
 def test_key_frames_are_decoded_alone(run, tmp_path, monkeypatch):
     fed = []
     original = CpuDecoder.feed
-    monkeypatch.setattr(CpuDecoder, "feed", lambda self, n, data: fed.append(n) or original(self, n, data))
+
+    def counting(self, number, data, **options):
+        fed.append(number)
+        return original(self, number, data, **options)
+
+    monkeypatch.setattr(CpuDecoder, "feed", counting)
     run("export", made("h264_short_gops"), "--out", tmp_path, "--keyframes")
     assert numbers(tmp_path) == list(range(0, 48, 4))
     assert len(fed) == 12
