@@ -27,9 +27,13 @@ def command(folder, ending, *more):
     return ["export", *inputs, "--out", f"{folder}/o", *manifest, "--contact-sheet", "--jobs", "2", *more]
 
 
+# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from seqpipe.cli import main; main()"
+
+
 def start(arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", "from seqpipe.cli import main; main()", *arguments],
+        [sys.executable, "-c", START, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
