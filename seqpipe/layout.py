@@ -9,7 +9,7 @@ from .errors import ParameterError
 
 __all__ = ["LAYOUTS", "axis", "check_layout", "flatten", "frame_axis", "unflatten"]
 
-LAYOUTS: Final = ("HW", "HWC", "FHW", "FHWC", "FCHW", "DHW", "DHWC", "NFHWC", "NFCHW", "NDHWC")
+LAYOUTS: Final = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW", "DHW", "DHWC", "NFHWC", "NFCHW", "NDHWC")
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
-from ..video.output import CROP, DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
+from ..video.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
 from . import _options as options
 from ._images import FORMAT, QUALITY
 from ._pattern import FIELDS
@@ -40,7 +40,7 @@ _PATTERN_HELP = (
 @options.option(SHORT_SIDE)
 @options.option(MAX_SIDE)
 @click.option("--crop", type=options.CROP, help=options.sentence(CROP))
-@options.option(DTYPE, default="uint8", show_default=True)
+@options.option(INTEGER_DTYPE, default="uint8", show_default=True)
 @options.option(FORMAT, default="jpg", show_default=True)
 @options.option(QUALITY)
 @click.option("--pattern", help=_PATTERN_HELP)

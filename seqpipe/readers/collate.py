@@ -25,7 +25,7 @@ RAGGED: Final = choice(
 )
 
 
-def collate(fetched: Fetched, *, ragged: Ragged, fill: int) -> Batch:
+def collate(fetched: Fetched, *, ragged: Ragged, fill: float) -> Batch:
     """The batch of samples that arrived.
 
     Args:
@@ -42,7 +42,7 @@ def collate(fetched: Fetched, *, ragged: Ragged, fill: int) -> Batch:
     if ragged == "pad":
         mask = _mask(samples, sequences)
         if stacked is None:
-            stacked = _padded(sequences, mask.shape, fill)
+            stacked = _padded(sequences, fill)
         sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
     elif stacked is None:
         return Batch.of(sequences, labels=labels, indices=indices)
@@ -51,17 +51,16 @@ def collate(fetched: Fetched, *, ragged: Ragged, fill: int) -> Batch:
 
 def _mask(samples: Seq[Sample], sequences: Seq[Sequence]) -> BoolArray:
     """``(N, F, H, W)``, True for pixels that a video has at that place and time."""
-    largest = [max(sizes) for sizes in zip(*(sequence.shape[:3] for sequence in sequences), strict=True)]
-    mask: BoolArray = np.zeros((len(sequences), *largest), dtype=np.bool_)
-    for target, sample, sequence in zip(mask, samples, sequences, strict=True):
-        _, rows, columns, _ = sequence.shape
+    shapes = [tuple(sequence.shape[sequence.layout.index(axis)] for axis in "FHW") for sequence in sequences]
+    mask: BoolArray = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
+    for target, sample, (_, rows, columns) in zip(mask, samples, shapes, strict=True):
         target[~sample.padding, :rows, :columns] = True
     return mask
 
 
-def _padded(sequences: Seq[Sequence], shape: tuple[int, ...], fill: int) -> np.ndarray[Any, Any]:
-    stacked = np.full((*shape, sequences[0].shape[-1]), fill, dtype=sequences[0].dtype)
+def _padded(sequences: Seq[Sequence], fill: float) -> np.ndarray[Any, Any]:
+    largest = map(max, zip(*(sequence.shape for sequence in sequences), strict=True))
+    stacked = np.full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
     for target, sequence in zip(stacked, sequences, strict=True):
-        _, rows, columns, _ = sequence.shape
-        target[:, :rows, :columns] = sequence.data
+        target[tuple(slice(length) for length in sequence.shape)] = sequence.data
     return stacked

@@ -12,8 +12,8 @@ from ..array import IntArray
 from ..errors import SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
-from ..video.convert import OutputSpec
 from ..video.engine import Engine, PendingRead, Request
+from ..video.output import OutputSpec
 from .lazy_engine import LazyEngine
 from .report import ReportBook
 from .selection import Sample, Selection
@@ -37,7 +37,8 @@ class Pending:
         positions: their positions within it.
         samples: what they are.
         failed: by place, why a sample is not on its way at all.
-        stacked: where their pixels go, ``(N, F, H, W, C)``; None where each has an array of its own.
+        stacked: where their pixels go, N and then the axes of the output's layout; None where each has an array
+            of its own.
         read: the decoding.
         engine: who does it.
     """
@@ -95,7 +96,7 @@ class Fetcher:
     selection: Selection
     engine: LazyEngine
     output: OutputSpec
-    fill: int
+    fill: float
     on_error: OnError
     book: ReportBook
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import ParameterError
@@ -15,7 +16,17 @@ THREADS: Final = Param(
     name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
 )
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, unit="batches")
-FILL_VALUE: Final = Param(name="fill_value", doc="The value of pixels that no video has", lo=0)
+FILL_VALUE: Final = Param(
+    name="fill_value",
+    doc="The value of pixels that no video has; for floats as it stands in the result, after mean and std",
+    kind=float,
+)
+_FILL_BOUNDS: Final = {
+    "uint8": (0, 255),
+    "uint16": (0, 65535),
+    "float16": (-65504, 65504),
+    "float32": (None, None),
+}
 
 
 def one_source(sources: Mapping[str, Any]) -> str:
@@ -49,16 +60,13 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
     return output
 
 
-def check_fill(value: int, output: OutputSpec) -> int:
+def check_fill(value: float, output: OutputSpec) -> float:
     """The fill value, if a pixel can have it.
 
     Raises:
         ParameterError: it cannot.
     """
-    number: int = FILL_VALUE.check(value)
-    most = {"uint8": 255, "uint16": 65535}[output.dtype]
-    if number > most:
-        raise ParameterError(
-            f"fill_value={value!r} is not valid", allowed=f"0 to {most} for dtype={output.dtype!r}"
-        )
+    lo, hi = _FILL_BOUNDS[output.dtype]
+    param = replace(FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
+    number: float = param.check(value)
     return number

@@ -48,7 +48,7 @@ class Catalog:
         end: the frame after the last one that may be used.
         end_s: where the range was given in seconds, its end; else NaN.
         bounds: how many samples the videos before have, and at the end how many there are; one entry more.
-        shapes: the shapes (rows, columns, channels) of pictures that occur.
+        shapes: the shapes of pictures that occur, in the order of the output's layout.
         shape: which of them the video's pictures have.
     """
 

@@ -19,10 +19,10 @@ from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..sampling import RandomClips, RandomRateClips, RateWindows, Sampler, Span, Windows
 from ..sampling.params import OnError
 from ..video.cache import cache_directory, load_summary
-from ..video.convert import Converter, OutputSpec
 from ..video.engine import Engine
 from ..video.info import StreamInfo
 from ..video.open import open_index
+from ..video.output import OutputSpec
 from ..video.source import open_source
 from .entry import Entry
 from .report import ReportBook
@@ -158,7 +158,7 @@ class Survey:
         """The place among all shapes of the one that the video's pictures get."""
         geometry = (info.width, info.height, info.rotation_degrees, info.flipped)
         if geometry not in self._shape_of:
-            shape = Converter(info, self.output).shape
+            shape = self.output.frame_shape(info)
             self._shape_of[geometry] = self._shapes.setdefault(shape, len(self._shapes))
         return self._shape_of[geometry]
 

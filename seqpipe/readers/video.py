@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from ..array import IntArray
 from ..errors import ParameterError
@@ -13,7 +13,7 @@ from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
 from ..video.engine import available_cores
-from ..video.output import Colour, OutputSpec
+from ..video.output import Colour, DType, FrameLayout, OutputSpec
 from ..video.reader import check_device
 from .clock import Clock
 from .collate import Ragged
@@ -80,12 +80,16 @@ class Video:
         threads: that decode; by default one for each core that the process may use.
         prefetch: batches that are read ahead.
         colour: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
-        dtype: "uint8" or "uint16".
+        dtype: "uint8", "uint16", "float16" or "float32".
+        layout: "FHWC" or "FCHW".
+        mean: for floats, what is taken off each value of 0…1: a number, or one for each channel.
+        std: for floats, what is divided by after that.
         size: (width, height).
         short_side: length of the shorter side.
         max_side: the most that the longer side may have.
         crop: (x, y, width, height) of the upright picture, before scaling.
         rotate: whether the display matrix is applied.
+        mirror: whether pictures are mirrored left to right.
         output: these in one value, instead of them.
         on_error: what becomes of what cannot be read. "raise": the error is raised, and iteration can go on
             behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
@@ -117,7 +121,7 @@ class Video:
         segment_mode: SegmentMode = "random",
         fps: float | None = None,
         pad_mode: PadMode = "none",
-        fill_value: int = 0,
+        fill_value: float = 0,
         min_frames: int | None = None,
         shuffle: bool = False,
         seed: int = 0,
@@ -128,12 +132,16 @@ class Video:
         threads: int | None = None,
         prefetch: int = 2,
         colour: Colour = "RGB",
-        dtype: Literal["uint8", "uint16"] = "uint8",
+        dtype: DType = "uint8",
+        layout: FrameLayout = "FHWC",
+        mean: float | tuple[float, ...] | None = None,
+        std: float | tuple[float, ...] | None = None,
         size: tuple[int, int] | None = None,
         short_side: int | None = None,
         max_side: int | None = None,
         crop: tuple[int, int, int, int] | None = None,
         rotate: bool = True,
+        mirror: bool = False,
         output: OutputSpec | None = None,
         on_error: OnError = "raise",
         cache_dir: _Path | None = None,
@@ -150,7 +158,9 @@ class Video:
             fps=fps,
             pad_mode=pad_mode,
         )
-        fields = OutputSpec(colour, dtype, crop, size, short_side, max_side, rotate)
+        fields = OutputSpec(
+            colour, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std
+        )
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}

@@ -49,14 +49,14 @@ class Request:
         padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
         output: colour, dtype and geometry of the pixels.
         fill: the value of the pixels at positions without a frame.
-        out: where to write the pixels, ``(F, H, W, C)``; a new array by default.
+        out: where to write the pixels, ``(F, H, W, C)`` or as the output's layout says; a new array by default.
     """
 
     origin: Origin
     frames: IntArray
     padding: BoolArray | None = None
     output: OutputSpec = field(default_factory=OutputSpec)
-    fill: int = 0
+    fill: float = 0
     out: np.ndarray[Any, Any] | None = None
 
 
@@ -358,4 +358,4 @@ def _result(
     padding = request.frames < 0 if request.padding is None else request.padding | (request.frames < 0)
     frames = np.where(padding, -1, request.frames)
     times = np.where(padding, np.nan, index.timestamps[np.maximum(request.frames, 0)])
-    return Sequence(pixels, "FHWC", index.info.source, frames, times)
+    return Sequence(pixels, request.output.layout, index.info.source, frames, times)

@@ -60,6 +60,7 @@ def place(
     size: Size | None = None,
     short_side: int | None = None,
     max_side: int | None = None,
+    mirror: bool = False,
 ) -> Placement:
     """The placement that shows a crop of the upright picture at a given size.
 
@@ -71,6 +72,7 @@ def place(
         size: (width, height) of the result.
         short_side: length of its shorter side; see :func:`fitted_size`.
         max_side: the most that its longer side may have; see :func:`fitted_size`.
+        mirror: whether the result is mirrored left to right.
 
     Raises:
         ParameterError: the crop leaves the picture.
@@ -86,6 +88,9 @@ def place(
         upright = (upright[1], upright[0])
     if flipped:
         box = (surface[0] - box[0] - box[2], *box[1:])
+    if mirror:
+        # a mirror after a turn is the mirror before the opposite turn
+        flipped, turns = not flipped, -turns % 4
     return Placement(box, shown if turns % 2 == 0 else (shown[1], shown[0]), flipped, turns)
 
 

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ParameterError
 from ..param import Param, choice
 from .geometry import Placement, place
 from .info import StreamInfo
 
-__all__ = ["COLOUR", "CROP", "DTYPE", "MAX_SIDE", "ROTATE", "SHORT_SIDE", "SIZE", "Colour", "OutputSpec"]
+__all__ = [
+    "COLOUR",
+    "CROP",
+    "DTYPE",
+    "INTEGER_DTYPE",
+    "LAYOUT",
+    "MAX_SIDE",
+    "MEAN",
+    "MIRROR",
+    "ROTATE",
+    "SHORT_SIDE",
+    "SIZE",
+    "STD",
+    "Colour",
+    "DType",
+    "FrameLayout",
+    "OutputSpec",
+]
 
-Colour = Literal["RGB", "BGR", "GRAY", "YCbCr"]
+Colour: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
+DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
+FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
 _MAX_SIDE_PX = 32768
 
 COLOUR: Final = choice(
@@ -23,9 +42,29 @@ COLOUR: Final = choice(
 )
 DTYPE: Final = choice(
     "dtype",
-    "type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted",
-    ("uint8", "uint16"),
+    "type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted; floats span 0 to 1",
+    ("uint8", "uint16", "float16", "float32"),
 )
+INTEGER_DTYPE: Final = replace(
+    DTYPE,
+    doc="type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted",
+    choices=("uint8", "uint16"),
+)
+LAYOUT: Final = choice("layout", "order of the axes of a sequence", ("FHWC", "FCHW"))
+MEAN: Final = Param(
+    name="mean",
+    doc="taken off float values of 0 to 1: one number, or one for each channel",
+    kind=float,
+    optional=True,
+)
+STD: Final = Param(
+    name="std",
+    doc="what float values are divided by after that: one number, or one for each channel",
+    kind=float,
+    lo=1e-6,
+    optional=True,
+)
+MIRROR: Final = Param(name="mirror", doc="mirror the upright picture left to right", kind=bool)
 ROTATE: Final = Param(name="rotate", doc="apply the rotation that the container asks for", kind=bool)
 SHORT_SIDE: Final = Param(
     name="short_side",
@@ -58,33 +97,55 @@ class OutputSpec:
     Attributes:
         colour: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
             own code values with chroma upsampled, no matrix).
-        dtype: ``"uint8"`` or ``"uint16"``. Colours span 0…255 or 0…65535 for every bit depth. Code values of
-            YCbCr stay as they are in uint16, and are divided by ``2**(bits - 8)`` for uint8.
+        dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colours span 0…255, 0…65535 or 0…1
+            for every bit depth. Code values of YCbCr stay as they are in uint16, and are divided by
+            ``2**(bits - 8)`` for uint8; as floats they have no meaning.
         crop: (x, y, width, height) in pixels of the upright picture, applied before scaling.
         size: (width, height) of the result in pixels, whatever the aspect ratio.
         short_side: length of the shorter side of the result in pixels, the aspect ratio kept.
         max_side: the most that the longer side may have in pixels, the aspect ratio kept; never enlarges.
         rotate: whether the display matrix is applied.
+        mirror: whether the upright picture is mirrored left to right, after crop and scaling.
+        layout: ``"FHWC"`` or ``"FCHW"``: the axes of a sequence. A single frame has them without F.
+        mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
+            of ``colour``; a single number stands for all of them. None is 0.
+        std: what the difference is divided by, given in the same way. None is 1.
 
     Raises:
-        ParameterError: a value is out of bounds, or more than one of size, short_side and max_side is given.
+        ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
+            mean, std or a float dtype does not go with the rest.
     """
 
     colour: Colour = "RGB"
-    dtype: Literal["uint8", "uint16"] = "uint8"
+    dtype: DType = "uint8"
     crop: tuple[int, int, int, int] | None = None
     size: tuple[int, int] | None = None
     short_side: int | None = None
     max_side: int | None = None
     rotate: bool = True
+    mirror: bool = False
+    layout: FrameLayout = "FHWC"
+    mean: float | tuple[float, ...] | None = None
+    std: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE):
+        for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT):
             param.check(getattr(self, param.name))
+        self._check_geometry()
+        if self.colour == "YCbCr" and self.is_float:
+            raise ParameterError(
+                f"dtype={self.dtype!r} and colour='YCbCr' exclude one another",
+                allowed="dtype='uint8' or 'uint16' for code values",
+                advice="Ask for another colour: floats are colours of 0 to 1, code values are not",
+            )
+        for param in (MEAN, STD):
+            object.__setattr__(self, param.name, self._per_channel(param))
+
+    def _check_geometry(self) -> None:
         if self.size is not None:
-            object.__setattr__(self, "size", _whole_numbers(SIZE, self.size, 2))
+            object.__setattr__(self, "size", _checked(SIZE, self.size, 2))
         if self.crop is not None:
-            crop = _whole_numbers(CROP, self.crop, 4)
+            crop = _checked(CROP, self.crop, 4)
             if not (crop[2] and crop[3]):
                 raise ParameterError(
                     f"crop={self.crop!r} is empty", allowed="a width and a height of at least 1 pixel"
@@ -95,6 +156,46 @@ class OutputSpec:
             raise ParameterError(
                 f"{' and '.join(given)} exclude one another", allowed="one of size, short_side, max_side"
             )
+
+    def _per_channel(self, param: Param) -> tuple[float, ...] | None:
+        """The value of mean or std, one number for each channel."""
+        value = getattr(self, param.name)
+        if value is None:
+            return None
+        if not self.is_float:
+            raise ParameterError(
+                f"{param.name}={value!r} and dtype={self.dtype!r} exclude one another",
+                allowed=f"{param.name} with dtype='float16' or 'float32'",
+            )
+        if isinstance(value, Iterable):
+            return _checked(param, value, self.channels)
+        return (param.check(value),) * self.channels
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floats."""
+        return self.dtype.startswith("float")
+
+    @property
+    def channels(self) -> int:
+        """Channels of a picture."""
+        return 1 if self.colour == "GRAY" else 3
+
+    @property
+    def frame_layout(self) -> str:
+        """The axes of a single frame, ``"HWC"`` or ``"CHW"``."""
+        return self.layout[1:]
+
+    def frame_shape(self, info: StreamInfo) -> tuple[int, int, int]:
+        """The shape of one frame of a stream, in the order of :attr:`frame_layout`.
+
+        Raises:
+            ParameterError: the crop leaves the picture.
+        """
+        rows, columns = self.place(info).shape
+        if self.layout == "FCHW":
+            return self.channels, rows, columns
+        return rows, columns, self.channels
 
     def place(self, info: StreamInfo) -> Placement:
         """Where the output's pixels lie in a stream's surfaces.
@@ -110,10 +211,11 @@ class OutputSpec:
             size=self.size,
             short_side=self.short_side,
             max_side=self.max_side,
+            mirror=self.mirror,
         )
 
 
-def _whole_numbers(param: Param, values: Any, count: int) -> tuple[int, ...]:
+def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
     """The values, each checked.
 
     Raises:

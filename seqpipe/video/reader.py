@@ -70,7 +70,8 @@ class VideoReader:
         self._packets = open_packets(self._source, self._index)
         self._decoders = DecoderPool()
         self._threads = threads or available_cores()
-        self._convert = Converter(self._index.info, output or OutputSpec())
+        self._output = output or OutputSpec()
+        self._convert = Converter(self._index.info, self._output)
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
 
@@ -146,7 +147,7 @@ class VideoReader:
                 pixels[other] = pixels[first]
         if lost:
             raise lost_error(self._index, lost)
-        return self._sequence(pixels, wanted)
+        return self._sequence(pixels, wanted, self._output.layout)
 
     def at(self, seconds: Iterable[float]) -> Sequence:
         """The frames on screen at the given times: for each, the last one whose timestamp is not later.
@@ -242,7 +243,7 @@ class VideoReader:
                     continue
                 pixels = np.empty(self._convert.shape, dtype=self._convert.dtype)
                 self._convert(item, pixels)
-                yield self._sequence(pixels, np.array([item.number]), "HWC")
+                yield self._sequence(pixels, np.array([item.number]), self._output.frame_layout)
         if lost:
             raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
 
@@ -264,7 +265,7 @@ class VideoReader:
 
     def _single(self, number: int) -> Sequence:
         found = self.frames([number])
-        return self._sequence(found.data[0], np.array([number]), "HWC")
+        return self._sequence(found.data[0], np.array([number]), self._output.frame_layout)
 
     def _decoding(self, wanted: IntArray) -> Decoding:
         return Decoding(self._index, self._packets, self._decoders, wanted, threads=self._threads_for(wanted))
@@ -275,7 +276,7 @@ class VideoReader:
         longest = max((len(segment.packets) for segment in plan.segments), default=0)
         return self._threads if longest >= _WORTH_FRAME_THREADS else 1
 
-    def _sequence(self, pixels: np.ndarray[Any, Any], numbers: IntArray, layout: str = "FHWC") -> Sequence:
+    def _sequence(self, pixels: np.ndarray[Any, Any], numbers: IntArray, layout: str) -> Sequence:
         return Sequence(pixels, layout, self.info.source, numbers, self.timestamps[numbers])
 
 

@@ -7,6 +7,10 @@ import pytest
 
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.readers import Video
+from seqpipe.readers.collate import collate
+from seqpipe.readers.fetch import Fetched
+from seqpipe.readers.selection import Sample
+from seqpipe.sequence import Sequence
 from tests.support.datasets import assert_true_frames, files, shown
 
 SIZES = {"h264": (96, 128), "odd_vp9": (65, 97), "rotated_90": (128, 96), "wide_h264": (100, 176)}
@@ -53,6 +57,23 @@ def test_sizes_that_differ_are_padded_and_masked():
         assert (batch.data[place][:, ~expected] == 9).all()
         assert np.shares_memory(batch[place].data, batch.data)
     assert batch.frames.tolist() == plain.frames.tolist()
+
+
+def test_padding_goes_by_the_letters_of_the_layout():
+    rng = np.random.default_rng(0)
+    pairs = []
+    for place, (rows, columns) in enumerate([(5, 9), (7, 4)]):
+        sample = Sample(place, place, "made", -1, np.arange(3), np.array([False, False, True]))
+        pairs.append((sample, Sequence(rng.random((3, 2, rows, columns), np.float32), "FCHW")))
+    batch = collate(Fetched(tuple(pairs)), ragged="pad", fill=-1.5)
+    assert (batch.layout, batch.shape, batch.mask.shape) == ("NFCHW", (2, 3, 2, 7, 9), (2, 3, 7, 9))
+    for place, (_, sequence) in enumerate(pairs):
+        rows, columns = sequence.shape[2:]
+        assert np.array_equal(batch.data[place][..., :rows, :columns], sequence.data)
+        assert (batch.data[place][..., rows:, :] == -1.5).all()
+        assert (batch.data[place][..., columns:] == -1.5).all()
+        assert batch.mask[place, :2, :rows, :columns].all()
+        assert batch.mask[place].sum() == 2 * rows * columns
 
 
 def test_a_mask_is_there_whenever_it_is_asked_for_and_leaves_padding_out():
@@ -144,9 +165,19 @@ def test_a_rank_without_samples_has_no_batches():
         ),
         ({"segments": 2, "min_frames": 0}, ParameterError, r"min_frames=0 is not valid"),
         (
+            {"segments": 2, "fill_value": 0.5},
+            ParameterError,
+            r"fill_value=0\.5 is not valid; allowed: a whole number from 0 to 255",
+        ),
+        (
+            {"segments": 2, "fill_value": 1e5, "dtype": "float16"},
+            ParameterError,
+            r"fill_value=100000\.0 is not valid; allowed: a number from -65504 to 65504",
+        ),
+        (
             {"segments": 2, "fill_value": 256},
             ParameterError,
-            r"fill_value=256 is not valid; allowed: 0 to 255 for dtype",
+            r"fill_value=256 is not valid; allowed: a whole number from 0 to 255",
         ),
         (
             {"segments": 2, "size": (9, 9), "short_side": 4},

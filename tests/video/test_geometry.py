@@ -20,7 +20,8 @@ def placements(draw: st.DrawFn) -> dict[str, Any]:
     upright = size if rotation % 180 == 0 else size[::-1]
     x, y = draw(st.integers(0, upright[0] - 1)), draw(st.integers(0, upright[1] - 1))
     crop = (x, y, draw(st.integers(1, upright[0] - x)), draw(st.integers(1, upright[1] - y)))
-    return {"surface": size, "rotation_degrees": rotation, "flipped": draw(st.booleans()), "crop": crop}
+    flips = {"flipped": draw(st.booleans()), "mirror": draw(st.booleans())}
+    return {"surface": size, "rotation_degrees": rotation, "crop": crop, **flips}
 
 
 @given(placements())
@@ -35,7 +36,8 @@ def test_cutting_before_the_turn_is_cropping_after_it(given_: dict[str, Any]) ->
     left, top, columns, rows = made.box
     cut = pixels[top : top + rows, left : left + columns]
     shown = np.rot90(np.fliplr(cut) if made.flipped else cut, made.quarter_turns)
-    np.testing.assert_array_equal(shown, upright[y : y + height, x : x + width])
+    wanted = upright[y : y + height, x : x + width]
+    np.testing.assert_array_equal(shown, np.fliplr(wanted) if given_["mirror"] else wanted)
     assert made.shape == shown.shape
     assert made.size == (columns, rows)
 
