@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import av
 import av.container
@@ -21,7 +21,6 @@ from .source import Origin, Source, open_source
 
 if TYPE_CHECKING:
     from av.container import InputContainer
-    from av.sidedata.sidedata import SideData
     from av.video.stream import VideoStream
 
 __all__ = [
@@ -218,12 +217,10 @@ def _disposition(stream: VideoStream) -> int:
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     """Degrees counter-clockwise, and whether to mirror left to right before the turn."""
-    # PyAV's stub takes the side data for a mapping by name; it iterates over the entries.
-    sides = cast("Iterator[SideData]", iter(() if frame is None else frame.side_data))
-    data = next((bytes(side) for side in sides if side.type.name == "DISPLAYMATRIX"), None)
-    if data is None:
+    matrix = None if frame is None else frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
         return 0, False
-    turn = np.frombuffer(data[:36], "<i4").reshape(3, 3)[:2, :2].astype(float)
+    turn = np.frombuffer(bytes(matrix)[:36], "<i4").reshape(3, 3)[:2, :2].astype(float)
     flipped = bool(np.linalg.det(turn) < 0)
     if flipped:
         turn[0] = -turn[0]
