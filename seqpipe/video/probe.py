@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from numbers import Rational
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import av.container
@@ -163,7 +164,7 @@ def stream_info(
         )
     degrees, flipped = _orientation(frame)
     codec = context.codec.canonical_name
-    tick = stream.time_base or Fraction(1, 1000)
+    tick = _fraction(stream.time_base) or Fraction(1, 1000)
     return StreamInfo(
         source=source.name,
         container=container.format.name,
@@ -174,7 +175,8 @@ def stream_info(
         chroma=_chroma(pixel),
         width=width,
         height=height,
-        sample_aspect_ratio=Fraction(stream.sample_aspect_ratio or context.sample_aspect_ratio or 1),
+        sample_aspect_ratio=_fraction(stream.sample_aspect_ratio or context.sample_aspect_ratio)
+        or Fraction(1),
         rotation_degrees=degrees,
         flipped=flipped,
         matrix=_tag(frame.colorspace if frame else None, context.colorspace),
@@ -184,8 +186,8 @@ def stream_info(
         primaries=_tag(frame.color_primaries if frame else None, context.color_primaries),
         transfer=_tag(frame.color_trc if frame else None, context.color_trc),
         chroma_location=chroma_location(codec, bytes(context.extradata or b""), first.packet),
-        average_rate=stream.average_rate,
-        real_rate=stream.base_rate or stream.guessed_rate,
+        average_rate=_fraction(stream.average_rate),
+        real_rate=_fraction(stream.base_rate or stream.guessed_rate),
         time_base=tick,
         start_s=None if stream.start_time is None else float(stream.start_time * tick),
         duration_s=_duration(container, stream, tick),
@@ -210,6 +212,11 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
     )
 
 
+def _fraction(value: Rational | None) -> Fraction | None:
+    # PyAV 19 has a rational type of its own; zero stands for unknown.
+    return Fraction(int(value.numerator), int(value.denominator)) if value else None
+
+
 def _disposition(stream: VideoStream) -> int:
     # An IntFlag from PyAV 18 on, a Flag before.
     return int(getattr(stream.disposition, "value", stream.disposition))
@@ -220,7 +227,7 @@ def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     matrix = None if frame is None else frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return 0, False
-    turn = np.frombuffer(bytes(matrix)[:36], "<i4").reshape(3, 3)[:2, :2].astype(float)
+    turn = np.frombuffer(cast("bytes", matrix), "<i4", count=9).reshape(3, 3)[:2, :2].astype(float)
     flipped = bool(np.linalg.det(turn) < 0)
     if flipped:
         turn[0] = -turn[0]
