@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import av.codec
@@ -14,13 +12,13 @@ from av.codec.context import CodecContext
 
 from ..errors import BackendError
 from .index import PacketIndex
+from .packet_decoder import Decoded, DecodeError
+from .surface import Surface
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
 
-__all__ = ["CpuDecoder", "DecodeError", "Decoded", "PacketDecoder", "Threading"]
-
-Threading = Literal["single", "frame"]
+__all__ = ["CpuDecoder"]
 
 # libavcodec's own "av1" only drives hardware; these decode on the CPU.
 _DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
@@ -39,39 +37,6 @@ _OPTIONS_WITH_THREADS = {
     "h264": {"strict": "1", "err_detect": "explode"},
     "mpeg4": {"err_detect": "explode"},
 }
-
-
-class DecodeError(Exception):
-    """A decoder refused a packet; internal, the engine turns it into what the user sees."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """A frame that came out of a decoder.
-
-    Attributes:
-        packet: the number of the packet that it was coded in.
-        frame: the picture, owned by whoever holds it.
-        damaged: the decoder knows that parts of it are invented.
-    """
-
-    packet: int
-    frame: av.VideoFrame
-    damaged: bool
-
-
-class PacketDecoder(Protocol):
-    """Turns packets into pictures; belongs to one thread at a time.
-
-    ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
-    run. One that has raised is thrown away.
-    """
-
-    def feed(self, number: int, data: bytes, *, key: bool) -> Seq[Decoded]:
-        """Decode one packet and return the frames that became ready, in presentation order."""
-
-    def flush(self) -> Seq[Decoded]:
-        """Return the frames still inside, and make ready for another run."""
 
 
 class CpuDecoder:
@@ -102,8 +67,8 @@ class CpuDecoder:
         self._context = context
         self.threads = threads
 
-    def feed(self, number: int, data: bytes, *, key: bool) -> list[Decoded]:
-        """Decode packet ``number``.
+    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> list[Decoded]:
+        """Decode packet ``number``; its picture comes out whether it is wanted or not.
 
         Raises:
             DecodeError: libavcodec refused it, or with threads: one of the packets fed last.
@@ -128,7 +93,7 @@ class CpuDecoder:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
             raise DecodeError(error.strerror or str(error)) from error
-        return [Decoded(int(f.pts), f, bool(f.is_corrupt)) for f in frames if f.pts is not None]
+        return [Decoded(f.pts, partial(Surface.of, f), f.is_corrupt) for f in frames if f.pts is not None]
 
 
 @cache

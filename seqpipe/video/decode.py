@@ -10,16 +10,15 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..array import IntArray
-from .cpu import Decoded, DecodeError, PacketDecoder
 from .index import PacketIndex, PacketTable
+from .packet_decoder import AnySurface, Decoded, DecodeError, Decoders, PacketDecoder
 from .packets import PacketReader
 from .plan import Segment, damaged_by, make_plan
-from .pool import DecoderPool
-from .surface import Surface
 
 __all__ = ["Decoding", "Lost"]
 
@@ -56,7 +55,7 @@ class Decoding:
         self,
         index: PacketIndex,
         reader: PacketReader,
-        decoders: DecoderPool,
+        decoders: Decoders,
         frames: IntArray,
         *,
         threads: int = 1,
@@ -69,7 +68,7 @@ class Decoding:
         self._frame = index.packets.packet_frame
         self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
 
-    def __iter__(self) -> Iterator[Surface | Lost]:
+    def __iter__(self) -> Iterator[AnySurface | Lost]:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
@@ -85,26 +84,33 @@ class Decoding:
             else:
                 yield from self._lose_the_rest()
 
-    def _attempt(self, threads: int, earlier: int) -> Generator[Surface | Lost, None, str | None]:
+    def _attempt(self, threads: int, earlier: int) -> Generator[AnySurface | Lost, None, str | None]:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
         plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
         decoder = self._decoders.take(self._index, threads)
-        for segment in plan.segments:
-            run = _Run(self._table, segment)
-            try:
-                yield from self._run(run, decoder, threads)
-            except DecodeError as error:
-                if threads == 1:
-                    yield from self._lose(run.at, str(error))
-                return str(error)
-        self._decoders.give_back(self._index, threads, decoder)
+        sound = False
+        try:
+            for segment in plan.segments:
+                run = _Run(self._table, segment)
+                try:
+                    yield from self._run(run, decoder, threads)
+                except DecodeError as error:
+                    if threads == 1:
+                        yield from self._lose(run.at, str(error))
+                    return str(error)
+            sound = True
+        finally:
+            if sound:
+                self._decoders.give_back(self._index, threads, decoder)
+            else:
+                self._decoders.discard(decoder)
         return None
 
-    def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[Surface | Lost]:
-        packets = run.segment.packets
-        for number, data in zip(packets.tolist(), self._reader.read(packets), strict=True):
-            run.feeding(number)
-            yield from self._sort(run, decoder.feed(number, data, key=bool(self._table.key[number])), threads)
+    def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
+        for feed, data in zip(run.feeds, self._reader.read(run.segment.packets), strict=True):
+            run.feeding(feed)
+            if frames := decoder.feed(feed.packet, data, key=feed.key, wanted=feed.packet in run.wanted):
+                yield from self._sort(run, frames, threads)
         yield from self._sort(run, decoder.flush(), threads)
         for packet in run.swallowed():
             if threads > 1:
@@ -112,20 +118,21 @@ class Decoding:
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
-    def _sort(self, run: _Run, frames: Seq[Decoded], threads: int) -> Iterator[Surface | Lost]:
+    def _sort(self, run: _Run, frames: Seq[Decoded], threads: int) -> Iterator[AnySurface | Lost]:
         for decoded in frames:
             run.came_out(decoded)
-            if decoded.damaged and not run.undecodable(decoded.packet):
+            if decoded.damaged and decoded.packet not in run.undecodable:
                 if threads > 1:
                     raise DecodeError("the decoder had to invent parts of a picture")
                 yield from self._lose(decoded.packet, "the decoder had to invent parts of its picture")
-        yield from self._release(run)
+        if run.held:
+            yield from self._release(run)
 
-    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[Surface]:
+    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
         for decoded in run.release(everything=everything):
-            if decoded.packet in self._missing:
+            if decoded.surface is not None and decoded.packet in self._missing:
                 self._missing.discard(decoded.packet)
-                yield Surface.of(decoded.frame, int(self._frame[decoded.packet]))
+                yield decoded.surface(int(self._frame[decoded.packet]))
 
     def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
         """Give up the frames that a damaged packet has a part in."""
@@ -144,45 +151,58 @@ class Decoding:
         self._missing.clear()
 
 
+class _Feed(NamedTuple):
+    """A packet that is fed: its number, whether decoding can start at it, and whether its frame must come out."""
+
+    packet: int
+    key: bool
+    awaited: bool
+
+
 class _Run:
-    """One segment on its way through a decoder."""
+    """One segment on its way through a decoder.
+
+    Attributes:
+        segment: what is fed and wanted.
+        wanted: the packets whose frames are wanted.
+        undecodable: leading pictures of this run's key frame, fed for their place among the others only.
+        feeds: what is fed, in order.
+        at: the packet fed last.
+        held: frames that came out, in the order in which they came.
+    """
 
     def __init__(self, table: PacketTable, segment: Segment) -> None:
+        packets = segment.packets
+        leading = table.leading[packets] & (table.gop[packets] == packets[0])
+        leading[np.searchsorted(packets, segment.wanted)] = False
+        awaited = table.reference[packets] & (table.packet_frame[packets] >= 0) & ~leading
         self.segment = segment
-        self.at = int(segment.packets[0])
-        self._start = self.at
-        self._table = table
-        self._wanted = set(segment.wanted.tolist())
-        self._inside: deque[int] = deque()
-        self._held: deque[Decoded] = deque()
+        self.wanted = set(segment.wanted.tolist())
+        self.undecodable = set(packets[leading].tolist())
+        self.feeds = list(map(_Feed, packets.tolist(), table.key[packets].tolist(), awaited.tolist()))
+        self.at = int(packets[0])
+        self.held: deque[Decoded] = deque()
+        self._inside: dict[int, None] = {}
 
-    def feeding(self, packet: int) -> None:
+    def feeding(self, feed: _Feed) -> None:
         """Note a packet on its way in."""
-        self.at = packet
-        if (
-            self._table.reference[packet]
-            and self._table.packet_frame[packet] >= 0
-            and not self.undecodable(packet)
-        ):
-            self._inside.append(packet)
+        self.at = feed.packet
+        if feed.awaited:
+            self._inside[feed.packet] = None
 
     def came_out(self, decoded: Decoded) -> None:
-        """Note a frame on its way out."""
-        if decoded.packet in self._inside:
-            self._inside.remove(decoded.packet)
-        if decoded.packet in self._wanted:
-            self._held.append(decoded)
+        """Note a frame on its way out, or the news that it was decoded."""
+        self._inside.pop(decoded.packet, None)
+        if decoded.surface is not None and decoded.packet in self.wanted:
+            self.held.append(decoded)
 
     def release(self, *, everything: bool = False) -> Iterator[Decoded]:
         """The frames that nothing still inside could have damaged, in the order in which they came."""
-        while self._held and (everything or not self._inside or self._held[0].packet <= self._inside[0]):
-            yield self._held.popleft()
+        while self.held and (
+            everything or not self._inside or self.held[0].packet <= next(iter(self._inside))
+        ):
+            yield self.held.popleft()
 
     def swallowed(self) -> list[int]:
         """The reference frames that never came out of the flushed decoder."""
         return list(self._inside)
-
-    def undecodable(self, packet: int) -> bool:
-        """Whether a packet is a leading picture of this run's key frame, fed for its place among the others only."""
-        leading = bool(self._table.leading[packet]) and int(self._table.gop[packet]) == self._start
-        return leading and packet not in self._wanted

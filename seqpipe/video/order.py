@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from .cpu import CpuDecoder, DecodeError
+from .cpu import CpuDecoder
 from .index import PacketIndex, PacketTable
+from .packet_decoder import DecodeError
 from .packets import open_packets
 from .source import Source
 

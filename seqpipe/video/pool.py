@@ -6,8 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from .cpu import CpuDecoder, PacketDecoder
+from .cpu import CpuDecoder
 from .index import PacketIndex
+from .packet_decoder import PacketDecoder
 
 __all__ = ["DecoderPool"]
 
@@ -54,6 +55,9 @@ class DecoderPool:
                 self._idle[oldest].pop(0)
                 if not self._idle[oldest]:
                     del self._idle[oldest]
+
+    def discard(self, decoder: PacketDecoder) -> None:
+        """Give up a decoder that has raised, or that was left in the middle of a run: nothing holds it any more."""
 
     def clear(self) -> None:
         """Give up all idle decoders."""

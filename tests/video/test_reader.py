@@ -110,7 +110,7 @@ def test_going_forward_by_number_decodes_once(drawn, monkeypatch):
     fed: list[int] = []
     plain = CpuDecoder.feed
     monkeypatch.setattr(
-        CpuDecoder, "feed", lambda self, n, data, key: fed.append(n) or plain(self, n, data, key=key)
+        CpuDecoder, "feed", lambda self, n, data, **how: fed.append(n) or plain(self, n, data, **how)
     )
     with VideoReader(made("h264_long_gop"), threads=1) as reader:
         found = [numbers(reader[i])[0] for i in range(len(reader))]

@@ -1,0 +1,75 @@
+"""PacketDecoder: what turns packets into pictures, on whatever device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from .index import PacketIndex
+
+__all__ = ["AnySurface", "DecodeError", "Decoded", "Decoders", "PacketDecoder"]
+
+AnySurface: TypeAlias = Any
+"""A decoded frame in the codec's own form: :class:`seqpipe.video.surface.Surface`, or its like in a card's memory."""
+
+
+class DecodeError(Exception):
+    """A decoder refused a packet; internal, the engine turns it into what the user sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """News of a packet that was fed: its picture came out, or it is only known how decoding it went.
+
+    Attributes:
+        packet: the packet's number.
+        surface: makes the surface, given its frame number, and owns the picture; None for mere news.
+        damaged: the decoder knows that parts of the picture are invented.
+    """
+
+    packet: int
+    surface: Callable[[int], AnySurface] | None
+    damaged: bool
+
+
+class PacketDecoder(Protocol):
+    """Turns packets into pictures; belongs to one thread at a time.
+
+    ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
+    run. One that has raised is thrown away.
+    """
+
+    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> Seq[Decoded]:
+        """Decode one packet and return what became known, pictures in presentation order.
+
+        Args:
+            number: the packet's number.
+            data: its bytes, as the container has them.
+            key: whether decoding can start at it.
+            wanted: whether its picture is to be handed out; a decoder may hand it out all the same.
+
+        Raises:
+            DecodeError: it cannot be decoded.
+        """
+
+    def flush(self) -> Seq[Decoded]:
+        """Return the frames still inside, and make ready for another run."""
+
+
+class Decoders(Protocol):
+    """Where decoders are taken from and given back to; any thread may do so."""
+
+    def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
+        """A decoder for this stream that no one else uses.
+
+        Raises:
+            BackendError: there is none for it.
+        """
+
+    def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
+        """Keep a flushed decoder for the next run."""
+
+    def discard(self, decoder: PacketDecoder) -> None:
+        """Give up a decoder that has raised, or that was left in the middle of a run."""
