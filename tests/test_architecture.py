@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A room imports only rooms above it. Readers and operators never see each other.
 ROOMS = (
-    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence")),
+    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence", "kernel")),
     Room("sampling", ("sampling",)),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
@@ -42,7 +42,7 @@ ROOMS = (
 HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin"),
-    "cupy": ("array", "ops._kernel", "video.nvdec", "flow.nvofa"),
+    "cupy": ("array", "kernel", "video.nvdec", "flow.nvofa"),
     "PyNvVideoCodec": ("video.nvdec",),
     "jax": ("plugin",),
     "tensorflow": ("plugin",),

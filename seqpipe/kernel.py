@@ -1,0 +1,212 @@
+"""CUDA kernels: sources in ``.cu`` files beside the modules that launch them, compiled when first launched.
+
+Sources are compiled by NVRTC through CuPy, for the device at hand, and kept for the process; CuPy keeps what it
+compiled on disk, too. A source says in comments which sets of macros it is compiled with, one set in each line that
+begins with ``// variant:``; a test compiles them all for every architecture, without a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+import numpy.typing as npt
+
+from .array import Array
+from .errors import BackendError
+
+__all__ = ["CudaDevice", "Defines", "KernelDevice", "Source", "all_sources", "compile_options", "load_cupy"]
+
+Defines = Mapping[str, int]
+"""Macros by name."""
+
+_EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver"
+_VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A CUDA source of the package.
+
+    Attributes:
+        package: the package whose folder it lies in.
+        name: its file's name.
+    """
+
+    package: str
+    name: str
+
+    @cached_property
+    def text(self) -> str:
+        """The source."""
+        return resources.files(self.package).joinpath(self.name).read_text(encoding="utf-8")
+
+    @property
+    def variants(self) -> tuple[dict[str, int], ...]:
+        """The sets of macros that its comments name."""
+        lines = _VARIANT.findall(self.text)
+        pairs = ((part.partition("=") for part in line.split()) for line in lines)
+        return tuple({name: int(value) for name, _, value in line} for line in pairs)
+
+
+def all_sources() -> tuple[Source, ...]:
+    """Every CUDA source of seqpipe, by package and name."""
+    root = __name__.partition(".")[0]
+    return tuple(sorted(_sources_in(root, resources.files(root)), key=lambda s: (s.package, s.name)))
+
+
+def _sources_in(package: str, folder: Any) -> list[Source]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir() and entry.joinpath("__init__.py").is_file():
+            found += _sources_in(f"{package}.{entry.name}", entry)
+        elif entry.name.endswith(".cu"):
+            found.append(Source(package, entry.name))
+    return found
+
+
+def compile_options(defines: Defines) -> tuple[str, ...]:
+    """What NVRTC is given besides the source and the architecture."""
+    return ("--std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
+
+
+class KernelDevice(Protocol):
+    """What kernels run on: a GPU, or in tests something that takes its place."""
+
+    def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
+        """The array on the device: what keeps it there, and its address. It can be read by any stream."""
+
+    def launch(
+        self,
+        source: Source,
+        function: str,
+        defines: Defines,
+        grid: tuple[int, int, int],
+        block: int,
+        argument: npt.NDArray[Any],
+        stream: Any,
+    ) -> None:
+        """Start a kernel.
+
+        Args:
+            source: its source.
+            function: its name.
+            defines: macros that the source is compiled with.
+            grid: blocks along x, y and z.
+            block: threads of a block, along x.
+            argument: an array without axes, given by value; a structure is laid out as C lays it out.
+            stream: where it is queued; None for CuPy's current stream.
+        """
+
+
+class CudaDevice:
+    """One GPU of the machine, through CuPy. May be used by several threads.
+
+    Args:
+        number: the device's number.
+
+    Raises:
+        BackendError: CuPy is missing or does not fit the driver, or there is no such device.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._cupy = load_cupy()
+        self.number = number
+        devices = self._cupy.cuda.runtime.getDeviceCount()
+        if not 0 <= number < devices:
+            raise BackendError(
+                f"there is no device cuda:{number}",
+                allowed=", ".join(f"cuda:{known}" for known in range(devices)),
+                advice="CUDA_VISIBLE_DEVICES decides which GPUs a process sees",
+            )
+
+    def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
+        """The array on the device: what keeps it there, and its address. It can be read by any stream."""
+        with self._cupy.cuda.Device(self.number), self._stream(stream) as queue:
+            copy = self._cupy.asarray(array)
+            queue.synchronize()
+        return copy, int(copy.data.ptr)
+
+    def launch(
+        self,
+        source: Source,
+        function: str,
+        defines: Defines,
+        grid: tuple[int, int, int],
+        block: int,
+        argument: npt.NDArray[Any],
+        stream: Any,
+    ) -> None:
+        """Start a kernel; see :meth:`KernelDevice.launch`.
+
+        Raises:
+            BackendError: NVRTC is missing.
+        """
+        with self._cupy.cuda.Device(self.number), self._stream(stream):
+            kernel = _kernel(self._cupy, source, function, defines, self.number)
+            kernel(grid, (block, 1, 1), (argument,))
+
+    def _stream(self, stream: Any) -> Any:
+        cuda = self._cupy.cuda
+        if stream is None:
+            return cuda.get_current_stream()
+        return cuda.ExternalStream(stream, self.number) if isinstance(stream, int) else stream
+
+
+_compiled: dict[Any, Array] = {}
+_compiling = threading.Lock()
+
+
+def _kernel(cupy: ModuleType, source: Source, function: str, defines: Defines, device: int) -> Any:
+    """The compiled kernel, compiled once for each device; the device must be the current one."""
+    key = (source, function, compile_options(defines), device)
+    kernel = _compiled.get(key)
+    if kernel is None:
+        with _compiling:
+            kernel = _compiled.get(key)
+            if kernel is None:
+                kernel = _compiled[key] = _compile(cupy, source, function, defines)
+    return kernel
+
+
+def _compile(cupy: ModuleType, source: Source, function: str, defines: Defines) -> Any:
+    try:
+        module = cupy.RawModule(code=source.text, options=compile_options(defines), backend="nvrtc")
+        return module.get_function(function)
+    except (ImportError, OSError, RuntimeError) as error:
+        raise BackendError(
+            f"{source.name} cannot be compiled for this GPU: {error}",
+            advice=f"NVRTC must fit CuPy: {_EXTRAS}; in one environment only one of the two",
+        ) from error
+
+
+def load_cupy() -> ModuleType:
+    """CuPy, if it fits the driver.
+
+    Raises:
+        BackendError: CuPy is missing, there is no driver or GPU, or CuPy was built for a newer CUDA.
+    """
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise BackendError("cupy is not installed, or not whole", advice=f"Install it: {_EXTRAS}") from error
+    runtime = cupy.cuda.runtime
+    try:
+        driver = int(runtime.driverGetVersion())
+        built = int(runtime.runtimeGetVersion())
+        if driver // 1000 < built // 1000:
+            raise BackendError(
+                f"the NVIDIA driver knows CUDA {driver // 1000}, but CuPy was built for CUDA {built // 1000}",
+                advice=f"Update the driver, or install CuPy for CUDA {driver // 1000}: {_EXTRAS}",
+            )
+        runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise BackendError(f"CUDA cannot be used: {error}", advice="See what nvidia-smi says") from error
+    return cupy

@@ -1,0 +1,70 @@
+// What a kernel of seqpipe needs of CUDA, for a C++ compiler: blocks run one after the other, the threads of a block
+// take turns and change at __syncthreads(), each with a stack of its own.
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define __global__
+#define __device__
+#define __shared__ static
+#define __forceinline__ inline
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(threads, blocks)
+
+struct Index { unsigned x, y, z; };
+static Index threadIdx, blockIdx;
+static const int MOST_THREADS = 256, STACK = 65536;
+static ucontext_t host, contexts[MOST_THREADS];
+static char stacks[MOST_THREADS][STACK] __attribute__((aligned(64)));
+static bool running[MOST_THREADS];
+
+static void __syncthreads() { swapcontext(&contexts[threadIdx.x], &host); }
+
+static inline int min(int a, int b) { return a < b ? a : b; }
+static inline int max(int a, int b) { return a > b ? a : b; }
+static inline int __float2int_rn(float value) { return (int)nearbyintf(value); }
+static inline unsigned short half_bits(float value) {
+    _Float16 half = (_Float16)value;
+    unsigned short bits;
+    memcpy(&bits, &half, 2);
+    return bits;
+}
+
+static void (*body)();
+static void enter(int thread) {
+    body();
+    running[thread] = false;
+    swapcontext(&contexts[thread], &host);
+}
+
+static void run_block(int threads) {
+    for (int i = 0; i < threads; i++) {
+        getcontext(&contexts[i]);
+        contexts[i].uc_stack.ss_sp = stacks[i];
+        contexts[i].uc_stack.ss_size = STACK;
+        contexts[i].uc_link = 0;
+        makecontext(&contexts[i], (void (*)())enter, 1, i);
+        running[i] = true;
+    }
+    for (bool any = true; any;) {
+        any = false;
+        for (int i = 0; i < threads; i++)
+            if (running[i]) {
+                threadIdx.x = i;
+                swapcontext(&host, &contexts[i]);
+                any = any || running[i];
+            }
+    }
+}
+
+static void run_grid(const int* grid, int threads, void (*kernel)()) {
+    body = kernel;
+    for (unsigned z = 0; z < (unsigned)grid[2]; z++)
+        for (unsigned y = 0; y < (unsigned)grid[1]; y++)
+            for (unsigned x = 0; x < (unsigned)grid[0]; x++) {
+                blockIdx = {x, y, z};
+                run_block(threads);
+            }
+}

@@ -1,0 +1,87 @@
+"""Kernels run on the CPU: their sources compiled by g++, so that their arithmetic can be tested without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqpipe.kernel import Defines, Source, compile_options
+
+__all__ = ["EmulatedDevice", "missing_compiler"]
+
+_SHIM = Path(__file__).with_name("cuda_on_cpu.hpp")
+_FLAGS = ["-std=c++17", "-O0", "-mfma", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
+_ENTRY = """
+static const void* argument;
+template <class A> static void call(void (*kernel)(A)) { kernel(*(const A*)argument); }
+static void entered() { call(FUNCTION); }
+extern "C" void run(const void* given, const int* grid, int threads) {
+    argument = given;
+    run_grid(grid, threads, entered);
+}
+"""
+
+
+def missing_compiler() -> str:
+    """Why kernels cannot be emulated here, "" if they can."""
+    return "" if shutil.which("g++") else "no g++ to compile kernels for the CPU with"
+
+
+class EmulatedDevice:
+    """Takes a GPU's place; its memory is NumPy's.
+
+    Args:
+        folder: where libraries go; devices of several processes may share one.
+
+    Attributes:
+        launches: how many kernels it has run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._libraries: dict[Any, ctypes.CDLL] = {}
+        self.launches = 0
+
+    def upload(self, array: NDArray[Any], stream: Any) -> tuple[object, int]:  # noqa: ARG002  a device has streams
+        kept = np.ascontiguousarray(array)
+        return kept, kept.ctypes.data
+
+    def launch(
+        self,
+        source: Source,
+        function: str,
+        defines: Defines,
+        grid: tuple[int, int, int],
+        block: int,
+        argument: NDArray[Any],
+        stream: Any,  # noqa: ARG002  a device has streams
+    ) -> None:
+        self.launches += 1
+        library = self._library(source, function, defines)
+        blocks = (ctypes.c_int * 3)(*grid)
+        library.run(ctypes.c_void_p(argument.ctypes.data), blocks, ctypes.c_int(block))
+
+    def _library(self, source: Source, function: str, defines: Defines) -> ctypes.CDLL:
+        options = compile_options(defines)[1:]
+        key = hashlib.sha256(repr((source, function, options)).encode()).hexdigest()[:16]
+        if key not in self._libraries:
+            library = self._folder / f"{key}.so"
+            if not library.exists():
+                self._build(library, source, function, options)
+            self._libraries[key] = ctypes.CDLL(str(library))
+        return self._libraries[key]
+
+    def _build(self, library: Path, source: Source, function: str, options: tuple[str, ...]) -> None:
+        own = library.with_suffix(f".{os.getpid()}.so")
+        program = f'#include "{_SHIM}"\n{source.text}\n{_ENTRY.replace("FUNCTION", function)}'
+        command = ["g++", *_FLAGS, *options, "-o", str(own), "-x", "c++", "-"]
+        subprocess.run(command, input=program, text=True, check=True)
+        own.replace(library)

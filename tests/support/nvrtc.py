@@ -1,0 +1,72 @@
+"""CUDA sources compiled for any architecture, by NVRTC from its wheel; neither a GPU nor a driver is needed."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence as Seq
+from importlib import metadata
+
+__all__ = ["compiled", "missing_nvrtc"]
+
+_DISTRIBUTION = "nvidia-cuda-nvrtc"
+
+
+def missing_nvrtc() -> str:
+    """Why there is no NVRTC, "" if there is."""
+    return "" if _library_path() else f"no {_DISTRIBUTION} is installed"
+
+
+def compiled(text: str, name: str, architecture: str, options: Seq[str]) -> tuple[bytes, str]:
+    """The machine code of a source, and what the assembler says of it.
+
+    Args:
+        text: the source.
+        name: for messages.
+        architecture: such as ``sm_90``.
+        options: further options.
+
+    Raises:
+        AssertionError: it does not compile; the message is NVRTC's.
+    """
+    library = _library()
+    program = ctypes.c_void_p()
+    _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None))
+    try:
+        flags = [f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options]
+        given = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        status = library.nvrtcCompileProgram(program, len(flags), given)
+        log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).decode()
+        assert status == 0, f"{name} for {architecture} with {' '.join(options)}:\n{log}"
+        return _text(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log.rstrip("\0")
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(
+    size_of: ctypes._NamedFuncPointer, get: ctypes._NamedFuncPointer, program: ctypes.c_void_p
+) -> bytes:
+    size = ctypes.c_size_t()
+    _check(size_of(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(max(1, size.value))
+    _check(get(program, buffer))
+    return buffer.raw[: size.value]
+
+
+def _check(status: int) -> None:
+    assert status == 0, f"NVRTC gives error {status}"
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(_library_path())
+
+
+@functools.cache
+def _library_path() -> str:
+    try:
+        files = metadata.files(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return ""
+    found = [file for file in files if file.name.startswith("libnvrtc.so.")]
+    return str(found[0].locate()) if found else ""

@@ -1,0 +1,150 @@
+"""CUDA sources compile for every architecture; devices that cannot be used say why."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seqpipe import kernel
+from seqpipe.errors import BackendError
+from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
+from tests.support.nvrtc import compiled, missing_nvrtc
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+def test_every_source_says_what_it_is_compiled_with() -> None:
+    assert Source("seqpipe.video.gpu", "kernel.cu") in all_sources()
+    for source in all_sources():
+        assert source.variants, f"{source.package}/{source.name} has no line '// variant: NAME=1 …'"
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("source", all_sources(), ids=lambda source: source.name)
+def test_sources_compile_for_every_gpu_without_spilling(source: Source, architecture: str) -> None:
+    for variant in source.variants:
+        code, log = compiled(source.text, source.name, architecture, compile_options(variant))
+        assert code.startswith(b"\x7fELF")
+        assert "0 bytes spill stores, 0 bytes spill loads" in log
+        assert "warning" not in log
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+def test_a_source_that_is_wrong_does_not_compile() -> None:
+    source = all_sources()[0]
+    with pytest.raises(AssertionError, match="another size"):
+        compiled(source.text, source.name, "sm_90", compile_options({**source.variants[0], "JOB_BYTES": 5}))
+
+
+class CudaRuntimeError(RuntimeError):
+    """What CuPy raises when CUDA fails."""
+
+
+class FakeCupy(ModuleType):
+    """As much of CuPy as launches kernels, with a driver and a number of GPUs of choice."""
+
+    def __init__(self, *, driver: int = 13000, built: int = 13020, devices: int = 2) -> None:
+        super().__init__("cupy")
+        self.compiled: list[tuple[str, ...]] = []
+        self.launched: list[tuple[Any, ...]] = []
+        runtime = SimpleNamespace(
+            CUDARuntimeError=CudaRuntimeError,
+            driverGetVersion=lambda: driver,
+            runtimeGetVersion=lambda: built,
+            getDeviceCount=lambda: self._count(devices),
+        )
+        self.cuda = SimpleNamespace(
+            runtime=runtime,
+            Device=lambda number: contextlib.nullcontext(number),
+            ExternalStream=lambda handle, device: contextlib.nullcontext((handle, device)),
+            get_current_stream=lambda: contextlib.nullcontext("current"),
+        )
+
+    def _count(self, devices: int) -> int:
+        if not devices:
+            raise CudaRuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
+        return devices
+
+    def RawModule(self, code: str, options: tuple[str, ...], backend: str) -> Any:
+        self.compiled.append(options)
+        assert backend == "nvrtc"
+        assert "__global__" in code
+        return SimpleNamespace(get_function=lambda name: lambda *given: self.launched.append((name, *given)))
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(kernel, "_compiled", {})
+    return fake
+
+
+def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeCupy) -> None:
+    source, argument = all_sources()[0], np.zeros((), [("x", np.int32)])
+    for device in (CudaDevice(0), CudaDevice(0), CudaDevice(1)):
+        for defines in ({"A": 1, "B": 2}, {"B": 2, "A": 1}, {"A": 2}):
+            device.launch(source, "convert", defines, (1, 2, 3), 256, argument, 17)
+    expected = [("--std=c++17", "-DA=1", "-DB=2"), ("--std=c++17", "-DA=2")]
+    assert cupy.compiled == expected * 2
+    assert len(cupy.launched) == 9
+    assert cupy.launched[0] == ("convert", (1, 2, 3), (256, 1, 1), (argument,))
+
+
+def test_without_cupy_the_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(BackendError, match=r"cupy is not installed.*seqpipe\[cuda12\].*seqpipe\[cuda13\]"):
+        load_cupy()
+
+
+def test_a_cupy_that_is_too_new_for_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(driver=12080))
+    with pytest.raises(BackendError, match=r"driver knows CUDA 12, but CuPy was built for CUDA 13.*cuda12"):
+        load_cupy()
+
+
+def test_without_a_gpu_the_reason_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(devices=0))
+    with pytest.raises(BackendError, match="CUDA cannot be used: cudaErrorNoDevice"):
+        load_cupy()
+
+
+@pytest.mark.parametrize("number", [2, 9, -1])
+def test_a_device_that_is_not_there_is_refused(cupy: FakeCupy, number: int) -> None:
+    with pytest.raises(BackendError, match=rf"no device cuda:{number}; allowed: cuda:0, cuda:1"):
+        CudaDevice(number)
+
+
+def test_a_compiler_that_is_missing_is_named(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> Any:
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+    monkeypatch.setattr(cupy, "RawModule", fail, raising=False)
+    with pytest.raises(BackendError, match=r"kernel\.cu cannot be compiled.*libnvrtc\.so\.13.*must fit CuPy"):
+        CudaDevice(0).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, np.zeros(()), None)
+
+
+@pytest.mark.gpu
+def test_a_structure_is_given_by_value_and_arrays_are_uploaded() -> None:
+    """CuPy takes a NumPy array without axes as a structure by value."""
+    import cupy
+
+    code = "struct Pair { long long at; float add; int unused; };\n" + (
+        'extern "C" __global__ void add(const Pair pair) { ((float*)pair.at)[threadIdx.x] += pair.add; }'
+    )
+    source = Source("seqpipe", "made.cu")
+    source.__dict__["text"] = code
+    device = CudaDevice(0)
+    kept, address = device.upload(np.arange(8, dtype=np.float32), None)
+    pair = np.array((address, 0.5, 0), [("at", np.int64), ("add", np.float32), ("unused", np.int32)])
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for queue in (stream, stream.ptr, None):
+        device.launch(source, "add", {}, (1, 1, 1), 8, pair, queue)
+        cupy.cuda.Device(0).synchronize()
+    np.testing.assert_array_equal(kept.get(), np.arange(8) + 1.5)

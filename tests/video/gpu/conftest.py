@@ -1,0 +1,27 @@
+"""The bench that the tests of this folder run on: emulated everywhere, and a GPU where there is one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.benches import Bench, CudaBench, EmulatedBench
+from tests.support.emulated import missing_compiler
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedBench:
+    """The emulated one; all processes of a test run share what is compiled."""
+    if missing := missing_compiler():
+        pytest.skip(missing)
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    folder.mkdir(exist_ok=True)
+    return EmulatedBench(folder)
+
+
+@pytest.fixture(params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Where kernels run."""
+    return CudaBench() if request.param == "cuda" else request.getfixturevalue("emulated")
