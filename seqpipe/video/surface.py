@@ -110,7 +110,8 @@ class Surface:
             frame = _reformatted(frame, layout.planar_form)
             layout = _layout(frame.format.name)
         if layout.swapped is None:
-            planes = [_view(frame.planes[index], layout.dtype, 1) for index in layout.order]
+            stored = frame.planes
+            planes = [_view(stored[index], layout.dtype, 1) for index in layout.order]
         else:
             planes = _semi_planar(frame, layout)
         return cls(number, tuple(_finished(plane, layout.right_shift) for plane in planes), layout.format)
@@ -201,15 +202,13 @@ def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
 
 def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:
     """The plane's pixels as a read-only view, with ``parts`` samples in each of its columns."""
-    rows = _bottom_up(plane, dtype) if plane.line_size < 0 else _top_down(plane, dtype)
-    view: Plane = rows[:, : plane.width * parts]
-    view.flags.writeable = False
+    shape = plane.height, plane.width * parts
+    if plane.line_size < 0:
+        view = _bottom_up(plane, dtype)[:, : shape[1]]
+    else:
+        view = np.ndarray(shape, dtype, memoryview(plane), 0, (plane.line_size, dtype.itemsize))
+    view.setflags(write=False)
     return view
-
-
-def _top_down(plane: VideoPlane, dtype: np.dtype[Any]) -> Plane:
-    rows: Plane = np.frombuffer(memoryview(plane), dtype).reshape(plane.height, -1)
-    return rows
 
 
 def _bottom_up(plane: VideoPlane, dtype: np.dtype[Any]) -> Plane:

@@ -1,0 +1,29 @@
+"""Scratch: memory for what a conversion makes on its way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .surface import Plane
+
+__all__ = ["Scratch"]
+
+
+class Scratch:
+    """Arrays by name. Those of one name share their memory, whatever their shapes: only one is used at a time."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Plane:
+        """A contiguous array with arbitrary content."""
+        wanted: np.dtype[Any] = np.dtype(dtype)
+        size = math.prod(shape) * wanted.itemsize
+        memory = self._memory.get(name)
+        if memory is None or memory.size < size:
+            memory = self._memory[name] = np.empty(size, np.uint8)
+        return memory[:size].view(wanted).reshape(shape)
