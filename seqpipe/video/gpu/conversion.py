@@ -120,6 +120,9 @@ class Conversion:
             "PLANES": planes,
             "CHANNELS": output.channels,
             "OUTPUT": _OUTPUTS[output.dtype],
+            # the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves; what it does
+            # when it scales cannot be had by rounding here, too
+            "ROUNDED": int(unscaled and kind.format.bits <= 8 and output.dtype == "uint8"),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
             **_siting(axes if direct else (), kind, placement),

@@ -27,7 +27,8 @@ __all__ = ["DeviceConverter"]
 class DeviceConverter:
     """Makes pictures of the surfaces of one stream, with the meaning of :class:`seqpipe.video.convert.Converter`.
 
-    Unlike that one it rounds once, at the end. A frame that differs in size or format from the others is scaled to
+    It rounds once, at the end; but pictures of full size that are uint8 and made of 8 bits are those of the CPU,
+    whose interpolated chroma is rounded first. A frame that differs in size or format from the others is scaled to
     the same picture, by a launch of its own. It may be used by several threads. It holds filter tables on the
     device, so it must live until what it has queued is done.
 

@@ -6,6 +6,7 @@
 // SAMPLE_BYTES  1 or 2                     INTERLEAVED  whether Cb and Cr share a plane
 // PLANES        planes that are read       CHANNELS     values of a pixel
 // OUTPUT        0 uint8, 1 uint16, 2 float16, 3 float32
+// ROUNDED       whether planes are rounded before they are mixed, as the CPU does where it works in 8 bits
 // PLANAR        whether the result is CHW instead of HWC
 // TRANSPOSED, REVERSED_U, REVERSED_V       what flip, mirror and turn come to
 // SCALED        whether filter tables are used; else pictures have the size of their part of the surface, and:
@@ -16,14 +17,14 @@
 // TILE_U, TILE_V, JOB_BYTES                as the host has them
 //
 // Every line below is one set of these that the compile test goes through.
-// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=128 TILE_V=16 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=1 OFFSET_Y=2 ODD_X=1 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 PLANAR=1 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=0 SCALED=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=1 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=2 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=1 SCALED=0 SHIFT_X=1 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=1 CHANNELS=1 OUTPUT=0 PLANAR=0 TRANSPOSED=1 REVERSED_U=0 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 PLANAR=0 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=1 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
-// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=1 CHANNELS=3 OUTPUT=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=128 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=1 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=1 OFFSET_Y=2 ODD_X=1 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=1 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=0 SCALED=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=1 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=1 SCALED=0 SHIFT_X=1 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=1 CHANNELS=1 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=1 REVERSED_U=0 REVERSED_V=0 SCALED=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=1 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
+// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=1 CHANNELS=3 OUTPUT=1 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=16 JOB_BYTES=2760
 
 #define FRAMES 64
 #define THREADS 256
@@ -92,6 +93,11 @@ __device__ __forceinline__ unsigned short half_bits(float value) {
 
 __device__ __forceinline__ int limited(int value, int least, int most) {
     return min(max(value, least), most);
+}
+
+// The nearest whole number, halves to even, of values below 2^22.
+__device__ __forceinline__ float whole(float value) {
+    return value + 12582912.0f - 12582912.0f;
 }
 
 __device__ __forceinline__ Value finished(const Job& job, float value, int channel) {
@@ -168,6 +174,8 @@ __device__ __forceinline__ void write_tile(const Job& job, const Value* tile) {
 // A thread makes four columns of two rows. Their chroma lies within four samples of up to three rows: from the one
 // before the first luma sample's own, where chroma is subsampled.
 #define CHROMA_ROWS (SHIFT_Y ? 3 : 2)
+// whether no luma column has a chroma sample right on it; else the CPU rounds after the rows, too
+#define BETWEEN_COLUMNS (SHIFT_X && OFFSET_X == 1)
 
 __device__ __forceinline__ void read_luma(const Job& job, const Frame& frame, int u, int v, float* four) {
     const Sample* row = (const Sample*)(frame.planes[0] + (Address)(job.top + v) * frame.pitch) + job.left;
@@ -241,9 +249,15 @@ __device__ __forceinline__ void read_block(const Job& job, const Frame& frame, i
 #pragma unroll
         for (int component = 0; component < 2; component++) {
 #pragma unroll
-            for (int i = 0; i < 4; i++) four[i] = between(&samples[component][0][i], 4, quarters_y(j));
+            for (int i = 0; i < 4; i++) {
+                four[i] = between(&samples[component][0][i], 4, quarters_y(j));
+                if (ROUNDED && !BETWEEN_COLUMNS) four[i] = whole(four[i]);
+            }
 #pragma unroll
-            for (int i = 0; i < 4; i++) pixels[j][i][1 + component] = between(four, 1, quarters_x(i));
+            for (int i = 0; i < 4; i++) {
+                const float chroma = between(four, 1, quarters_x(i));
+                pixels[j][i][1 + component] = ROUNDED ? whole(chroma) : chroma;
+            }
         }
 #endif
     }
@@ -359,7 +373,7 @@ __device__ __forceinline__ void make_tile(const Job& job, Value* tile) {
     for (int i = 0; i < ROWS_OF_A_THREAD; i++) {
         float pixel[PLANES];
 #pragma unroll
-        for (int plane = 0; plane < PLANES; plane++) pixel[plane] = sums[plane][i];
+        for (int plane = 0; plane < PLANES; plane++) pixel[plane] = ROUNDED ? whole(sums[plane][i]) : sums[plane][i];
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
             tile[place(lane, warp + i * WARPS, channel)] = mixed(job, pixel, channel);
