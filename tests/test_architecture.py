@@ -55,9 +55,11 @@ HOMES = {
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(
-        ("threading.Thread", "threading.Timer", "concurrent.futures", "multiprocessing"),
+        ("threading.Thread", "threading.Timer", "multiprocessing"),
         ("video.engine", "pipeline.executor"),
     ),
+    # jobs carry a Future to the engine's threads; it starts none itself
+    "concurrent.futures": ("video.engine", "video.jobs", "pipeline.executor"),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
     "seqpipe.random": ("sampling", "ops"),
 }

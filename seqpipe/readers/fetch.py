@@ -12,8 +12,9 @@ from ..array import IntArray
 from ..errors import SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
-from ..video.engine import Engine, PendingRead, Request
+from ..video.engine import Engine, PendingRead
 from ..video.output import OutputSpec
+from ..video.request import Request
 from .lazy_engine import LazyEngine
 from .report import ReportBook
 from .selection import Sample, Selection

@@ -174,7 +174,7 @@ class _Run:
     def __init__(self, table: PacketTable, segment: Segment) -> None:
         packets = segment.packets
         leading = table.leading[packets] & (table.gop[packets] == packets[0])
-        leading[np.searchsorted(packets, segment.wanted)] = False
+        leading &= ~np.isin(packets, segment.wanted)
         awaited = table.reference[packets] & (table.packet_frame[packets] >= 0) & ~leading
         self.segment = segment
         self.wanted = set(segment.wanted.tolist())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,65 +17,31 @@ from typing import Any, TypeAlias, TypeVar
 import cv2
 import numpy as np
 
-from ..array import BoolArray, IntArray
-from ..errors import DamagedSourceError, SeqpipeError, SourceError
+from ..array import Array
+from ..errors import BackendError, SeqpipeError
 from ..sequence import Sequence
-from .convert import Converter, OutputSpec
 from .decode import Decoding, Lost
-from .index import PacketIndex
+from .jobs import Job, JobQueue, Video, cut
 from .open import open_index
+from .packet_decoder import Decoders
 from .packets import open_packets
-from .plan import make_plan
+from .paint import HostPainter, Painter
 from .pool import DecoderPool
-from .source import Origin, Source, open_source
+from .request import Outcomes, Request, assembled, check_memory
+from .source import Origin, open_source
+from .way import Way
 
-__all__ = ["Engine", "Outcomes", "PendingRead", "Request", "available_cores", "lost_error"]
+__all__ = ["Engine", "PendingRead", "available_cores"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
-Outcomes: TypeAlias = "dict[int, Sequence | SeqpipeError]"
-"""What became of requests, by their place among those that were given together."""
+_log = logging.getLogger(__name__)
+
+_Targets: TypeAlias = "dict[int, list[tuple[Any, Array]]]"
+"""By frame number: the pictures to be made of it, each by a converter in memory of its own."""
 
 _OPEN_VIDEOS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """A sequence to be read.
-
-    Attributes:
-        origin: the video: a path or URL.
-        frames: frame numbers to put at each position, int64; -1 for a position that is filled with ``fill``.
-        padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
-        output: colour, dtype and geometry of the pixels.
-        fill: the value of the pixels at positions without a frame.
-        out: where to write the pixels, ``(F, H, W, C)`` or as the output's layout says; a new array by default.
-    """
-
-    origin: Origin
-    frames: IntArray
-    padding: BoolArray | None = None
-    output: OutputSpec = field(default_factory=OutputSpec)
-    fill: float = 0
-    out: np.ndarray[Any, Any] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Video:
-    """An open video, shared by the threads."""
-
-    source: Source
-    index: PacketIndex
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """Requests of one video whose decoding runs overlap, so that one run serves them all."""
-
-    video: _Video
-    requests: tuple[tuple[int, Request], ...]
-    cost: int
 
 
 class PendingRead:
@@ -98,25 +65,37 @@ class PendingRead:
 
 
 class Engine:
-    """A pool of threads that decode, one sequence each, and of the decoders and files they use.
+    """Threads that decode, one sequence each, and the decoders and files they use.
 
     Args:
-        threads: how many; by default one per core that this process may use.
+        threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.open.open_index`.
+        ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
     """
 
     def __init__(
-        self, threads: int | None = None, *, cache_dir: str | os.PathLike[str] | None = None
+        self,
+        threads: int | None = None,
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+        ways: Seq[Way] | None = None,
     ) -> None:
         self.threads = threads or available_cores()
         self._cache_dir = cache_dir
         self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="seqpipe")
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
-        self._decoders = DecoderPool(idle=4 * self.threads)
-        self._videos: OrderedDict[str, _Video] = OrderedDict()
+        if ways is None:
+            decoders = DecoderPool(idle=4 * self.threads)
+            self._closing.callback(decoders.clear)
+            ways = [Way("cpu", decoders, HostPainter)]
+        self._ways = [(way, self._executor_of(way)) for way in ways]
+        self._queue = JobQueue()
+        self._videos: OrderedDict[str, Video] = OrderedDict()
         self._lock = threading.Lock()
         self._local = threading.local()
+        self._frames: Counter[str] = Counter()
+        self._fallbacks: Counter[str] = Counter()
 
     def __enter__(self) -> Engine:
         return self
@@ -128,9 +107,12 @@ class Engine:
 
     def close(self) -> None:
         """Begin nothing more, wait for what has begun, and give back decoders and files."""
+        self._queue.clear()
+        for _, executor in self._ways:
+            executor.shutdown(wait=True, cancel_futures=True)
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._queue.clear()
         self._closing.close()
-        self._decoders.clear()
         with self._lock:
             self._videos.clear()
 
@@ -172,11 +154,21 @@ class Engine:
         """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
         return PendingRead(len(requests), self._executor.submit(self._begin, requests))
 
+    def stats(self) -> dict[str, dict[str, int]]:
+        """What was done so far: frames by the way they were decoded, and why some took another way, with a count."""
+        with self._lock:
+            return {"frames": dict(self._frames), "fallbacks": dict(self._fallbacks)}
+
+    def _executor_of(self, way: Way) -> ThreadPoolExecutor:
+        if not way.threads:
+            return self._executor
+        return ThreadPoolExecutor(way.threads, thread_name_prefix=f"seqpipe-{way.name}")
+
     def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
         """Open the videos, and put the runs that the requests need in the threads' queue."""
-        by_video: dict[str, list[tuple[int, Request]]] = defaultdict(list)
+        by_video: dict[int, list[tuple[int, Request]]] = defaultdict(list)
         failed: Outcomes = {}
-        videos: dict[str, _Video] = {}
+        videos: dict[int, Video] = {}
         for place, request in enumerate(requests):
             try:
                 video = self._video(request.origin)
@@ -184,105 +176,136 @@ class Engine:
             except SeqpipeError as error:
                 failed[place] = error
                 continue
-            key = video.source.name
-            videos[key] = video
-            by_video[key].append((place, request))
-        jobs = [job for key, group in by_video.items() for job in _jobs(videos[key], group)]
-        jobs.sort(key=lambda job: -job.cost)
+            videos[id(video)] = video
+            by_video[id(video)].append((place, request))
+        jobs = [job for key, group in by_video.items() for job in cut(videos[key], group)]
+        self._queue.put(jobs)
+        for way, executor in self._ways:
+            for _ in jobs:
+                executor.submit(self._work, way)
         done: Future[Outcomes] = Future()
         done.set_result(failed)
-        return [done, *(self._executor.submit(self._do, job) for job in jobs)]
+        return [done, *(job.future for job in jobs)]
 
-    def _video(self, origin: Origin) -> _Video:
+    def _video(self, origin: Origin) -> Video:
         key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else f"{id(origin)}"
         with self._lock:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key]
         source = open_source(origin)
-        video = _Video(source, open_index(source, cache_dir=self._cache_dir))
+        video = Video(source, open_index(source, cache_dir=self._cache_dir))
         with self._lock:
-            self._videos[key] = video
+            video = self._videos.setdefault(key, video)
             while len(self._videos) > _OPEN_VIDEOS:
                 self._videos.popitem(last=False)
         return video
 
-    def _do(self, job: _Job) -> Outcomes:
+    def _work(self, way: Way) -> None:
+        """Take what waits, if something still does, and tell those who wait for it how it ended."""
+        jobs = self._queue.take(way.choose)
+        if not jobs:
+            return
         try:
-            return self._decode(job)
+            outcomes = self._decode(jobs, way)
         except SeqpipeError as error:
-            return {place: error for place, _ in job.requests}
+            outcomes = [{place: error for place, _ in job.requests} for job in jobs]
+        except BaseException as error:
+            for job in jobs:
+                job.future.set_exception(error)
+            raise
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            job.future.set_result(outcome)
 
-    def _decode(self, job: _Job) -> Outcomes:
-        index = job.video.index
-        done: Outcomes = {}
-        arrays: dict[int, np.ndarray[Any, Any]] = {}
-        targets: dict[int, list[tuple[Converter, np.ndarray[Any, Any]]]] = defaultdict(list)
-        for place, request in job.requests:
-            try:
-                converter = self._converter(index, request.output)
-                arrays[place] = _allocate(request, converter, index.info.source)
-            except SeqpipeError as error:
-                done[place] = error
-                continue
-            for frame, target in zip(request.frames.tolist(), arrays[place], strict=True):
-                if frame >= 0:
-                    targets[frame].append((converter, target))
-                else:
-                    target[...] = request.fill
-        lost = self._fill(job.video, targets)
-        for place, request in job.requests:
-            if place in arrays:
-                done[place] = _result(index, request, arrays[place], lost)
-        return done
+    def _decode(self, jobs: Seq[Job], way: Way) -> list[Outcomes]:
+        video, painter = jobs[0].video, self._painter(way)
+        outcomes: list[Outcomes] = [{} for _ in jobs]
+        arrays: list[dict[int, Array]] = [{} for _ in jobs]
+        targets: _Targets = defaultdict(list)
+        for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
+            for place, request in job.requests:
+                try:
+                    memory[place] = self._prepare(video, request, painter, targets)
+                except SeqpipeError as error:
+                    outcome[place] = error
+        lost = self._fill(video, targets, way, painter)
+        for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
+            for place, request in job.requests:
+                if place in memory:
+                    outcome[place] = assembled(video.index, request, memory[place], lost)
+        return outcomes
 
-    def _fill(
-        self, video: _Video, targets: dict[int, list[tuple[Converter, np.ndarray[Any, Any]]]]
-    ) -> dict[int, str]:
-        lost: dict[int, str] = {}
-        frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
-        with contextlib.closing(open_packets(video.source, video.index)) as reader:
-            for item in Decoding(video.index, reader, self._decoders, frames):
-                if isinstance(item, Lost):
-                    lost[item.number] = item.reason
-                    continue
-                done: dict[int, np.ndarray[Any, Any]] = {}
-                for converter, target in targets[item.number]:
-                    if (earlier := done.get(id(converter))) is not None:
-                        target[...] = earlier
-                    else:
-                        converter(item, target)
-                        done[id(converter)] = target
+    def _prepare(self, video: Video, request: Request, painter: Painter, targets: _Targets) -> Array:
+        """Memory for a request, its padding filled, and its frames noted among the targets."""
+        info = video.index.info
+        converter = painter.converter(info, request.output)
+        shape = (len(request.frames), *converter.shape)
+        if request.out is None:
+            pixels = painter.allocate(shape, converter.dtype)
+        else:
+            pixels = request.out
+            check_memory(pixels, shape, converter.dtype, info.source)
+        for frame, target in zip(request.frames.tolist(), pixels, strict=True):
+            if frame >= 0:
+                targets[frame].append((converter, target))
+            else:
+                target[...] = request.fill
+        return pixels
+
+    def _fill(self, video: Video, targets: _Targets, way: Way, painter: Painter) -> dict[int, str]:
+        """Decode and paint; what this way cannot decode, or finds damaged, is for the fallback to judge."""
+        wanted = len(targets)
+        try:
+            lost = _painted(video, targets, way.decoders, painter)
+            reason = next(iter(lost.values()), "")
+        except BackendError as error:
+            if way.fallback is None:
+                raise
+            lost, reason = {}, error.fact
+        self._count(way.name, wanted - len(targets))
+        if targets and way.fallback is not None:
+            self._note_fallback(video, reason)
+            wanted = len(targets)
+            lost = _painted(video, targets, way.fallback, painter)
+            self._count("cpu", wanted - len(targets))
+        painter.finish()
         return lost
 
-    def _converter(self, index: PacketIndex, output: OutputSpec) -> Converter:
-        """This thread's converter: it holds buffers, so no two threads may share one."""
-        known: OrderedDict[Any, Converter] = self._local.__dict__.setdefault("converters", OrderedDict())
-        key = (index.info, output)
-        if key not in known:
-            known[key] = Converter(index.info, output)
-            while len(known) > _OPEN_VIDEOS:
-                known.popitem(last=False)
-        known.move_to_end(key)
-        return known[key]
+    def _count(self, way: str, frames: int) -> None:
+        with self._lock:
+            self._frames[way] += frames
+
+    def _note_fallback(self, video: Video, reason: str) -> None:
+        with self._lock:
+            self._fallbacks[reason] += 1
+            first = self._fallbacks[reason] == 1
+        if first:
+            _log.info("%s: decoded on the CPU, because %s", video.source.name, reason)
+
+    def _painter(self, way: Way) -> Painter:
+        """This thread's painter: it holds buffers, so no two threads may share one."""
+        known: dict[int, Painter] = self._local.__dict__.setdefault("painters", {})
+        if id(way) not in known:
+            known[id(way)] = way.painter()
+        return known[id(way)]
+
+
+def _painted(video: Video, targets: _Targets, decoders: Decoders, painter: Painter) -> dict[int, str]:
+    """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
+    lost: dict[int, str] = {}
+    frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
+    with contextlib.closing(open_packets(video.source, video.index)) as reader:
+        for item in Decoding(video.index, reader, decoders, frames):
+            if isinstance(item, Lost):
+                lost[item.number] = item.reason
+            else:
+                painter.put(item, targets.pop(item.number))
+    return lost
 
 
 def available_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def lost_error(index: PacketIndex, lost: dict[int, str], advice: str = "") -> DamagedSourceError:
-    """The error for frames that could not be delivered."""
-    numbers = tuple(sorted(lost))
-    some = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
-    frames = f"frame {some}" if len(numbers) == 1 else f"{len(numbers)} frames ({some})"
-    return DamagedSourceError(
-        f"{frames} cannot be decoded ({lost[numbers[0]]})",
-        source=index.info.source,
-        advice=advice or "Ask for other frames, or leave the video out with on_error='skip'",
-        lost=numbers,
-    )
 
 
 @contextlib.contextmanager
@@ -312,50 +335,3 @@ class _OpenCv:
 
 
 _opencv = _OpenCv()
-
-
-def _jobs(video: _Video, group: Seq[tuple[int, Request]]) -> Iterator[_Job]:
-    """Cut a video's requests where no decoding run of one overlaps that of another."""
-    spans = []
-    for place, request in group:
-        packets = video.index.packets.frame_packet[np.unique(request.frames[request.frames >= 0])]
-        plan = make_plan(video.index.packets, packets)
-        first = int(plan.segments[0].packets[0]) if plan.segments else 0
-        last = int(plan.segments[-1].packets[-1]) if plan.segments else 0
-        spans.append((first, last, plan.cost, place, request))
-    spans.sort(key=lambda span: span[:2])
-    island: list[tuple[int, Request]] = []
-    end = cost = -1
-    for first, last, packets_fed, place, request in spans:
-        if island and first > end:
-            yield _Job(video, tuple(island), cost)
-            island, cost = [], 0
-        island.append((place, request))
-        end, cost = max(end, last), max(cost, 0) + packets_fed
-    if island:
-        yield _Job(video, tuple(island), cost)
-
-
-def _allocate(request: Request, converter: Converter, source: str) -> np.ndarray[Any, Any]:
-    shape = (len(request.frames), *converter.shape)
-    if request.out is None:
-        return np.empty(shape, dtype=converter.dtype)
-    if request.out.shape != shape or request.out.dtype != converter.dtype:
-        raise SourceError(
-            f"its frames make {shape} {converter.dtype}, but {request.out.shape} {request.out.dtype} was expected",
-            source=source,
-            advice="The file may have been replaced by one of another size: make the dataset anew",
-        )
-    return request.out
-
-
-def _result(
-    index: PacketIndex, request: Request, pixels: np.ndarray[Any, Any], lost: dict[int, str]
-) -> Sequence | SeqpipeError:
-    missing = {frame: lost[frame] for frame in request.frames.tolist() if frame in lost}
-    if missing:
-        return lost_error(index, missing)
-    padding = request.frames < 0 if request.padding is None else request.padding | (request.frames < 0)
-    frames = np.where(padding, -1, request.frames)
-    times = np.where(padding, np.nan, index.timestamps[np.maximum(request.frames, 0)])
-    return Sequence(pixels, request.output.layout, index.info.source, frames, times)

@@ -17,13 +17,14 @@ from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
 from .convert import Converter, OutputSpec
 from .decode import Decoding, Lost
-from .engine import available_cores, lost_error
+from .engine import available_cores
 from .index import PacketIndex
 from .info import StreamInfo
 from .open import open_index
 from .packets import open_packets
 from .plan import make_plan
 from .pool import DecoderPool
+from .request import lost_error
 from .source import Origin, open_source
 
 __all__ = ["VideoReader", "check_device"]

@@ -89,7 +89,8 @@ class Seqpipe:
             self._windows(task, take)
 
     def _windows(self, task: Task, take: Take) -> None:
-        from seqpipe.video.engine import Engine, PendingRead, Request
+        from seqpipe.video.engine import Engine, PendingRead
+        from seqpipe.video.request import Request
 
         with Engine(task.threads) as engine:
             waiting: deque[tuple[int, PendingRead]] = deque()

@@ -16,11 +16,12 @@ import pytest
 import seqpipe
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
 from seqpipe.video.build import build_index
-from seqpipe.video.engine import Engine, Request
+from seqpipe.video.engine import Engine
 from seqpipe.video.index import PacketIndex
 from seqpipe.video.pool import DecoderPool
 from seqpipe.video.probe import probe
 from seqpipe.video.reader import VideoReader
+from seqpipe.video.request import Request
 from seqpipe.video.source import open_source
 from tests.support import access, ffmpeg, media
 from tests.support.access import Delivery

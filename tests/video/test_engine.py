@@ -12,11 +12,12 @@ import pytest
 from data_scripts.frame_code import read
 from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceError, SourceNotFoundError
 from seqpipe.sequence import Sequence
-from seqpipe.video import engine as engine_module
 from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.engine import Engine, Request, available_cores
+from seqpipe.video.engine import Engine, available_cores
+from seqpipe.video.jobs import cut
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.pool import DecoderPool
+from seqpipe.video.request import Request
 from tests.support.media import entry, made
 
 
@@ -78,9 +79,7 @@ def test_far_apart_requests_of_one_file_run_in_parallel():
     with Engine(2) as engine:
         video = engine._video(str(made("h264_short_gops")))
         jobs = list(
-            engine_module._jobs(
-                video, list(enumerate([request("h264_short_gops", [0]), request("h264_short_gops", [40])]))
-            )
+            cut(video, list(enumerate([request("h264_short_gops", [0]), request("h264_short_gops", [40])])))
         )
         assert [[place for place, _ in job.requests] for job in jobs] == [[0], [1]]
 

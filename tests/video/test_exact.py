@@ -16,9 +16,10 @@ import pytest
 
 import seqpipe
 from seqpipe.video import decode
-from seqpipe.video.engine import Engine, Request
+from seqpipe.video.engine import Engine
 from seqpipe.video.index import PacketTable
 from seqpipe.video.plan import DecodePlan, make_plan
+from seqpipe.video.request import Request
 from seqpipe.video.surface import Surface
 from tests.support import access, ffmpeg, media
 from tests.support.access import WAYS, Frame

@@ -1,0 +1,81 @@
+"""Painting: surfaces to pixels in the memory of the sequences that they belong to."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence as Seq
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..array import Array
+from .convert import Converter
+from .info import StreamInfo
+from .output import OutputSpec
+from .packet_decoder import AnySurface
+
+__all__ = ["AnyConverter", "HostPainter", "Painter"]
+
+_KEPT = 64
+
+
+class AnyConverter(Protocol):
+    """What every converter tells of its pictures."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of a picture, in the order of its layout."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of a value."""
+
+
+class Painter(Protocol):
+    """Makes pictures on one device; it holds buffers, so it belongs to one thread."""
+
+    def converter(self, info: StreamInfo, output: OutputSpec) -> Any:
+        """The converter for a stream and an output, kept from job to job."""
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Memory for pictures."""
+
+    def put(self, surface: AnySurface, targets: Seq[tuple[Any, Array]]) -> None:
+        """Make pictures of a surface, each by its converter in its memory; perhaps not yet."""
+
+    def finish(self) -> None:
+        """Return when all pictures are made."""
+
+
+class HostPainter:
+    """Paints in main memory."""
+
+    def __init__(self) -> None:
+        self._converters: OrderedDict[Any, Converter] = OrderedDict()
+
+    def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
+        """The converter for a stream and an output, kept from job to job."""
+        key = (info, output)
+        if key not in self._converters:
+            self._converters[key] = Converter(info, output)
+            while len(self._converters) > _KEPT:
+                self._converters.popitem(last=False)
+        self._converters.move_to_end(key)
+        return self._converters[key]
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A new array with arbitrary content."""
+        return np.empty(shape, dtype)
+
+    def put(self, surface: AnySurface, targets: Seq[tuple[Converter, Array]]) -> None:
+        """Convert once for each converter, and copy for the rest."""
+        done: dict[int, Array] = {}
+        for converter, target in targets:
+            if (earlier := done.get(id(converter))) is not None:
+                target[...] = earlier
+            else:
+                converter(surface, target)
+                done[id(converter)] = target
+
+    def finish(self) -> None:
+        """All is done at once here."""

@@ -1,0 +1,38 @@
+"""Way: how pictures come to be on a device, by which decoders and which painter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+from .jobs import Job
+from .packet_decoder import Decoders
+from .paint import Painter
+
+__all__ = ["Way"]
+
+
+def _foremost(jobs: Seq[Job]) -> Job | None:
+    return jobs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One kind of worker.
+
+    Attributes:
+        name: of the decoder, for statistics.
+        decoders: where its decoders come from.
+        painter: makes a painter for a thread.
+        threads: of its own; 0 to work on the CPU threads of the engine.
+        choose: picks one of the waiting jobs, or none where they are better left to another way.
+        fallback: decoders that are asked about what these have not decoded, or None.
+    """
+
+    name: str
+    decoders: Decoders
+    painter: Callable[[], Painter]
+    threads: int = 0
+    choose: Callable[[Seq[Job]], Job | None] = _foremost
+    fallback: Decoders | None = None
