@@ -1,0 +1,86 @@
+"""How long the conversion kernel takes for a frame, and what share of the GPU's memory rate that is.
+
+Run on a GPU: ``python -m tests.bench.gpu_convert``. Every launch reads and writes memory of its own, far more of it
+than the cache holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from seqpipe.video.gpu.conversion import FRAMES
+from seqpipe.video.gpu.converter import DeviceConverter
+from seqpipe.video.gpu.device_surface import DeviceSurface
+from seqpipe.video.output import OutputSpec
+from tests.support.pictures import frame_info, surface_format
+
+SIZE = (1920, 1080)
+LAUNCHES = 20
+JOBS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("NV12 to uint8 HWC", 8, {}),
+    ("NV12 to uint8 CHW", 8, {"layout": "FCHW"}),
+    ("NV12 to float16 CHW", 8, {"layout": "FCHW", "dtype": "float16"}),
+    ("NV12 to float32 CHW", 8, {"layout": "FCHW", "dtype": "float32"}),
+    ("P016 to uint16 HWC", 10, {"dtype": "uint16"}),
+    ("NV12 turned by 90 degrees", 8, {"turn": 90}),
+    ("NV12, crop at an odd place", 8, {"crop": (33, 21, 1601, 901)}),
+    ("NV12 to 224x224 float16 CHW", 8, {"layout": "FCHW", "dtype": "float16", "size": (224, 224)}),
+    ("NV12 to 455x256 uint8 HWC", 8, {"short_side": 256}),
+    ("NV12 to 1280x720 uint8 HWC", 8, {"size": (1280, 720)}),
+    ("NV12 to 3840x2160 uint8 HWC", 8, {"size": (3840, 2160)}),
+)
+
+
+def surfaces(bits: int) -> tuple[list[DeviceSurface], Any]:
+    width, height = SIZE
+    # made by NumPy: CuPy's own random numbers need a library that seqpipe does not
+    one = np.random.default_rng(0).integers(16, 236, (height * 3 // 2, 2048))
+    samples = cupy.stack([cupy.asarray(one.astype(np.uint8 if bits == 8 else np.uint16))] * FRAMES)
+    pitch, form = samples.strides[1], surface_format("4:2:0", bits)
+    starts = [samples.data.ptr + number * samples.strides[0] for number in range(FRAMES)]
+    found = [
+        DeviceSurface(
+            number, (start, start + height * pitch), pitch, width, height, form, True, 0 if bits == 8 else 6
+        )
+        for number, start in enumerate(starts)
+    ]
+    return found, samples
+
+
+def measured(bits: int, turn: int = 0, **output: Any) -> tuple[float, float, float]:
+    """Microseconds of a frame in launches of 64, of one frame in a launch of its own, and MB of a frame."""
+    there, _kept = surfaces(bits)
+    info = frame_info(*SIZE, surface_format("4:2:0", bits), rotation_degrees=turn)
+    convert = DeviceConverter(info, OutputSpec(**output), 0)
+    batch = cupy.empty((FRAMES, *convert.shape), convert.dtype)
+    outs = [int(batch[number].data.ptr) for number in range(FRAMES)]
+    microseconds = []
+    for count in (FRAMES, 1):
+        convert(there[:count], outs[:count])
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        for _ in range(LAUNCHES):
+            convert(there[:count], outs[:count])
+        end.record()
+        end.synchronize()
+        microseconds.append(1e3 * cupy.cuda.get_elapsed_time(begin, end) / LAUNCHES / count)
+    width, height = output.get("crop", (0, 0, *SIZE))[2:]
+    read = width * height * 3 / 2 * (1 if bits == 8 else 2)
+    return microseconds[0], microseconds[1], (read + batch[0].nbytes) / 1e6
+
+
+def main() -> None:
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    print(
+        properties["name"].decode(), "| 1920x1080 | µs a frame, 64 in a launch | one alone | MB moved | GB/s"
+    )
+    for name, bits, output in JOBS:
+        together, alone, megabytes = measured(bits, **output)
+        print(f"{name:30} {together:8.2f} {alone:8.2f} {megabytes:8.2f} {megabytes / together * 1e3:8.0f}")
+
+
+if __name__ == "__main__":
+    main()
