@@ -132,8 +132,14 @@ def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
 
 
 def _single_levels(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    scale, shift = 1 / (_PEAK_16 * std), -mean / std
-    return lambda plane, target: cv2.addWeighted(plane, scale, plane, 0, shift, target, cv2.CV_32F)
+    scale, shift = np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
+
+    def scaled(plane: Plane, target: Plane) -> None:
+        np.multiply(plane, scale, out=target)
+        if shift:
+            np.add(target, shift, out=target)
+
+    return scaled
 
 
 def _half_levels(mean: float, std: float) -> Callable[[Plane, Plane], object]:
