@@ -23,6 +23,7 @@ __all__ = [
     "IntArray",
     "admit",
     "device_of",
+    "namespace",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -64,6 +65,15 @@ def admit(array: Array) -> Array:
     if isinstance(array, np.ndarray) or _is_of(array, "cupy"):
         return array
     return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
+
+
+def namespace(array: Array) -> ModuleType:
+    """The library that an array belongs to: NumPy or CuPy.
+
+    Args:
+        array: as :func:`admit` gives it.
+    """
+    return _load("cupy") if _is_of(array, "cupy") else np
 
 
 def to_numpy(array: Array) -> npt.NDArray[Any]:

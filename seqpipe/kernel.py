@@ -22,7 +22,16 @@ import numpy.typing as npt
 from .array import Array
 from .errors import BackendError
 
-__all__ = ["CudaDevice", "Defines", "KernelDevice", "Source", "all_sources", "compile_options", "load_cupy"]
+__all__ = [
+    "CudaDevice",
+    "Defines",
+    "KernelDevice",
+    "Source",
+    "all_sources",
+    "compile_options",
+    "device_count",
+    "load_cupy",
+]
 
 Defines = Mapping[str, int]
 """Macros by name."""
@@ -155,9 +164,16 @@ class CudaDevice:
 
     def _stream(self, stream: Any) -> Any:
         cuda = self._cupy.cuda
-        if stream is None:
-            return cuda.get_current_stream()
-        return cuda.ExternalStream(stream, self.number) if isinstance(stream, int) else stream
+        return cuda.get_current_stream() if stream is None else stream
+
+
+def device_count() -> int:
+    """How many GPUs this process sees.
+
+    Raises:
+        BackendError: CuPy is missing or does not fit the driver.
+    """
+    return int(load_cupy().cuda.runtime.getDeviceCount())
 
 
 _compiled: dict[Any, Array] = {}

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from .array import Array, BoolArray, FloatArray, IntArray, admit, device_of, to_cupy, to_numpy, to_torch
+from .array import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    admit,
+    device_of,
+    namespace,
+    to_cupy,
+    to_numpy,
+    to_torch,
+)
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
 
@@ -170,9 +181,9 @@ class Batch(_Exports):
             **fields: labels, indices and mask.
         """
         kinds = {(s.shape, s.dtype, s.layout, s.device) for s in sequences}
-        if len(kinds) != 1 or sequences[0].device != "cpu":
+        if len(kinds) != 1:
             return cls(tuple(sequences), **fields)
-        stacked = np.stack([s.data for s in sequences])
+        stacked = namespace(sequences[0].data).stack([s.data for s in sequences])
         views = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
         return cls(views, stacked=stacked, **fields)
 

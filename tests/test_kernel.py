@@ -144,7 +144,7 @@ def test_a_structure_is_given_by_value_and_arrays_are_uploaded() -> None:
     kept, address = device.upload(np.arange(8, dtype=np.float32), None)
     pair = np.array((address, 0.5, 0), [("at", np.int64), ("add", np.float32), ("unused", np.int32)])
     stream = cupy.cuda.Stream(non_blocking=True)
-    for queue in (stream, stream.ptr, None):
+    for queue in (stream, None):
         device.launch(source, "add", {}, (1, 1, 1), 8, pair, queue)
         cupy.cuda.Device(0).synchronize()
     np.testing.assert_array_equal(kept.get(), np.arange(8) + 1.5)

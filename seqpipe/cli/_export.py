@@ -178,13 +178,16 @@ def _export_all(planned: Seq[tuple[str, Planned]], before: Finished, run: _Run) 
     jobs = run.request.options.jobs or available_cores()
     frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
-    stop = threading.Event()
+    stop, devices = threading.Event(), run.request.devices
     with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
         work = Work(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
         def job(place: int) -> Outcome:
             try:
-                outcome = export_source(plans[place], todo[place], run.pictures(plans[place], place), work)
+                device = devices[place % len(devices)]
+                outcome = export_source(
+                    plans[place], todo[place], run.pictures(plans[place], place), work, device
+                )
             except BaseException:
                 stop.set()
                 raise

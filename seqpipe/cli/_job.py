@@ -11,6 +11,7 @@ import numpy as np
 from ..array import BoolArray, IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..sequence import Sequence
+from ..video.device import Device
 from ..video.engine import Engine
 from ..video.reader import VideoReader
 from ._files import write_whole
@@ -52,7 +53,7 @@ class Outcome:
     error: SeqpipeError | None = None
 
 
-def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work) -> Outcome:
+def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, device: Device) -> Outcome:
     """Export the files of one source.
 
     Args:
@@ -60,6 +61,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work) ->
         todo: the numbers of the files that are still to be written.
         pictures: the frame numbers that the contact sheet wants.
         work: what all sources share.
+        device: where frames are decoded.
 
     Returns:
         The outcome; the rows of all files are in the manifest, unless the work was stopped.
@@ -70,7 +72,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work) ->
     outcome = Outcome()
     stacked = plan.sequence is not None and work.request.encoder.packed
     assembler = _Assembler(plan.frames[todo], stacked=stacked)
-    pieces = _pieces(plan, pictures, work, assembler, outcome)
+    pieces = _pieces(plan, pictures, work, assembler, outcome, device)
 
     def write(piece: tuple[int, Sequence]) -> Row:
         file = int(todo[piece[0]])
@@ -122,7 +124,7 @@ class _Assembler:
 
 
 def _pieces(
-    plan: Plan, pictures: IntArray, work: Work, assembler: _Assembler, outcome: Outcome
+    plan: Plan, pictures: IntArray, work: Work, assembler: _Assembler, outcome: Outcome, device: Device
 ) -> Iterator[tuple[int, Sequence]]:
     """Decode, and yield each file's content as soon as its last frame is there.
 
@@ -132,12 +134,16 @@ def _pieces(
     wanted = np.union1d(assembler.wanted, pictures).tolist()
     if not wanted:
         return
-    cache_dir = work.request.options.cache_dir
     try:
         with VideoReader(
-            plan.source, threads=work.threads, output=work.request.output, cache_dir=cache_dir
+            plan.source,
+            device=str(device),
+            decode=work.request.options.decode,
+            threads=work.threads,
+            output=work.request.output,
+            cache_dir=work.request.options.cache_dir,
         ) as reader:
-            for frame in reader.stream(wanted):
+            for frame in reader.stream(wanted, host=True):
                 if work.stop.is_set():
                     return
                 number, time_s = _clock(frame)

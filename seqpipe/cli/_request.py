@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import ParameterError
+from ..video.device import Decode, Device, parse_devices
 from ..video.output import OutputSpec
-from ..video.reader import check_device
 from ._images import Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern
@@ -45,6 +45,7 @@ class Options:
     pattern: str | None
     jobs: int | None
     device: str
+    decode: Decode
     manifest: str | None
     resume: bool
     overwrite: bool
@@ -68,6 +69,7 @@ class Request:
         pattern: names the files.
         folder: takes the files.
         manifest: the manifest's path, or None.
+        devices: where frames are decoded; sources take turns.
     """
 
     options: Options
@@ -77,6 +79,7 @@ class Request:
     pattern: Pattern
     folder: Path
     manifest: Path | None
+    devices: tuple[Device, ...]
 
     @classmethod
     def of(cls, options: Options) -> Request:
@@ -86,7 +89,7 @@ class Request:
             ParameterError: some exclude each other or are out of bounds.
             BackendError: the device or the manifest's format is not available.
         """
-        check_device(options.device)
+        devices = parse_devices(options.device)
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         selection = _selection(options)
@@ -103,6 +106,7 @@ class Request:
             Pattern(pattern, sequences=selection.sequences),
             Path(options.out),
             manifest,
+            devices,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
+from ..video.device import DECODE
 from ..video.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
 from . import _options as options
 from ._images import FORMAT, QUALITY
@@ -46,8 +47,12 @@ _PATTERN_HELP = (
 @click.option("--pattern", help=_PATTERN_HELP)
 @options.jobs
 @click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu or cuda:N; a GPU is not built yet."
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Where to decode: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one can be used.",
 )
+@options.option(DECODE, default="auto", show_default=True)
 @click.option(
     "--manifest", type=click.Path(dir_okay=False), help="List all files here: .jsonl, .csv or .parquet."
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import BoolArray
+from ..array import Array, BoolArray, namespace
 from ..param import choice
 from ..sequence import Batch, Sequence
 from .fetch import Fetched
@@ -58,9 +58,9 @@ def _mask(samples: Seq[Sample], sequences: Seq[Sequence]) -> BoolArray:
     return mask
 
 
-def _padded(sequences: Seq[Sequence], fill: float) -> np.ndarray[Any, Any]:
+def _padded(sequences: Seq[Sequence], fill: float) -> Array:
     largest = map(max, zip(*(sequence.shape for sequence in sequences), strict=True))
-    stacked = np.full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
+    stacked = namespace(sequences[0].data).full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
     for target, sequence in zip(stacked, sequences, strict=True):
         target[tuple(slice(length) for length in sequence.shape)] = sequence.data
     return stacked

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from ..array import IntArray
+from ..array import Array, IntArray
 from ..errors import SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
@@ -48,7 +48,7 @@ class Pending:
     positions: IntArray
     samples: tuple[Sample, ...]
     failed: dict[int, SeqpipeError]
-    stacked: np.ndarray[Any, Any] | None
+    stacked: Array | None
     read: PendingRead
     engine: Engine
 
@@ -63,7 +63,7 @@ class Fetched:
     """
 
     outcomes: tuple[Pair | SeqpipeError | None, ...]
-    stacked: np.ndarray[Any, Any] | None = None
+    stacked: Array | None = None
 
     @property
     def pairs(self) -> list[Pair]:
@@ -183,14 +183,14 @@ class Fetcher:
         first &= videos != video
         return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
 
-    def _request(self, sample: Sample, out: np.ndarray[Any, Any] | None = None) -> Request:
+    def _request(self, sample: Sample, out: Array | None = None) -> Request:
         return Request(sample.source, sample.frames, sample.padding, self.output, self.fill, out)
 
-    def _stack(self, samples: Seq[Sample]) -> np.ndarray[Any, Any] | None:
+    def _stack(self, samples: Seq[Sample]) -> Array | None:
         """One array for all samples, if their pictures have one shape."""
         catalog = self.selection.catalog
         shapes = {int(catalog.shape[sample.video]) for sample in samples}
         if len(shapes) != 1:
             return None
         shape = (len(samples), len(samples[0].frames), *catalog.shapes[shapes.pop()])
-        return np.empty(shape, dtype=self.output.dtype)
+        return self.engine.get().allocate(shape, np.dtype(self.output.dtype))

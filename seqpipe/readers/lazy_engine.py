@@ -6,7 +6,9 @@ import os
 import threading
 from typing import Any
 
+from ..video.device import Decode, Device
 from ..video.engine import Engine
+from ..video.places import engine_for
 
 __all__ = ["LazyEngine"]
 
@@ -20,10 +22,18 @@ class LazyEngine:
     Args:
         threads: how many; by default one per core that the process may use.
         cache_dir: where indexes are kept.
+        device: where sequences are to be.
+        decode: who decodes for a GPU.
     """
 
-    def __init__(self, threads: int | None, cache_dir: str | os.PathLike[str] | None) -> None:
-        self._threads, self._cache_dir = threads, cache_dir
+    def __init__(
+        self,
+        threads: int | None,
+        cache_dir: str | os.PathLike[str] | None,
+        device: Device,
+        decode: Decode,
+    ) -> None:
+        self._threads, self._cache_dir, self._device, self._decode = threads, cache_dir, device, decode
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._process = -1
@@ -37,7 +47,9 @@ class LazyEngine:
             self._engine, self._lock = None, threading.Lock()
         with self._lock:
             if self._engine is None:
-                self._engine = Engine(self._threads, cache_dir=self._cache_dir)
+                self._engine = engine_for(
+                    self._device, decode=self._decode, threads=self._threads, cache_dir=self._cache_dir
+                )
                 self._process = os.getpid()
             return self._engine
 
@@ -49,4 +61,4 @@ class LazyEngine:
             engine.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyEngine, (self._threads, self._cache_dir)
+        return LazyEngine, (self._threads, self._cache_dir, self._device, self._decode)

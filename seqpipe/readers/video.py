@@ -12,9 +12,9 @@ from ..errors import ParameterError
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
+from ..video.device import DECODE, Decode, parse_device
 from ..video.engine import available_cores
 from ..video.output import Colour, DType, FrameLayout, OutputSpec
-from ..video.reader import check_device
 from .clock import Clock
 from .collate import Ragged
 from .entry import Listing
@@ -76,8 +76,10 @@ class Video:
         shard: ``(rank, world)``: the rank gets its part of every epoch.
         stick_to_shard: the rank keeps the same samples in every epoch, so that it can cache their files.
         even_shards: all ranks get equally many samples: where one would get one less, it repeats its first.
-        device: "cpu" or "auto"; a GPU is not built yet.
-        threads: that decode; by default one for each core that the process may use.
+        device: "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one that can be used.
+        decode: who decodes for a GPU: its engines, and the CPU what they cannot ("auto"); the engines alone
+            ("nvdec"); engines and CPU side by side ("mixed"); the CPU alone ("cpu").
+        threads: of the CPU, that decode; by default one for each core that the process may use.
         prefetch: batches that are read ahead.
         colour: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
@@ -129,6 +131,7 @@ class Video:
         stick_to_shard: bool = False,
         even_shards: bool = False,
         device: str = "cpu",
+        decode: Decode = "auto",
         threads: int | None = None,
         prefetch: int = 2,
         colour: Colour = "RGB",
@@ -146,7 +149,7 @@ class Video:
         on_error: OnError = "raise",
         cache_dir: _Path | None = None,
     ) -> None:
-        check_device(device)
+        place = parse_device(device)
         on_error = ON_ERROR.check(on_error)
         sampler = choose_sampler(
             sequence_length=sequence_length,
@@ -167,7 +170,7 @@ class Video:
         Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         self._book = ReportBook()
-        self._engine = LazyEngine(self._threads, cache_dir)
+        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode))
 
         listing = _listing(Labels(classes), files, file_root, manifest, labels, ranges)
         survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book)

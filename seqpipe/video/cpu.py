@@ -67,7 +67,7 @@ class CpuDecoder:
         self._context = context
         self.threads = threads
 
-    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> list[Decoded]:
+    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> list[Decoded]:  # noqa: ARG002
         """Decode packet ``number``; its picture comes out whether it is wanted or not.
 
         Raises:

@@ -11,20 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 
 from ..array import Array
-from ..errors import BackendError, SeqpipeError
+from ..errors import SeqpipeError
 from ..sequence import Sequence
-from .decode import Decoding, Lost
+from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
 from .open import open_index
-from .packet_decoder import Decoders
-from .packets import open_packets
 from .paint import HostPainter, Painter
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
@@ -37,9 +36,6 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger(__name__)
-
-_Targets: TypeAlias = "dict[int, list[tuple[Any, Array]]]"
-"""By frame number: the pictures to be made of it, each by a converter in memory of its own."""
 
 _OPEN_VIDEOS = 64
 
@@ -71,6 +67,7 @@ class Engine:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.open.open_index`.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
+        allocate: makes memory where these ways paint.
     """
 
     def __init__(
@@ -79,6 +76,7 @@ class Engine:
         *,
         cache_dir: str | os.PathLike[str] | None = None,
         ways: Seq[Way] | None = None,
+        allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
     ) -> None:
         self.threads = threads or available_cores()
         self._cache_dir = cache_dir
@@ -87,9 +85,11 @@ class Engine:
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
             decoders = DecoderPool(idle=4 * self.threads)
-            self._closing.callback(decoders.clear)
-            ways = [Way("cpu", decoders, HostPainter)]
+            ways = [Way("cpu", decoders, HostPainter, close=decoders.clear)]
+        for way in ways:
+            self._closing.callback(way.close)
         self._ways = [(way, self._executor_of(way)) for way in ways]
+        self.allocate = allocate
         self._queue = JobQueue()
         self._videos: OrderedDict[str, Video] = OrderedDict()
         self._lock = threading.Lock()
@@ -157,7 +157,8 @@ class Engine:
     def stats(self) -> dict[str, dict[str, int]]:
         """What was done so far: frames by the way they were decoded, and why some took another way, with a count."""
         with self._lock:
-            return {"frames": dict(self._frames), "fallbacks": dict(self._fallbacks)}
+            reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
+            return {"frames": dict(self._frames), "fallbacks": reasons}
 
     def _executor_of(self, way: Way) -> ThreadPoolExecutor:
         if not way.threads:
@@ -221,21 +222,21 @@ class Engine:
         video, painter = jobs[0].video, self._painter(way)
         outcomes: list[Outcomes] = [{} for _ in jobs]
         arrays: list[dict[int, Array]] = [{} for _ in jobs]
-        targets: _Targets = defaultdict(list)
+        targets: Targets = defaultdict(list)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 try:
                     memory[place] = self._prepare(video, request, painter, targets)
                 except SeqpipeError as error:
                     outcome[place] = error
-        lost = self._fill(video, targets, way, painter)
+        lost = fill(video, targets, way, painter, partial(self._note, video))
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:
                     outcome[place] = assembled(video.index, request, memory[place], lost)
         return outcomes
 
-    def _prepare(self, video: Video, request: Request, painter: Painter, targets: _Targets) -> Array:
+    def _prepare(self, video: Video, request: Request, painter: Painter, targets: Targets) -> Array:
         """Memory for a request, its padding filled, and its frames noted among the targets."""
         info = video.index.info
         converter = painter.converter(info, request.output)
@@ -245,41 +246,22 @@ class Engine:
         else:
             pixels = request.out
             check_memory(pixels, shape, converter.dtype, info.source)
-        for frame, target in zip(request.frames.tolist(), pixels, strict=True):
+            painter.admit(pixels)
+        for place, (frame, target) in enumerate(
+            zip(request.frames.tolist(), painter.pictures(pixels), strict=True)
+        ):
             if frame >= 0:
                 targets[frame].append((converter, target))
             else:
-                target[...] = request.fill
+                painter.fill(pixels, place, request.fill)
         return pixels
 
-    def _fill(self, video: Video, targets: _Targets, way: Way, painter: Painter) -> dict[int, str]:
-        """Decode and paint; what this way cannot decode, or finds damaged, is for the fallback to judge."""
-        wanted = len(targets)
-        try:
-            lost = _painted(video, targets, way.decoders, painter)
-            reason = next(iter(lost.values()), "")
-        except BackendError as error:
-            if way.fallback is None:
-                raise
-            lost, reason = {}, error.fact
-        self._count(way.name, wanted - len(targets))
-        if targets and way.fallback is not None:
-            self._note_fallback(video, reason)
-            wanted = len(targets)
-            lost = _painted(video, targets, way.fallback, painter)
-            self._count("cpu", wanted - len(targets))
-        painter.finish()
-        return lost
-
-    def _count(self, way: str, frames: int) -> None:
+    def _note(self, video: Video, name: str, frames: int, reason: str) -> None:
         with self._lock:
-            self._frames[way] += frames
-
-    def _note_fallback(self, video: Video, reason: str) -> None:
-        with self._lock:
+            self._frames[name] += frames
             self._fallbacks[reason] += 1
             first = self._fallbacks[reason] == 1
-        if first:
+        if reason and first:
             _log.info("%s: decoded on the CPU, because %s", video.source.name, reason)
 
     def _painter(self, way: Way) -> Painter:
@@ -288,19 +270,6 @@ class Engine:
         if id(way) not in known:
             known[id(way)] = way.painter()
         return known[id(way)]
-
-
-def _painted(video: Video, targets: _Targets, decoders: Decoders, painter: Painter) -> dict[int, str]:
-    """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
-    lost: dict[int, str] = {}
-    frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
-    with contextlib.closing(open_packets(video.source, video.index)) as reader:
-        for item in Decoding(video.index, reader, decoders, frames):
-            if isinstance(item, Lost):
-                lost[item.number] = item.reason
-            else:
-                painter.put(item, targets.pop(item.number))
-    return lost
 
 
 def available_cores() -> int:

@@ -40,8 +40,17 @@ class Painter(Protocol):
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Memory for pictures."""
 
-    def put(self, surface: AnySurface, targets: Seq[tuple[Any, Array]]) -> None:
-        """Make pictures of a surface, each by its converter in its memory; perhaps not yet."""
+    def admit(self, pixels: Array) -> None:
+        """Make ready to paint in memory that was allocated elsewhere."""
+
+    def pictures(self, pixels: Array) -> Seq[Any]:
+        """Where each picture of an array goes, as :meth:`put` takes it."""
+
+    def fill(self, pixels: Array, place: int, value: float) -> None:
+        """Fill one picture with a value."""
+
+    def put(self, surface: AnySurface, targets: Seq[tuple[Any, Any]]) -> None:
+        """Make pictures of a surface, each by its converter at its place; perhaps not yet."""
 
     def finish(self) -> None:
         """Return when all pictures are made."""
@@ -66,6 +75,17 @@ class HostPainter:
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A new array with arbitrary content."""
         return np.empty(shape, dtype)
+
+    def admit(self, pixels: Array) -> None:
+        """Main memory is main memory."""
+
+    def pictures(self, pixels: Array) -> Seq[Array]:
+        """Views of an array."""
+        return list(pixels)
+
+    def fill(self, pixels: Array, place: int, value: float) -> None:
+        """Fill one picture with a value."""
+        pixels[place] = value
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Converter, Array]]) -> None:
         """Convert once for each converter, and copy for the rest."""

@@ -5,29 +5,36 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
-from ..array import FloatArray, IntArray
+from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
-from .convert import Converter, OutputSpec
 from .decode import Decoding, Lost
+from .device import DECODE, Decode, parse_device
 from .engine import available_cores
+from .fill import Targets, fill
 from .index import PacketIndex
 from .info import StreamInfo
+from .jobs import Video
 from .open import open_index
+from .output import OutputSpec
+from .packet_decoder import AnySurface
 from .packets import open_packets
+from .paint import Painter
+from .places import workplace
 from .plan import make_plan
-from .pool import DecoderPool
 from .request import lost_error
 from .source import Origin, open_source
 
-__all__ = ["VideoReader", "check_device"]
+__all__ = ["VideoReader"]
 
 _WORTH_FRAME_THREADS = 48
 
@@ -40,7 +47,9 @@ class VideoReader:
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
-        device: ``"cpu"`` or ``"auto"``; decoding on a GPU is not built yet.
+        device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
+            there is one that can be used.
+        decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
         threads: how many threads may decode; by default one per core that this process may use.
         output: colour, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
@@ -57,24 +66,29 @@ class VideoReader:
         origin: Origin,
         *,
         device: str = "cpu",
+        decode: Decode = "auto",
         threads: int | None = None,
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        check_device(device)
         if threads is not None and threads < 1:
             raise ParameterError(
                 f"threads={threads} is not valid", allowed="a whole number of at least 1, or None"
             )
-        self._source = open_source(origin)
-        self._index = open_index(self._source, cache_dir=cache_dir)
-        self._packets = open_packets(self._source, self._index)
-        self._decoders = DecoderPool()
+        source = open_source(origin)
+        self._video = Video(source, open_index(source, cache_dir=cache_dir))
         self._threads = threads or available_cores()
         self._output = output or OutputSpec()
-        self._convert = Converter(self._index.info, self._output)
+        self._place = workplace(parse_device(device), decode=DECODE.check(decode))
+        with self._place.active():
+            converter = self._place.painter.converter(self._index.info, self._output)
+            self._shape, self._dtype = converter.shape, converter.dtype
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
+
+    @property
+    def _index(self) -> PacketIndex:
+        return self._video.index
 
     @property
     def info(self) -> StreamInfo:
@@ -133,19 +147,10 @@ class VideoReader:
             DamagedSourceError: some cannot be decoded; ``lost`` names them.
         """
         wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
-        pixels = np.empty((len(wanted), *self._convert.shape), dtype=self._convert.dtype)
-        places: dict[int, list[int]] = {}
-        for place, number in enumerate(wanted.tolist()):
-            places.setdefault(number, []).append(place)
-        lost: dict[int, str] = {}
-        for item in self._decoding(wanted):
-            if isinstance(item, Lost):
-                lost[item.number] = item.reason
-                continue
-            first, *others = places[item.number]
-            self._convert(item, pixels[first])
-            for other in others:
-                pixels[other] = pixels[first]
+        place = self._place
+        with place.active():
+            pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
+            lost = self._paint(wanted.tolist(), pixels)
         if lost:
             raise lost_error(self._index, lost)
         return self._sequence(pixels, wanted, self._output.layout)
@@ -199,11 +204,12 @@ class VideoReader:
             raise self._index.range_error(f"{seconds:.6f} s", allowed)
         return int(np.searchsorted(times, seconds + EQUAL_S, side="right")) - 1
 
-    def stream(self, numbers: Iterable[int]) -> Iterator[Sequence]:
-        """Frames one by one in constant memory, layout ``HWC``.
+    def stream(self, numbers: Iterable[int], *, host: bool = False) -> Iterator[Sequence]:
+        """Frames one by one in constant memory, layout ``HWC`` or ``CHW``.
 
         Args:
             numbers: frame numbers, strictly ascending.
+            host: whether frames are to come in main memory, wherever they are decoded.
 
         Raises:
             ParameterError: they are not ascending.
@@ -215,14 +221,13 @@ class VideoReader:
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
             )
-        return self._stream(wanted)
+        return self._stream(wanted, host=host)
 
     def close(self) -> None:
         """Give back file and decoders."""
         self._expected, self._ahead = -1, None
-        self._packets.close()
-        self._decoders.clear()
-        self._source.close()
+        self._place.close()
+        self._video.source.close()
 
     def __enter__(self) -> VideoReader:
         return self
@@ -232,21 +237,69 @@ class VideoReader:
     ) -> None:
         self.close()
 
-    def _stream(self, wanted: IntArray) -> Iterator[Sequence]:
+    def _paint(self, numbers: Seq[int], pixels: Array) -> dict[int, str]:
+        """Decode frames and paint them; returns those that are lost, with the reason for each."""
+        painter = self._place.painter
+        converter = painter.converter(self._index.info, self._output)
+        targets: Targets = {}
+        for number, picture in zip(numbers, painter.pictures(pixels), strict=True):
+            targets.setdefault(number, []).append((converter, picture))
+        threads = self._threads_for(np.array(numbers, dtype=np.int64))
+        return fill(self._video, targets, self._place.way, painter, _nothing_noted, threads=threads)
+
+    def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
         lost: dict[int, str] = {}
-        # A stream may be left open while other frames are asked for, so it has a packet reader of its own.
-        with contextlib.closing(open_packets(self._source, self._index)) as packets:
-            for item in Decoding(
-                self._index, packets, self._decoders, wanted, threads=self._threads_for(wanted)
-            ):
-                if isinstance(item, Lost):
-                    lost[item.number] = item.reason
-                    continue
-                pixels = np.empty(self._convert.shape, dtype=self._convert.dtype)
-                self._convert(item, pixels)
-                yield self._sequence(pixels, np.array([item.number]), self._output.frame_layout)
+        layout, place = self._output.frame_layout, self._place
+        # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
+        painter = place.new_painter()
+        with contextlib.closing(open_packets(self._video.source, self._index)) as packets:
+            items = iter(
+                Decoding(self._index, packets, place.way.decoders, wanted, threads=self._threads_for(wanted))
+            )
+            for begin in range(0, len(wanted), place.at_once):
+                numbers = wanted[begin : begin + place.at_once].tolist()
+                with place.active():
+                    pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
+                    self._paint_next(items, painter, numbers, pixels, lost)
+                if host:
+                    pixels = to_numpy(pixels)
+                for picture, number in zip(pixels, numbers, strict=True):
+                    if number not in lost:
+                        yield self._sequence(picture, np.array([number]), layout)
         if lost:
             raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
+
+    def _paint_next(
+        self,
+        items: Iterator[AnySurface | Lost],
+        painter: Painter,
+        numbers: Seq[int],
+        pixels: Array,
+        lost: dict[int, str],
+    ) -> None:
+        """Take from a decoding what it gives for the next frames; the fallback is asked about those that it loses."""
+        way, converter = self._place.way, painter.converter(self._index.info, self._output)
+        left = dict(zip(numbers, painter.pictures(pixels), strict=True))
+        while left.keys() - lost.keys():
+            try:
+                item = next(items, None)
+            except BackendError:
+                if way.fallback is None:
+                    raise
+                item = None
+            if item is None:
+                break
+            if isinstance(item, Lost):
+                lost[item.number] = item.reason
+            else:
+                painter.put(item, [(converter, left.pop(item.number))])
+        if left and way.fallback is not None:
+            targets: Targets = {number: [(converter, picture)] for number, picture in left.items()}
+            for number in left:
+                lost.pop(number, None)
+            second = replace(way, decoders=way.fallback, fallback=None)
+            lost.update(fill(self._video, targets, second, painter, _nothing_noted))
+        painter.finish()
 
     def _next_frame(self, number: int) -> Sequence:
         """One frame; whoever walks through a video by number gets a stream behind the scenes."""
@@ -268,33 +321,18 @@ class VideoReader:
         found = self.frames([number])
         return self._sequence(found.data[0], np.array([number]), self._output.frame_layout)
 
-    def _decoding(self, wanted: IntArray) -> Decoding:
-        return Decoding(self._index, self._packets, self._decoders, wanted, threads=self._threads_for(wanted))
-
     def _threads_for(self, wanted: IntArray) -> int:
         """Frame threads only pay for a long run: they hold back as many frames as there are threads."""
         plan = make_plan(self._index.packets, self._index.packets.frame_packet[wanted])
         longest = max((len(segment.packets) for segment in plan.segments), default=0)
         return self._threads if longest >= _WORTH_FRAME_THREADS else 1
 
-    def _sequence(self, pixels: np.ndarray[Any, Any], numbers: IntArray, layout: str) -> Sequence:
+    def _sequence(self, pixels: Array, numbers: IntArray, layout: str) -> Sequence:
         return Sequence(pixels, layout, self.info.source, numbers, self.timestamps[numbers])
 
 
-def check_device(device: str) -> None:
-    """Refuse devices that are not there.
-
-    Raises:
-        BackendError: a GPU is asked for; decoding there is not built yet.
-        ParameterError: it is no device.
-    """
-    if device in ("cpu", "auto"):
-        return
-    if device.partition(":")[0] == "cuda":
-        raise BackendError(
-            f"device={device!r}: decoding on a GPU is not built yet", advice="Use device='cpu'"
-        )
-    raise ParameterError(f"device={device!r} is unknown", allowed="'cpu', 'auto'")
+def _nothing_noted(_name: str, _frames: int, _reason: str) -> None:
+    """A single reader keeps no statistics."""
 
 
 def _whole(number: object) -> int:

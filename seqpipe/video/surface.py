@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from av.video.format import VideoFormat
     from av.video.plane import VideoPlane
 
-__all__ = ["Plane", "Surface", "SurfaceFormat"]
+__all__ = ["Plane", "Surface", "SurfaceFormat", "surface_format"]
 
 Plane: TypeAlias = npt.NDArray[Any]
 """A 2-D array of uint8 or uint16."""
@@ -115,6 +115,15 @@ class Surface:
         else:
             planes = _semi_planar(frame, layout)
         return cls(number, tuple(_finished(plane, layout.right_shift) for plane in planes), layout.format)
+
+
+def surface_format(pixel_format: str) -> SurfaceFormat:
+    """The form of the surfaces that frames of a pixel format become.
+
+    Args:
+        pixel_format: FFmpeg's name of it.
+    """
+    return _layout(pixel_format).format
 
 
 @dataclass(frozen=True)

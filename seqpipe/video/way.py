@@ -17,6 +17,10 @@ def _foremost(jobs: Seq[Job]) -> Job | None:
     return jobs[0]
 
 
+def _nothing() -> None:
+    """Nothing is held."""
+
+
 @dataclass(frozen=True, eq=False)
 class Way:
     """One kind of worker.
@@ -28,6 +32,7 @@ class Way:
         threads: of its own; 0 to work on the CPU threads of the engine.
         choose: picks one of the waiting jobs, or none where they are better left to another way.
         fallback: decoders that are asked about what these have not decoded, or None.
+        close: gives back what it holds, once its threads have ended.
     """
 
     name: str
@@ -36,3 +41,4 @@ class Way:
     threads: int = 0
     choose: Callable[[Seq[Job]], Job | None] = _foremost
     fallback: Decoders | None = None
+    close: Callable[[], None] = _nothing

@@ -65,7 +65,7 @@ class DeviceConverter:
         Args:
             surfaces: frames of the stream.
             outs: for each, contiguous device memory of ``shape`` and ``dtype``: an array, or its address.
-            stream: a CuPy stream or a stream's handle; None for CuPy's current stream.
+            stream: a CuPy stream; None for CuPy's current one.
 
         Raises:
             ParameterError: there are not as many outs as surfaces, or an array is not such memory.

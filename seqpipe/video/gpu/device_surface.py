@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...errors import ParameterError
 from ..surface import SurfaceFormat
@@ -12,7 +12,7 @@ __all__ = ["DeviceSurface"]
 
 @dataclass(frozen=True)
 class DeviceSurface:
-    """One decoded frame in device memory. It owns nothing: whoever made it keeps the memory until it is read.
+    """One decoded frame in device memory.
 
     Attributes:
         number: its number in presentation order.
@@ -25,6 +25,7 @@ class DeviceSurface:
         interleaved: whether Cb and Cr share a plane, as in NV12 and P016.
         shift: bits that 16-bit samples are shifted up by: 6 for 10 bits in P016.
         chroma_pitch: the same as pitch for the other planes; 0 where it is the same.
+        owner: what keeps the memory as it is for as long as the surface is referred to.
 
     Raises:
         ParameterError: the planes do not go with the format, or a pair of chroma samples is not aligned.
@@ -39,6 +40,7 @@ class DeviceSurface:
     interleaved: bool = False
     shift: int = 0
     chroma_pitch: int = 0
+    owner: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.chroma_pitch:

@@ -1,0 +1,51 @@
+"""Packets as a hardware parser wants them: start codes instead of lengths, and the parameter sets before the first one.
+
+Sources: ISO/IEC 14496-15 (length-prefixed units), H.264 and H.265 Annex B (start codes).
+"""
+
+from __future__ import annotations
+
+from .nal import NalFormat, avc_format, hevc_format, nal_spans
+
+__all__ = ["ElementaryStream"]
+
+_START = b"\0\0\0\1"
+_NAL_FORMATS = {"h264": avc_format, "hevc": hevc_format}
+# their extradata is a header that may be missing from the packets
+_HEADED = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
+
+
+class ElementaryStream:
+    """Turns the packets of one stream into its elementary stream.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        extradata: the codec's set-up bytes, as the container has them.
+    """
+
+    def __init__(self, codec: str, extradata: bytes) -> None:
+        reads = _NAL_FORMATS.get(codec)
+        self._format = reads(extradata) if reads else NalFormat(0)
+        self._lengths = self._format.length_size
+        self.header = b"".join(_START + unit for unit in self._format.parameter_sets)
+        if codec in _HEADED:
+            self.header = extradata
+
+    def packet(self, data: bytes, *, first: bool) -> bytes:
+        """One packet.
+
+        Args:
+            data: its bytes as the container has them.
+            first: whether decoding starts with it; then the header comes before it.
+
+        Raises:
+            BitstreamError: a length points behind the packet's end.
+        """
+        if self._lengths == 4 and len(data) > 4 and int.from_bytes(data[:4], "big") == len(data) - 4:
+            units = _START + data[4:]  # one unit, as most packets of most encoders are
+        elif self._lengths:
+            spans = nal_spans(data, self._lengths)
+            units = b"".join([_START + data[begin:end] for begin, end in spans])
+        else:
+            units = data
+        return self.header + units if first else units

@@ -1,0 +1,77 @@
+"""Filling: decode the frames of one video, paint them where they are wanted, and ask again about what was lost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import BackendError
+from .decode import Decoding, Lost
+from .jobs import Video
+from .packet_decoder import Decoders
+from .packets import open_packets
+from .paint import Painter
+from .way import Way
+
+__all__ = ["Note", "Targets", "fill"]
+
+Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
+"""By frame number: the pictures to be made of it, each by a converter at a place of its own."""
+
+Note: TypeAlias = Callable[[str, int, str], None]
+"""Told who has decoded how many frames, and why they were not left to the one before, or ""."""
+
+
+def fill(
+    video: Video, targets: Targets, way: Way, painter: Painter, note: Note, *, threads: int = 1
+) -> dict[int, str]:
+    """Paint all targets; what a way cannot decode, or finds damaged, is for its fallback to judge.
+
+    Args:
+        video: the video.
+        targets: what is wanted; what was painted is taken out.
+        way: who decodes.
+        painter: the calling thread's.
+        note: is told what was done.
+        threads: frame threads of the decoder.
+
+    Returns:
+        The frames that are lost, with the reason for each.
+
+    Raises:
+        BackendError: the way cannot decode such a stream, and has no fallback.
+    """
+    wanted = len(targets)
+    lost: dict[int, str] = {}
+    try:
+        lost = _painted(video, targets, way.decoders, painter, threads)
+        reason = next(iter(lost.values()), "")
+    except BackendError as error:
+        if way.fallback is None:
+            raise
+        reason = error.fact
+    note(way.name, wanted - len(targets), "")
+    if targets and way.fallback is not None:
+        wanted = len(targets)
+        lost = _painted(video, targets, way.fallback, painter, threads)
+        note("cpu", wanted - len(targets), reason)
+    painter.finish()
+    return lost
+
+
+def _painted(
+    video: Video, targets: Targets, decoders: Decoders, painter: Painter, threads: int
+) -> dict[int, str]:
+    """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
+    lost: dict[int, str] = {}
+    frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
+    with contextlib.closing(open_packets(video.source, video.index)) as reader:
+        for item in Decoding(video.index, reader, decoders, frames, threads=threads):
+            if isinstance(item, Lost):
+                lost[item.number] = item.reason
+            else:
+                painter.put(item, targets.pop(item.number))
+    return lost

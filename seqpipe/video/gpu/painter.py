@@ -1,0 +1,102 @@
+"""DevicePainter: pictures in a card's memory, a few surfaces with each launch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+
+from ...array import Array
+from ..info import StreamInfo
+from ..output import OutputSpec
+from ..surface import Surface
+from .converter import DeviceConverter
+from .device_surface import DeviceSurface
+from .streams import Streams
+from .upload import Uploader
+
+__all__ = ["DevicePainter"]
+
+_AT_ONCE = 4
+_KEPT = 64
+
+
+class DevicePainter:
+    """Paints in a card's memory, whichever decoder the surfaces come from.
+
+    While some surfaces are converted the next ones are gathered; surfaces are let go once they are converted.
+
+    Args:
+        streams: the card's.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._stream = streams.current()
+        self._upload = Uploader()
+        self._converters: OrderedDict[Any, DeviceConverter] = OrderedDict()
+        self._gathered: list[tuple[DeviceSurface, Seq[tuple[DeviceConverter, int]]]] = []
+        self._launched: deque[tuple[Any, Any]] = deque()
+
+    def converter(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
+        """The converter for a stream and an output, kept from job to job."""
+        key = (info, output)
+        if key not in self._converters:
+            self._converters[key] = DeviceConverter(info, output, self._streams.device)
+            while len(self._converters) > _KEPT:
+                self._converters.popitem(last=False)
+        self._converters.move_to_end(key)
+        return self._converters[key]
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Memory of the card."""
+        pixels = self._streams.allocate(shape, dtype)
+        self._streams.admit()
+        return pixels
+
+    def admit(self, pixels: Array) -> None:  # noqa: ARG002  all of the default stream's memory is waited for at once
+        """Wait, on the card, for what was done with the memory before."""
+        self._streams.admit()
+
+    def pictures(self, pixels: Array) -> Seq[int]:
+        """Addresses."""
+        first, step = int(pixels.data.ptr), int(pixels.strides[0]) if len(pixels) else 0
+        return [first + place * step for place in range(len(pixels))]
+
+    def fill(self, pixels: Array, place: int, value: float) -> None:
+        """Fill one picture with a value."""
+        with self._stream:
+            pixels[place].fill(value)
+
+    def put(self, surface: Surface | DeviceSurface, targets: Seq[tuple[DeviceConverter, int]]) -> None:
+        """Note a surface; with some others it is converted."""
+        if isinstance(surface, Surface):
+            surface = self._upload(surface, self._stream)
+        self._gathered.append((surface, targets))
+        if len(self._gathered) >= _AT_ONCE:
+            self._launch()
+
+    def finish(self) -> None:
+        """Convert the rest, and wait until all pictures are there."""
+        try:
+            self._launch()
+        finally:
+            self._stream.synchronize()
+            self._gathered.clear()
+            self._launched.clear()
+
+    def _launch(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        by_converter: dict[int, tuple[DeviceConverter, list[DeviceSurface], list[int]]] = {}
+        for surface, targets in gathered:
+            for converter, address in targets:
+                group = by_converter.setdefault(id(converter), (converter, [], []))
+                group[1].append(surface)
+                group[2].append(address)
+        for converter, surfaces, addresses in by_converter.values():
+            converter(surfaces, addresses, self._stream)
+        self._launched.append((self._streams.event(), gathered))
+        while len(self._launched) > 1:
+            self._launched.popleft()[0].synchronize()

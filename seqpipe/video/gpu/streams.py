@@ -1,0 +1,75 @@
+"""Streams: the CUDA streams on which threads decode and paint for a card."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...array import Array
+from ...kernel import load_cupy
+
+__all__ = ["Streams"]
+
+
+class Streams:
+    """The streams of one card: one for each thread, or one for all who take turns.
+
+    Memory is allocated on the card's default stream, where the user's work is by default, so that what they free is
+    used again only after their kernels; :meth:`admit` lets this thread's stream wait for that.
+
+    Args:
+        device: the card's number.
+        shared: whether there is one stream only, used by one thread at a time.
+
+    Raises:
+        BackendError: CuPy is missing or does not fit the driver.
+    """
+
+    def __init__(self, device: int, *, shared: bool = False) -> None:
+        self._cupy = load_cupy()
+        self.device = device
+        self._shared = shared
+        with self.ready():
+            self._cupy.cuda.runtime.free(
+                0
+            )  # makes the card's context, without which the driver answers nothing
+        self._local: Any = SimpleNamespace() if shared else threading.local()
+
+    def current(self) -> Any:
+        """The stream to use; a thread that has one of its own gets the card as its current one for good."""
+        stream = getattr(self._local, "stream", None)
+        if stream is None:
+            if not self._shared:
+                self._cupy.cuda.Device(self.device).use()
+            stream = self._local.stream = self._cupy.cuda.Stream(non_blocking=True)
+        return stream
+
+    def ready(self) -> Any:
+        """A context in which the card is the thread's current one."""
+        return self._cupy.cuda.Device(self.device)
+
+    def address(self) -> int:
+        """This thread's stream as CUDA knows it."""
+        return int(self.current().ptr)
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Memory of the card, from CuPy's pool."""
+        cuda = self._cupy.cuda
+        with cuda.Device(self.device), cuda.Stream.null:
+            return self._cupy.empty(shape, dtype)
+
+    def admit(self) -> None:
+        """Let this thread's stream wait for what the default stream was given so far."""
+        stream = self.current()
+        event = self._cupy.cuda.Event(disable_timing=True)
+        event.record(self._cupy.cuda.Stream.null)
+        stream.wait_event(event)
+
+    def event(self) -> Any:
+        """An event that is now in this thread's stream."""
+        event = self._cupy.cuda.Event(disable_timing=True)
+        event.record(self.current())
+        return event

@@ -1,0 +1,76 @@
+"""Surfaces that the CPU has decoded, brought to the card as they are: half the bytes of their RGB pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from ...kernel import load_cupy
+from ..surface import Surface
+from .device_surface import DeviceSurface
+
+__all__ = ["Uploader"]
+
+_ALIGNED = 256
+
+
+class Uploader:
+    """Copies surfaces to the card, through page-locked memory that is used again and again; belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._cupy = load_cupy()
+        self._free: defaultdict[int, list[_Buffers]] = defaultdict(list)
+
+    def __call__(self, surface: Surface, stream: Any) -> DeviceSurface:
+        """The surface on the card, once the stream gets there.
+
+        Its buffers are used anew when the last reference to it is gone; until then the stream must be done with it.
+        """
+        pitches = [_rounded(plane.shape[1] * plane.itemsize) for plane in surface.planes]
+        sizes = [pitch * plane.shape[0] for pitch, plane in zip(pitches, surface.planes, strict=True)]
+        buffers = self._buffers(sum(sizes))
+        starts = np.cumsum([0, *sizes]).tolist()
+        for plane, pitch, start, size in zip(surface.planes, pitches, starts, sizes, strict=False):
+            rows = buffers.host[start : start + size].reshape(-1, pitch).view(plane.dtype)
+            np.copyto(rows[:, : plane.shape[1]], plane)
+        buffers.device.copy_from_host_async(buffers.host.ctypes.data, starts[-1], stream)
+        return DeviceSurface(
+            number=surface.number,
+            planes=tuple(int(buffers.device.ptr) + start for start in starts[:-1]),
+            pitch=pitches[0],
+            width=surface.width,
+            height=surface.height,
+            format=surface.format,
+            chroma_pitch=pitches[-1],
+            owner=_Lease(buffers, self._free[buffers.size]),
+        )
+
+    def _buffers(self, size: int) -> _Buffers:
+        free = self._free[size]
+        return free.pop() if free else _Buffers(self._cupy, size)
+
+
+class _Buffers:
+    """Page-locked memory of the host, and as much of the card."""
+
+    def __init__(self, cupy: Any, size: int) -> None:
+        self.size = size
+        self._pinned = cupy.cuda.alloc_pinned_memory(size)
+        self.host = np.frombuffer(self._pinned, np.uint8, size)
+        self.device = cupy.cuda.alloc(size)
+
+
+class _Lease:
+    """Gives buffers back when it is forgotten."""
+
+    def __init__(self, buffers: _Buffers, free: list[_Buffers]) -> None:
+        self._buffers, self._free = buffers, free
+
+    def __del__(self) -> None:
+        self._free.append(self._buffers)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED

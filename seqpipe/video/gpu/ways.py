@@ -1,0 +1,101 @@
+"""The ways to decode for a card: by its engines, by the CPU's cores, or by both at once."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, Literal
+
+import numpy as np
+
+from ...array import Array
+from ...errors import BackendError
+from ..nvdec.caps import engines, mistrust
+from ..nvdec.decoder import CardDecoders, NvdecPool
+from ..pool import DecoderPool
+from ..way import Way
+from ..workplace import Workplace
+from .mixture import Mixture
+from .painter import DevicePainter
+from .streams import Streams
+
+__all__ = ["card_ways", "card_workplace"]
+
+_IDLE_MEMORY = 4 << 30
+_STREAMED_AT_ONCE = 16
+_Who = Literal["auto", "nvdec", "mixed", "cpu"]
+
+
+def card_ways(
+    device: int, decode: _Who, cores: int
+) -> tuple[list[Way], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
+    """The workers for one card, and what allocates its memory.
+
+    Args:
+        device: the card's number.
+        decode: who decodes.
+        cores: CPU threads of the engine.
+
+    Raises:
+        BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
+    """
+    _refuse_fork()
+    streams = Streams(device)
+    painter = partial(DevicePainter, streams)
+    cpu = DecoderPool(idle=4 * cores)
+    if decode == "cpu":
+        return [Way("cpu", cpu, painter, close=cpu.clear)], streams.allocate
+    with streams.ready():
+        workers = engines(device) or 1
+    nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+    if decode == "nvdec":
+        return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
+    mixture = Mixture(partial(mistrust, device), workers)
+    card = Way("nvdec", nvdec, painter, threads=workers, choose=mixture.for_card, fallback=cpu)
+    choose = mixture.for_core if decode == "mixed" else mixture.for_refused
+    return [card, Way("cpu", cpu, painter, choose=choose, close=cpu.clear)], streams.allocate
+
+
+def card_workplace(device: int, decode: _Who) -> Workplace:
+    """What a single reader works with.
+
+    Raises:
+        BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
+    """
+    _refuse_fork()
+    streams = Streams(device, shared=True)
+    painter = partial(DevicePainter, streams)
+    cpu = DecoderPool()
+    way = Way("cpu", cpu, painter, close=cpu.clear)
+    if decode != "cpu":
+        fallback = None if decode == "nvdec" else cpu
+        nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+        way = Way("nvdec", nvdec, painter, fallback=fallback, close=cpu.clear)
+    return Workplace(way, streams.ready, _STREAMED_AT_ONCE)
+
+
+@cache
+def _pool(device: int) -> NvdecPool:
+    """The sessions of a card, shared by all readers of the process: making one takes longer than most runs."""
+    pool = NvdecPool(device, memory=_IDLE_MEMORY)
+    atexit.register(pool.clear)
+    return pool
+
+
+def _refuse_fork() -> None:
+    """CUDA does not survive a fork.
+
+    Raises:
+        BackendError: the process was forked after it had used a card.
+    """
+    _process.setdefault("id", os.getpid())
+    if _process["id"] != os.getpid():
+        raise BackendError(
+            "a forked process cannot use the GPU that its parent has used",
+            advice="Start workers with the method 'spawn', or read in the main process: decoding has threads anyway",
+        )
+
+
+_process: dict[str, int] = {}

@@ -1,0 +1,265 @@
+"""One decoder of the card: created large enough to be used again, reconfigured from stream to stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from dataclasses import dataclass
+
+from ...errors import BackendError
+from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, ReconfigureInfo, Status, VideoFormat
+
+__all__ = ["HardwareDecoder", "Mapped", "StreamShape"]
+
+# Sizes are rounded up to these, so that the next stream of about this size finds room.
+_SIDES = (256, 512, 768, 1024, 1280, 1920, 2560, 4096, 8192)
+# NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
+_OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
+_CHROMA_444 = 3
+_OUT_OF_MEMORY = 2
+
+
+@dataclass(frozen=True)
+class StreamShape:
+    """What of a stream decides whether a decoder can take it.
+
+    Attributes:
+        codec: cudaVideoCodec.
+        chroma: cudaVideoChromaFormat.
+        bits: bits of a sample.
+        width: coded columns.
+        height: coded rows.
+        area: (x, y, width, height) of the picture within them.
+        surfaces: pictures that a decoder must be able to hold for it.
+    """
+
+    codec: int
+    chroma: int
+    bits: int
+    width: int
+    height: int
+    area: tuple[int, int, int, int]
+    surfaces: int
+
+    @classmethod
+    def of(cls, form: VideoFormat) -> StreamShape:
+        """What the parser has found."""
+        bits = 8 + max(form.luma_bits_minus_8, form.chroma_bits_minus_8)
+        shown = form.display_area
+        area = (shown.left, shown.top, shown.right - shown.left, shown.bottom - shown.top)
+        return cls(
+            form.codec,
+            form.chroma,
+            bits,
+            _whole(form.coded_width),
+            _whole(form.coded_height),
+            area,
+            form.min_surfaces,
+        )
+
+    @property
+    def kind(self) -> tuple[int, int, int]:
+        """What cannot change without a new decoder."""
+        return self.codec, self.chroma, self.bits
+
+
+class Mapped:
+    """A decoded picture in the card's memory. It is handed back when the last reference to it is gone.
+
+    Attributes:
+        pointer: address of the first luma sample of the coded picture.
+        pitch: bytes from row to row.
+        shape: of its stream; chroma begins after as many rows as the coded picture has.
+    """
+
+    __slots__ = ("_decoder", "pitch", "pointer", "shape")
+
+    def __init__(self, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> None:
+        self._decoder = decoder
+        self.pointer, self.pitch, self.shape = pointer, pitch, shape
+
+    def __del__(self) -> None:
+        self._decoder.hand_back(self.pointer)
+
+
+class HardwareDecoder:
+    """A CUvideodecoder; belongs to one thread at a time.
+
+    Args:
+        cuvid: the library.
+        shape: the first stream it is for.
+        room: (columns, rows) to make room for at least, for the streams to come.
+        stream: the CUDA stream on which pictures are handed over.
+        ahead: pictures that are decoded before the first of them has to be handed over.
+        in_use: mapped pictures that may be in use while others are handed over.
+
+    Raises:
+        BackendError: the card refuses; the message names the stream and the reason.
+    """
+
+    def __init__(
+        self,
+        cuvid: Cuvid,
+        shape: StreamShape,
+        *,
+        room: tuple[int, int],
+        stream: int,
+        ahead: int,
+        in_use: int,
+    ) -> None:
+        self._handle = ctypes.c_void_p()
+        self._cuvid = cuvid
+        self._returned: deque[int] = deque()
+        self._status = Status()
+        self._mapped = 0
+        self.shape = shape
+        self.room = (max(room[0], _rounded(shape.width)), max(room[1], _rounded(shape.height)))
+        self._made_for, self.surfaces = shape.surfaces, shape.surfaces + ahead
+        # a flush may bring all that is inside at once
+        self._outputs = self.surfaces + in_use
+        info = CreateInfo(
+            width=shape.width,
+            height=shape.height,
+            decode_surfaces=self.surfaces,
+            codec=shape.codec,
+            chroma=shape.chroma,
+            bits_minus_8=shape.bits - 8,
+            max_width=self.room[0],
+            max_height=self.room[1],
+            output_format=_OUTPUT_FORMATS[shape.chroma == _CHROMA_444, shape.bits > 8],
+            target_width=shape.width,
+            target_height=shape.height,
+            output_surfaces=self._outputs,
+        )
+        info.display_area.right, info.display_area.bottom = shape.width, shape.height
+        self._check(
+            cuvid.create_decoder(ctypes.byref(self._handle), ctypes.byref(info)), "create a decoder for"
+        )
+        self._proc = ProcParams(stream=stream)
+        self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
+        self._map_arguments = (
+            ctypes.addressof(self._pointer),
+            ctypes.addressof(self._pitch),
+            ctypes.addressof(self._proc),
+        )
+        self._status_address = ctypes.addressof(self._status)
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes of the card it holds."""
+        samples = self.room[0] * self.room[1] * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
+        return int(samples * (1 if self.shape.bits == 8 else 2) * (self.surfaces + self._outputs))
+
+    def use(self, stream: int) -> None:
+        """Hand pictures over on another CUDA stream from now on."""
+        self._proc.stream = stream
+
+    def takes(self, shape: StreamShape) -> bool:
+        """Whether a stream can be decoded here, now."""
+        self.unmap_returned()
+        fits = shape.width <= self.room[0] and shape.height <= self.room[1]
+        fits = fits and shape.surfaces <= self._made_for
+        return shape.kind == self.shape.kind and fits and not self._mapped
+
+    def reconfigure(self, shape: StreamShape) -> None:
+        """Make ready for a stream that :meth:`takes` accepts.
+
+        Raises:
+            BackendError: the card refuses.
+        """
+        same = (shape.width, shape.height) == (self.shape.width, self.shape.height)
+        self.shape = shape
+        if same:
+            return
+        info = ReconfigureInfo(
+            width=shape.width,
+            height=shape.height,
+            target_width=shape.width,
+            target_height=shape.height,
+            decode_surfaces=self.surfaces,
+        )
+        info.display_area.right, info.display_area.bottom = shape.width, shape.height
+        self._check(self._cuvid.reconfigure(self._handle, ctypes.byref(info)), "reconfigure a decoder to")
+
+    def decode(self, picture: int) -> int:
+        """Begin to decode the picture at an address; returns CUDA's error code."""
+        code: int = self._cuvid.decode_picture(self._handle, picture)
+        return code
+
+    def state(self, surface: int) -> int:
+        """The cuvidDecodeStatus of the picture in a surface; 0 where the codec has none."""
+        if self._cuvid.status(self._handle, surface, self._status_address):
+            return 0
+        state: int = self._status.state
+        return state
+
+    def map(self, display: Display) -> Mapped:
+        """Wait for a picture and hand it over.
+
+        Raises:
+            BackendError: the card refuses.
+        """
+        pointer = self._map(display)
+        return Mapped(self, pointer, self._pitch.value, self.shape)
+
+    def _map(self, display: Display) -> int:
+        self.unmap_returned()
+        proc = self._proc
+        proc.progressive = display.progressive
+        proc.second_field = display.repeat_first_field + 1
+        proc.top_field_first = display.top_field_first
+        proc.unpaired_field = display.repeat_first_field < 0
+        self._check(
+            self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
+            "hand over a picture of",
+        )
+        self._mapped += 1
+        return self._pointer.value
+
+    def wait(self, surface: int) -> int:
+        """Wait until a picture is decoded; returns its state."""
+        if (state := self.state(surface)) != IN_PROGRESS:
+            return state
+        self.hand_back(self._map(Display(surface=surface, progressive=1)))
+        return self.state(surface)
+
+    def hand_back(self, pointer: int) -> None:
+        """Note that a mapped picture is no longer used; any thread may say so."""
+        self._returned.append(pointer)
+
+    def unmap_returned(self) -> None:
+        """Unmap what was handed back."""
+        while self._returned:
+            self._cuvid.unmap_frame(self._handle, self._returned.popleft())
+            self._mapped -= 1
+
+    def close(self) -> None:
+        """Destroy the decoder; pictures that are still mapped go with it."""
+        if self._handle:
+            self.unmap_returned()
+            self._cuvid.destroy_decoder(self._handle)
+            self._handle = ctypes.c_void_p()
+
+    def _check(self, code: int, what: str) -> None:
+        if not code:
+            return
+        shape = self.shape
+        raise BackendError(
+            f"NVDEC could not {what} {shape.width}×{shape.height} pixels of {shape.bits} bits "
+            f"(codec {shape.codec}, chroma {shape.chroma}): CUDA error {code}",
+            advice="The card's memory is full: lower decode_memory_mib, or use fewer readers"
+            if code == _OUT_OF_MEMORY
+            else "Use decode='cpu' for this file",
+        )
+
+
+def _whole(side: int) -> int:
+    """Some parsers tell the picture's size for the coded one; what is coded are whole macroblocks."""
+    return side if side % 2 == 0 else -(-side // 16) * 16
+
+
+def _rounded(side: int) -> int:
+    return next((room for room in _SIDES if room >= side), side)

@@ -1,0 +1,230 @@
+"""How fast sequences come to a GPU, beside the peers on the same files in the same run.
+
+    python -m tests.bench.gpu_decode --large VIDEO --small VIDEO... [--windows 240,1920] [--only NAME]...
+
+``--large`` is a 1080p video, ``--small`` some of 340×256, all of 300 frames or more; each is copied until there are
+enough distinct files. Every contestant runs in a process of its own, once to warm up and once that counts, with all
+indexes cached; a result that is not on the GPU does not count. Peers that are not installed are named and left out.
+How to bring them to a machine without a network: ``../shared/tools/PEERS.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["main"]
+
+_FRAMES = 300
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Random windows over distinct files."""
+
+    name: str
+    title: str
+    length: int
+    stride: int
+    batch: int
+    files: int
+
+
+JOBS = {
+    job.name: job
+    for job in (
+        Job("large", "windows 32×5, 1080p", 32, 5, 8, 24),
+        Job("small", "windows 16×4, 340×256", 16, 4, 32, 320),
+    )
+}
+
+Windows = list[tuple[str, np.ndarray[Any, Any]]]
+
+
+def _windows(job: Job, folder: Path, count: int) -> Windows:
+    paths = sorted(str(path) for path in folder.glob(f"{job.name}_*.mp4"))
+    random = np.random.Generator(np.random.Philox(1))
+    starts = random.integers(0, _FRAMES - (job.length - 1) * job.stride, count)
+    return [
+        (paths[i % len(paths)], int(start) + np.arange(job.length) * job.stride)
+        for i, start in enumerate(starts)
+    ]
+
+
+def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
+    def read(windows: Windows, job: Job) -> Iterator[Any]:
+        from seqpipe.video.device import Device
+        from seqpipe.video.places import engine_for
+        from seqpipe.video.request import Request
+
+        waiting: deque[Any] = deque()
+        with engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as engine:  # type: ignore[arg-type]  # from the table below
+            for begin in range(0, len(windows), job.batch):
+                part = windows[begin : begin + job.batch]
+                waiting.append(engine.submit([Request(path, frames) for path, frames in part]))
+                if len(waiting) > 3:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+            print(engine.stats(), file=sys.stderr)
+
+    return read
+
+
+def _threaded(
+    one: Callable[[str, np.ndarray[Any, Any]], Any], threads: int, windows: Windows
+) -> Iterator[Any]:
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Any] = deque()
+        for path, frames in windows:
+            waiting.append(pool.submit(one, path, frames))
+            if len(waiting) > 4 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _torchcodec(device: str, threads: int) -> Callable[[Windows, Job], Iterator[Any]]:
+    def read(windows: Windows, job: Job) -> Iterator[Any]:
+        from torchcodec.decoders import VideoDecoder
+
+        def one(path: str, frames: np.ndarray[Any, Any]) -> Any:
+            decoder = VideoDecoder(
+                path,
+                device=device,
+                seek_mode="approximate",
+                dimension_order="NHWC",
+                num_ffmpeg_threads=1,
+            )
+            return decoder.get_frames_at(frames.tolist()).data.to("cuda")
+
+        yield from _threaded(one, threads, windows)
+
+    return read
+
+
+def _spdl(windows: Windows, job: Job) -> Iterator[Any]:
+    import torch
+    from spdl import io
+
+    def one(path: str, frames: np.ndarray[Any, Any]) -> Any:
+        span = (float(frames[0]) / 30 - 0.001, float(frames[-1] + 1) / 30 - 0.001)
+        packets = io.demux_video(path, timestamp=span)
+        stream = torch.cuda.Stream()
+        config = io.cuda_config(device_index=0, stream=stream.cuda_stream)
+        decoded = io.decode_packets_nvdec(packets, device_config=config)
+        pictures = io.to_torch(decoded)[:: job.stride]
+        stream.synchronize()
+        return pictures
+
+    yield from _threaded(one, 7, windows)
+
+
+CONTESTANTS: dict[str, Callable[[Windows, Job], Iterator[Any]]] = {
+    "seqpipe nvdec": _seqpipe("nvdec"),
+    "seqpipe mixed": _seqpipe("mixed"),
+    "seqpipe cpu": _seqpipe("cpu"),
+    "torchcodec cuda, 7 threads": _torchcodec("cuda", 7),
+    "torchcodec cpu, 16 threads": _torchcodec("cpu", 16),
+    "SPDL nvdec, 7 threads": _spdl,
+}
+
+
+def _measure(name: str, job: Job, folder: Path, count: int) -> dict[str, float]:
+    """One contestant in this process."""
+    import torch
+
+    windows = _windows(job, folder, count)
+    read = CONTESTANTS[name]
+    torch.cuda.init()
+    free_before = torch.cuda.mem_get_info()[0]
+    delivered, best, least_free = 0, 0.0, free_before
+    for part in (windows[: 2 * job.batch], windows):
+        begin, delivered = time.perf_counter(), 0
+        for sequence in read(part, job):
+            if isinstance(sequence, Exception):
+                raise sequence
+            delivered += len(sequence)
+            least_free = min(least_free, torch.cuda.mem_get_info()[0])
+        torch.cuda.synchronize()
+        best = delivered / (time.perf_counter() - begin)
+    return {"frames_per_s": best, "memory_gib": (free_before - least_free) / 2**30}
+
+
+def main() -> int:
+    """Run all contestants, each in a process of its own; print one table."""
+    options = _options()
+    if options.measure:
+        name, job_name, copies, count = options.measure
+        print(json.dumps(_measure(name, JOBS[job_name], Path(copies), int(count))))
+        return 0
+    folder: Path = options.folder
+    for kind, sources in (("large", options.large), ("small", options.small)):
+        for i in range(JOBS[kind].files if sources else 0):
+            shutil.copy(sources[i % len(sources)], folder / f"{kind}_{i:04d}.mp4")
+    counts = dict(zip(JOBS, map(int, options.windows.split(",")), strict=True))
+    rows = []
+    for job in JOBS.values():
+        if not list(folder.glob(f"{job.name}_*.mp4")):
+            continue
+        for name in options.only or CONTESTANTS:
+            found, why = _run(name, job.name, folder, counts[job.name])
+            rows.append((job.title, name, found))
+            print(f"{job.title}, {name}: {found or why}", file=sys.stderr, flush=True)
+    print("| job | contestant | delivered frames/s | most memory |\n|---|---|---|---|")
+    for title, name, found in rows:
+        if found:
+            print(f"| {title} | {name} | {found['frames_per_s']:.0f} | {found['memory_gib']:.2f} GiB |")
+    return 0
+
+
+def _run(name: str, job: str, folder: Path, count: int) -> tuple[dict[str, float] | None, str]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.gpu_decode",
+        "--measure",
+        name,
+        job,
+        str(folder),
+        str(count),
+    ]
+    try:
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=150)
+    except subprocess.TimeoutExpired:
+        return None, "does not end within 150 s"
+    if done.returncode:
+        return None, " ".join(done.stderr.split()[-60:])
+    return json.loads(done.stdout.splitlines()[-1]), ""
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--large", nargs="*", default=[], help="1080p videos")
+    parser.add_argument("--small", nargs="*", default=[], help="videos of 340×256")
+    parser.add_argument("--windows", default="240,1920", help="how many of the large and of the small ones")
+    parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_decode"), help="for the copies")
+    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("SEQPIPE_CACHE_DIR", str(options.folder / "cache"))
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
