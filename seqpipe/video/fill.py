@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import BackendError
+from ..errors import BackendError, SourceError
 from .decode import Decoding, Lost
 from .jobs import Video
 from .packet_decoder import Decoders
@@ -43,6 +43,7 @@ def fill(
 
     Raises:
         BackendError: the way cannot decode such a stream, and has no fallback.
+        SourceError: the stream cannot be read, or not be converted to what is asked for.
     """
     wanted = len(targets)
     lost: dict[int, str] = {}
@@ -53,6 +54,11 @@ def fill(
         if way.fallback is None:
             raise
         reason = error.fact
+    except SourceError as error:
+        error.source = (
+            video.index.info.source
+        )  # a converter may have been made for another stream like this one
+        raise
     note(way.name, wanted - len(targets), "")
     if targets and way.fallback is not None:
         wanted = len(targets)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from collections.abc import Sequence as Seq
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..array import Array
+from .colour import resolve
 from .convert import Converter
 from .info import StreamInfo
 from .output import OutputSpec
 from .packet_decoder import AnySurface
 
-__all__ = ["AnyConverter", "HostPainter", "Painter"]
+__all__ = ["AnyConverter", "HostPainter", "Painter", "converter_key"]
 
 _KEPT = 64
+
+
+def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
+    """What decides how the surfaces of a stream become pictures: streams that agree in it share a converter."""
+    return resolve(info), output.place(info), info.pixel_format, info.width, info.height, output
 
 
 class AnyConverter(Protocol):
@@ -64,7 +71,7 @@ class HostPainter:
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
         """The converter for a stream and an output, kept from job to job."""
-        key = (info, output)
+        key = converter_key(info, output)
         if key not in self._converters:
             self._converters[key] = Converter(info, output)
             while len(self._converters) > _KEPT:

@@ -11,6 +11,7 @@ import numpy as np
 from ...array import Array
 from ..info import StreamInfo
 from ..output import OutputSpec
+from ..paint import converter_key
 from ..surface import Surface
 from .converter import DeviceConverter
 from .device_surface import DeviceSurface
@@ -42,7 +43,7 @@ class DevicePainter:
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
         """The converter for a stream and an output, kept from job to job."""
-        key = (info, output)
+        key = converter_key(info, output)
         if key not in self._converters:
             self._converters[key] = DeviceConverter(info, output, self._streams.device)
             while len(self._converters) > _KEPT:

@@ -58,6 +58,11 @@ class StreamShape:
         )
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Coded columns and rows."""
+        return self.width, self.height
+
+    @property
     def kind(self) -> tuple[int, int, int]:
         """What cannot change without a new decoder."""
         return self.codec, self.chroma, self.bits
@@ -161,8 +166,9 @@ class HardwareDecoder:
         """Whether a stream can be decoded here, now."""
         self.unmap_returned()
         fits = shape.width <= self.room[0] and shape.height <= self.room[1]
-        fits = fits and shape.surfaces <= self._made_for
-        return shape.kind == self.shape.kind and fits and not self._mapped
+        fits = fits and shape.kind == self.shape.kind and shape.surfaces <= self._made_for
+        # A change of size would take the memory of pictures that are still in use.
+        return fits and (shape.size == self.shape.size or not self._mapped)
 
     def reconfigure(self, shape: StreamShape) -> None:
         """Make ready for a stream that :meth:`takes` accepts.
@@ -170,7 +176,7 @@ class HardwareDecoder:
         Raises:
             BackendError: the card refuses.
         """
-        same = (shape.width, shape.height) == (self.shape.width, self.shape.height)
+        same = shape.size == self.shape.size
         self.shape = shape
         if same:
             return

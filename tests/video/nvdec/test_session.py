@@ -1,0 +1,129 @@
+"""The session's own logic, on a library that takes the driver's place."""
+
+from __future__ import annotations
+
+import pytest
+
+from seqpipe.errors import BackendError
+from seqpipe.video.nvdec import session as session_module
+from seqpipe.video.nvdec.session import Session
+from tests.video.nvdec.fake_cuvid import FakeCuvid
+
+START = "S 128x96 "
+
+
+@pytest.fixture
+def cuvid(monkeypatch):
+    fake = FakeCuvid()
+    monkeypatch.setattr(session_module, "load", lambda: fake)
+    return fake
+
+
+def run(session, packets, wanted=None):
+    """(packets whose picture came, in order; packets that were found damaged; packets that were found sound)."""
+    came, damaged, sound = [], [], []
+    feeds = [
+        lambda number=number, text=text: session.feed(
+            number, text.encode(), wanted=wanted is None or number in wanted
+        )
+        for number, text in enumerate(packets)
+    ]
+    for feed in [*feeds, session.finish]:
+        for event in feed():
+            if event.picture is not None:
+                came.append(event.packet)
+            else:
+                (damaged if event.damaged else sound).append(event.packet)
+    return came, damaged, sound
+
+
+def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(cuvid):
+    session = Session(4, 0, in_use=4)
+    came, damaged, sound = run(session, [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"])
+    assert came == [0, 2, 3, 1, 5, 6, 4]
+    assert damaged == []
+    assert sound == list(range(7))
+
+
+def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
+    session = Session(4, 0, in_use=4)
+    known = set()
+    for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
+        for event in session.feed(number, text.encode(), wanted=True):
+            if event.picture is None:
+                known.add(event.packet)
+            else:
+                assert set(range(event.packet + 1)) <= known
+
+
+def test_only_what_is_wanted_is_mapped(cuvid):
+    session = Session(4, 0, in_use=4)
+    assert run(session, [START + "I 0", *(f"P {i}" for i in range(1, 40))], wanted={17, 30})[0] == [17, 30]
+    assert len(cuvid.mapped) <= 2
+
+
+def test_errors_of_the_card_and_dropped_packets_are_damage(cuvid):
+    session = Session(4, 0, in_use=4)
+    came, damaged, _ = run(session, [START + "I 0", "X 1", "- 2", "P 3"])
+    assert came == [0, 1, 3]
+    assert damaged == [2, 1]
+
+
+def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
+    session = Session(4, 0, in_use=4)
+    for _ in range(5):
+        run(session, [START + "I 0", "P 1", "P 2"])
+    run(session, ["S 96x64 I 0", "P 1"])
+    run(session, [START + "I 0", "P 1"])
+    assert cuvid.created == [(128, 96)]
+    assert cuvid.reconfigured == [(96, 64), (128, 96)]
+
+
+def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):
+    session = Session(4, 0, in_use=4)
+    kept = list(session.feed(0, (START + "I 0").encode(), wanted=True)) + session.finish()
+    run(session, [START + "I 0", "P 1", "P 2"])
+    assert any(event.picture is not None for event in kept)
+    assert cuvid.created == [(128, 96)]
+
+
+def test_pictures_in_use_outlive_a_change_of_size(cuvid):
+    session = Session(4, 0, in_use=4)
+    kept = list(session.feed(0, (START + "I 0").encode(), wanted=True))
+    kept += session.finish()
+    assert any(event.picture is not None for event in kept)
+    run(session, ["S 96x64 I 0", "P 1"])
+    assert cuvid.created == [(128, 96), (96, 64)]
+    assert cuvid.decoders == 2
+    kept.clear()
+    assert cuvid.decoders == 1
+
+
+def test_a_larger_stream_gets_a_decoder_with_room_for_both(cuvid):
+    session = Session(4, 0, in_use=4)
+    run(session, ["S 128x96 I 0"])
+    run(session, ["S 1920x1080 I 0"])
+    run(session, ["S 128x96 I 0"])
+    run(session, ["S 1280x1080 I 0"])
+    assert cuvid.created == [(128, 96), (1920, 1080)]
+    assert cuvid.decoders == 1
+
+
+def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
+    session = Session(4, 0, in_use=1)
+    kept = [session.feed(0, (START + "P 0").encode(), wanted=True)]
+
+    def hold(count):
+        for number in range(1, count):
+            kept.append(session.feed(number, f"P {number}".encode(), wanted=True))
+
+    with pytest.raises(BackendError, match=r"could not hand over a picture of 128×96 pixels.*CUDA error 205"):
+        hold(100)
+
+
+def test_closing_gives_everything_back(cuvid):
+    session = Session(4, 0, in_use=4)
+    run(session, [START + "I 0", "P 1"])
+    session.close()
+    assert cuvid.decoders == 0
+    assert cuvid.mapped == set()
