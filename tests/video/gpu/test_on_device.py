@@ -61,7 +61,10 @@ def test_made_videos_are_those_of_the_cpu(name):
     "name", shared_names("codec", "derived", "odd", "rotation", "vfr", "timing", "corrupt")
 )
 def test_real_videos_are_those_of_the_cpu(name):
-    agree(shared_media(name))
+    path = shared_media() / name
+    if not path.is_file():
+        pytest.skip(f"{path} was not brought here")
+    agree(path)
 
 
 @pytest.mark.parametrize("name", ["h264", "h264_open_gop", "h264_many_b", "vp9_altref"])
