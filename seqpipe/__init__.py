@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import (
     BackendError,
@@ -64,6 +64,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     source: Any,
     *,
     device: str = "cpu",
+    decode: Literal["auto", "nvdec", "mixed", "cpu"] = "auto",
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
@@ -74,7 +75,10 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
     Args:
         source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object.
-        device: where the frames are decoded; ``"cpu"`` is the only one built so far.
+        device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
+            there is one that can be used.
+        decode: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines alone
+            (``"nvdec"``); the CPU alone (``"cpu"``).
         threads: decoding threads, at least 1; None takes one for each core that this process may use.
         output: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
@@ -91,7 +95,9 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     """
     from .video.reader import VideoReader
 
-    return VideoReader(source, device=device, threads=threads, output=output, cache_dir=cache_dir)
+    return VideoReader(
+        source, device=device, decode=decode, threads=threads, output=output, cache_dir=cache_dir
+    )
 
 
 if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any

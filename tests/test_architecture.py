@@ -43,7 +43,6 @@ HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin"),
     "cupy": ("array", "kernel", "video.nvdec", "flow.nvofa"),
-    "PyNvVideoCodec": ("video.nvdec",),
     "jax": ("plugin",),
     "tensorflow": ("plugin",),
     "lightning": ("plugin",),

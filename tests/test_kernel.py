@@ -62,7 +62,6 @@ class FakeCupy(ModuleType):
         self.cuda = SimpleNamespace(
             runtime=runtime,
             Device=lambda number: contextlib.nullcontext(number),
-            ExternalStream=lambda handle, device: contextlib.nullcontext((handle, device)),
             get_current_stream=lambda: contextlib.nullcontext("current"),
         )
 
@@ -90,7 +89,9 @@ def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeC
     source, argument = all_sources()[0], np.zeros((), [("x", np.int32)])
     for device in (CudaDevice(0), CudaDevice(0), CudaDevice(1)):
         for defines in ({"A": 1, "B": 2}, {"B": 2, "A": 1}, {"A": 2}):
-            device.launch(source, "convert", defines, (1, 2, 3), 256, argument, 17)
+            device.launch(
+                source, "convert", defines, (1, 2, 3), 256, argument, contextlib.nullcontext("stream")
+            )
     expected = [("--std=c++17", "-DA=1", "-DB=2"), ("--std=c++17", "-DA=2")]
     assert cupy.compiled == expected * 2
     assert len(cupy.launched) == 9

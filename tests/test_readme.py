@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import seqpipe
 from data_scripts.make_videos import sample
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,11 +143,6 @@ def test_files_and_links_exist():
         assert (ROOT / path).exists(), path
     headings = {re.sub(r"\W+", "-", text.lower()) for text in re.findall(r"^## (.*)$", README, re.MULTILINE)}
     assert set(re.findall(r"\]\(#([\w-]+)\)", README)) <= headings
-
-
-def test_a_gpu_is_refused_as_the_readme_says(place):
-    with pytest.raises(seqpipe.BackendError, match="not built yet"):
-        seqpipe.open("clip.mp4", device="cuda:0")
 
 
 def test_the_reading_of_blocks_sees_a_wrong_output():

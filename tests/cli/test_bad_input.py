@@ -178,9 +178,11 @@ def test_wrong_usage_is_told_before_anything_is_written(run, tmp_path, monkeypat
     assert files(tmp_path) == []
 
 
-def test_a_gpu_is_not_built_yet(run, tmp_path):
-    result = run("export", made("h264"), "--out", tmp_path / "o", "--device", "cuda:0", code=1)
-    assert "device='cuda:0': decoding on a GPU is not built yet. Use device='cpu'" in result.stderr
+def test_a_gpu_that_is_not_there(run, tmp_path):
+    result = run("export", made("h264"), "--out", tmp_path / "o", "--device", "cuda:99", code=1)
+    assert any(said in result.stderr for said in ("cupy is not installed", "CUDA", "no device cuda:99"))
+    result = run("export", made("h264"), "--out", tmp_path / "o", "--device", "gpu", code=2)
+    assert "device='gpu' is unknown; allowed: 'cpu', 'cuda', 'cuda:N', 'auto'" in result.stderr
 
 
 def test_colliding_names_name_both_sources(run, tmp_path):

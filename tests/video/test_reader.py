@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.errors import (
-    BackendError,
     DamagedSourceError,
     FrameRangeError,
     ParameterError,
@@ -230,9 +229,9 @@ def test_output_shapes_and_colours(drawn):
 def test_the_front_door():
     with seqpipe.open(made("h264"), threads=2) as reader:
         assert isinstance(reader, VideoReader)
-    with pytest.raises(BackendError, match=r"device='cuda:0'.*not built yet.*device='cpu'"):
-        seqpipe.open(made("h264"), device="cuda:0")
-    with pytest.raises(ParameterError, match="device='tpu' is unknown; allowed: 'cpu', 'auto'"):
+    with pytest.raises(
+        ParameterError, match="device='tpu' is unknown; allowed: 'cpu', 'cuda', 'cuda:N', 'auto'"
+    ):
         seqpipe.open(made("h264"), device="tpu")
     with pytest.raises(ParameterError, match="threads=0"):
         seqpipe.open(made("h264"), threads=0)

@@ -14,6 +14,8 @@ from .cuvid import CHROMA, CODECS, Caps, load
 __all__ = ["Ability", "ability", "engines", "mistrust", "refusal"]
 
 
+# codecs whose parser tells the picture's size for the coded one
+_UNALIGNED = frozenset(CODECS[name] for name in ("mpeg1video", "mpeg2video", "mpeg4", "vp8"))
 _INEXACT = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 
 
@@ -71,6 +73,8 @@ def refusal(device: int, info: StreamInfo) -> str:
     if not found.supported:
         return f"this card does not decode {info.codec} with {_named(form)}"
     size = (info.width, info.height)
+    if codec in _UNALIGNED and (size[0] % 2 or size[1] % 2):
+        return f"NVDEC does not give {info.codec} of odd size as it is"
     if any(side < least for side, least in zip(size, found.min_size, strict=True)):
         return f"this card decodes {info.codec} from {found.min_size[0]}×{found.min_size[1]} pixels on"
     blocks = -(-size[0] // 16) * -(-size[1] // 16)

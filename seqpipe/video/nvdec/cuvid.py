@@ -47,7 +47,6 @@ __all__ = [
     "ParserParams",
     "Picture",
     "ProcParams",
-    "ReconfigureInfo",
     "Status",
     "VideoFormat",
     "load",
@@ -128,22 +127,6 @@ class CreateInfo(Structure):
         ("lock", c_void_p),
         ("target_rect", _Rect16),
         ("reserved_2", c_ulong * 5),
-    ]
-
-
-class ReconfigureInfo(Structure):
-    """CUVIDRECONFIGUREDECODERINFO."""
-
-    _fields_ = [
-        ("width", c_uint),
-        ("height", c_uint),
-        ("target_width", c_uint),
-        ("target_height", c_uint),
-        ("decode_surfaces", c_uint),
-        ("reserved_1", c_uint * 12),
-        ("display_area", _Rect16),
-        ("target_rect", _Rect16),
-        ("reserved_2", c_uint * 11),
     ]
 
 
@@ -268,7 +251,6 @@ class Cuvid:
         self.parse = _function(waiting, "cuvidParseVideoData", c_void_p, c_void_p)
         self.destroy_parser = _function(waiting, "cuvidDestroyVideoParser", c_void_p)
         self.create_decoder = _function(waiting, "cuvidCreateDecoder", POINTER(c_void_p), POINTER(CreateInfo))
-        self.reconfigure = _function(waiting, "cuvidReconfigureDecoder", c_void_p, POINTER(ReconfigureInfo))
         self.destroy_decoder = _function(waiting, "cuvidDestroyDecoder", c_void_p)
         self.decode_picture = _function(waiting, "cuvidDecodePicture", c_void_p, c_void_p)
         self.status = _function(quick, "cuvidGetDecodeStatus", c_void_p, c_int, c_void_p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import cast
 
@@ -70,7 +70,7 @@ class NvdecPool:
 
     def __init__(self, device: int, *, memory: int) -> None:
         self._device, self._memory = device, memory
-        self._idle: list[tuple[tuple[str, str], Session]] = []
+        self._idle: list[tuple[Hashable, Session]] = []
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
@@ -142,8 +142,10 @@ class CardDecoders:
         cast("NvdecDecoder", decoder).session.close()
 
 
-def _key(index: PacketIndex) -> tuple[str, str]:
-    return index.info.codec, index.info.pixel_format
+def _key(index: PacketIndex) -> Hashable:
+    """What a session's decoder was created for."""
+    info = index.info
+    return info.codec, info.pixel_format, info.width, info.height
 
 
 def _decoded(event: Event) -> Decoded:

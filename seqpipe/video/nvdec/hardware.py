@@ -1,4 +1,4 @@
-"""One decoder of the card: created large enough to be used again, reconfigured from stream to stream."""
+"""One decoder of the card, for one size: streams of that size follow one another in it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from ...errors import BackendError
-from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, ReconfigureInfo, Status, VideoFormat
+from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["HardwareDecoder", "Mapped", "StreamShape"]
 
-# Sizes are rounded up to these, so that the next stream of about this size finds room.
-_SIDES = (256, 512, 768, 1024, 1280, 1920, 2560, 4096, 8192)
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
 _CHROMA_444 = 3
@@ -58,14 +56,9 @@ class StreamShape:
         )
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Coded columns and rows."""
-        return self.width, self.height
-
-    @property
-    def kind(self) -> tuple[int, int, int]:
+    def coded(self) -> tuple[int, int, int, int, int]:
         """What cannot change without a new decoder."""
-        return self.codec, self.chroma, self.bits
+        return self.codec, self.chroma, self.bits, self.width, self.height
 
 
 class Mapped:
@@ -93,7 +86,6 @@ class HardwareDecoder:
     Args:
         cuvid: the library.
         shape: the first stream it is for.
-        room: (columns, rows) to make room for at least, for the streams to come.
         stream: the CUDA stream on which pictures are handed over.
         ahead: pictures that are decoded before the first of them has to be handed over.
         in_use: mapped pictures that may be in use while others are handed over.
@@ -107,7 +99,6 @@ class HardwareDecoder:
         cuvid: Cuvid,
         shape: StreamShape,
         *,
-        room: tuple[int, int],
         stream: int,
         ahead: int,
         in_use: int,
@@ -118,7 +109,6 @@ class HardwareDecoder:
         self._status = Status()
         self._mapped = 0
         self.shape = shape
-        self.room = (max(room[0], _rounded(shape.width)), max(room[1], _rounded(shape.height)))
         self._made_for, self.surfaces = shape.surfaces, shape.surfaces + ahead
         # a flush may bring all that is inside at once
         self._outputs = self.surfaces + in_use
@@ -129,8 +119,8 @@ class HardwareDecoder:
             codec=shape.codec,
             chroma=shape.chroma,
             bits_minus_8=shape.bits - 8,
-            max_width=self.room[0],
-            max_height=self.room[1],
+            max_width=shape.width,
+            max_height=shape.height,
             output_format=_OUTPUT_FORMATS[shape.chroma == _CHROMA_444, shape.bits > 8],
             target_width=shape.width,
             target_height=shape.height,
@@ -155,40 +145,19 @@ class HardwareDecoder:
     @property
     def memory(self) -> int:
         """About how many bytes of the card it holds."""
-        samples = self.room[0] * self.room[1] * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
+        samples = self.shape.width * self.shape.height * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
         return int(samples * (1 if self.shape.bits == 8 else 2) * (self.surfaces + self._outputs))
 
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
         self._proc.stream = stream
 
-    def takes(self, shape: StreamShape) -> bool:
-        """Whether a stream can be decoded here, now."""
-        self.unmap_returned()
-        fits = shape.width <= self.room[0] and shape.height <= self.room[1]
-        fits = fits and shape.kind == self.shape.kind and shape.surfaces <= self._made_for
-        # A change of size would take the memory of pictures that are still in use.
-        return fits and (shape.size == self.shape.size or not self._mapped)
-
-    def reconfigure(self, shape: StreamShape) -> None:
-        """Make ready for a stream that :meth:`takes` accepts.
-
-        Raises:
-            BackendError: the card refuses.
-        """
-        same = shape.size == self.shape.size
-        self.shape = shape
-        if same:
-            return
-        info = ReconfigureInfo(
-            width=shape.width,
-            height=shape.height,
-            target_width=shape.width,
-            target_height=shape.height,
-            decode_surfaces=self.surfaces,
-        )
-        info.display_area.right, info.display_area.bottom = shape.width, shape.height
-        self._check(self._cuvid.reconfigure(self._handle, ctypes.byref(info)), "reconfigure a decoder to")
+    def take(self, shape: StreamShape) -> bool:
+        """Make ready for a stream, if it can be decoded here."""
+        fits = shape.coded == self.shape.coded and shape.surfaces <= self._made_for
+        if fits:
+            self.shape = shape
+        return fits
 
     def decode(self, picture: int) -> int:
         """Begin to decode the picture at an address; returns CUDA's error code."""
@@ -265,7 +234,3 @@ class HardwareDecoder:
 def _whole(side: int) -> int:
     """Some parsers tell the picture's size for the coded one; what is coded are whole macroblocks."""
     return side if side % 2 == 0 else -(-side // 16) * 16
-
-
-def _rounded(side: int) -> int:
-    return next((room for room in _SIDES if room >= side), side)

@@ -73,7 +73,6 @@ class Session:
         self._cuvid: Cuvid = load()
         self._stream, self._in_use = stream, in_use
         self._decoder: HardwareDecoder | None = None
-        self._room = (0, 0)
         self._error: Exception | None = None
         self._wanted: set[int] = set()
         self._number = -1
@@ -176,16 +175,12 @@ class Session:
         return decoder.surfaces
 
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
-        if self._decoder is not None and self._decoder.takes(shape):
-            self._decoder.reconfigure(shape)
+        if self._decoder is not None and self._decoder.take(shape):
             return self._decoder
-        if self._decoder is not None:
-            self._room = self._decoder.room
-            self._decoder = None
+        self._decoder = None  # it goes when the last of its pictures does
         self._decoder = decoder = HardwareDecoder(
             self._cuvid,
             shape,
-            room=self._room,
             stream=self._stream,
             ahead=_DISPLAY_DELAY,
             in_use=self._in_use,

@@ -29,14 +29,12 @@ class FakeCuvid:
 
     Attributes:
         created: (width, height) of every decoder that was created.
-        reconfigured: the same for every change of size.
         mapped: pointers that are mapped now.
         decoders: how many decoders there are now.
     """
 
     def __init__(self) -> None:
         self.created: list[tuple[int, int]] = []
-        self.reconfigured: list[tuple[int, int]] = []
         self.mapped: set[int] = set()
         self.decoders = 0
         self.outputs = 0
@@ -92,11 +90,6 @@ class FakeCuvid:
         self.decoders += 1
         self.outputs = made.output_surfaces
         handle._obj.value = len(self.created)
-        return 0
-
-    def reconfigure(self, _handle: Any, info: Any) -> int:
-        made = info._obj
-        self.reconfigured.append((made.width, made.height))
         return 0
 
     def destroy_decoder(self, _handle: Any) -> int:
