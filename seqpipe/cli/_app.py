@@ -13,6 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import ParameterError, SeqpipeError
+from .doctor import doctor
 from .export import export
 from .index import index
 from .probe import probe
@@ -65,5 +66,5 @@ def main() -> None:
     """
 
 
-for _command in (probe, index, export):
+for _command in (probe, index, export, doctor):
     main.add_command(_command)

@@ -25,7 +25,7 @@ from .written import lines
 
 def test_help_lists_the_commands(run):
     text = run("--help").stdout
-    for command in ("probe", "index", "export"):
+    for command in ("probe", "index", "export", "doctor"):
         assert f"  {command}" in text
     assert run("--version").stdout == f"seqpipe, version {__version__}\n"
 

@@ -1,0 +1,110 @@
+"""What ``seqpipe doctor`` looks at: one finding for each thing that may be there or be missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import BackendError
+
+__all__ = ["Finding", "findings"]
+
+# what each optional part is for, by the name it is imported by, and the extras that bring it
+_PARTS = {
+    "torch": ("tensors of sequences", "torch"),
+    "cupy": ("everything on a GPU", "cuda12", "cuda13"),
+    "s3fs": ("s3:// addresses", "s3"),
+    "pyarrow": ("Parquet manifests", "parquet"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what.
+        value: what was found.
+        ok: whether it is as it should be; None where it is optional and missing.
+        advice: what to do, or "".
+    """
+
+    name: str
+    value: str
+    ok: bool | None = True
+    advice: str = ""
+
+
+def findings(cache_dir: str | None) -> Iterator[Finding]:
+    """Look at everything, in the order in which it depends on each other."""
+    yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
+    yield _ffmpeg()
+    yield _cache(cache_dir)
+    yield from (_part(name, *about) for name, about in _PARTS.items())
+    yield from _gpu()
+
+
+def _ffmpeg() -> Finding:
+    from ..video import ffmpeg_build
+
+    missing = ffmpeg_build.missing_decoders()
+    if not missing:
+        return Finding("CPU decoders", ffmpeg_build.name())
+    return Finding(
+        "CPU decoders",
+        f"{ffmpeg_build.name()}, without {', '.join(missing)}",
+        ok=False,
+        advice="Install PyAV's own wheel: pip install --force-reinstall --no-deps av",
+    )
+
+
+def _cache(cache_dir: str | None) -> Finding:
+    from ..video.cache import cache_directory
+
+    folder = Path(cache_directory(cache_dir))
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    size = sum(path.stat().st_size for path in files)
+    return Finding("Index cache", f"{folder}: {len(files):,} files, {size / 1e6:.1f} MB")
+
+
+def _part(name: str, use: str, *extras: str) -> Finding:
+    if not _installed(name):
+        command = "pip install " + " or ".join(f"'seqpipe[{extra}]'" for extra in extras)
+        return Finding(name, f"not installed; it is for {use}", ok=None, advice=command)
+    try:
+        version = importlib.metadata.version(name)
+    except (
+        importlib.metadata.PackageNotFoundError
+    ):  # CuPy's distributions have the CUDA version in their names
+        version = "installed"
+    return Finding(name, version)
+
+
+def _installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def _gpu() -> Iterator[Finding]:
+    from ..video.gpu.facts import cards, has_optical_flow
+    from ..video.nvdec.cuvid import load
+
+    try:
+        load()
+        yield Finding("NVDEC", "the driver's decoder library is there")
+        for card in cards():
+            yield Finding(
+                f"cuda:{card.number}",
+                f"{card.name}, compute capability {card.capability}, {card.memory_bytes / 2**30:.0f} GiB, "
+                f"{card.engines} NVDEC engines; decodes {', '.join(card.decodes)}",
+            )
+    except BackendError as error:
+        yield Finding("GPU", error.fact, ok=None, advice=error.advice or "")
+        return
+    if has_optical_flow():
+        yield Finding("Optical flow", "the driver's optical-flow library is there")
+    else:
+        yield Finding("Optical flow", "the driver's optical-flow library is missing", ok=None)

@@ -1,0 +1,76 @@
+"""What the cards of this machine are, and what they decode."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from ...kernel import device_count, load_cupy
+from ..nvdec.caps import ability
+from ..nvdec.cuvid import CHROMA, CODECS
+
+__all__ = ["Card", "cards", "has_optical_flow"]
+
+_BITS = (8, 10, 12)
+_OPTICAL_FLOW = "libnvidia-opticalflow.so.1"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU.
+
+    Attributes:
+        number: as in ``cuda:N``.
+        name: as the driver calls it.
+        capability: compute capability, as 9.0.
+        memory_bytes: all that it has.
+        engines: NVDEC engines.
+        decodes: codecs with chroma and bits of a sample, as "h264 4:2:0 8".
+    """
+
+    number: int
+    name: str
+    capability: str
+    memory_bytes: int
+    engines: int
+    decodes: tuple[str, ...]
+
+
+def cards() -> list[Card]:
+    """The cards that this process sees.
+
+    Raises:
+        BackendError: CuPy, the driver, its decoder library or a card is missing.
+    """
+    return [_card(number) for number in range(device_count())]
+
+
+def has_optical_flow() -> bool:
+    """Whether the driver's optical-flow library can be loaded."""
+    try:
+        ctypes.CDLL(_OPTICAL_FLOW)
+    except OSError:
+        return False
+    return True
+
+
+def _card(number: int) -> Card:
+    runtime = load_cupy().cuda.runtime
+    with load_cupy().cuda.Device(number):
+        runtime.free(0)  # makes the card's context
+        facts = runtime.getDeviceProperties(number)
+        decodes = [
+            f"{codec} {chroma} {bits}"
+            for codec, code in CODECS.items()
+            for chroma, chroma_code in CHROMA.items()
+            for bits in _BITS
+            if ability(number, code, chroma_code, bits).supported
+        ]
+        return Card(
+            number=number,
+            name=facts["name"].decode(),
+            capability=f"{facts['major']}.{facts['minor']}",
+            memory_bytes=int(facts["totalGlobalMem"]),
+            engines=ability(number, CODECS["h264"], CHROMA["4:2:0"], 8).engines,
+            decodes=tuple(decodes),
+        )

@@ -1,0 +1,62 @@
+"""The doctor names what is there, what is missing, and what to do; nothing that is optional fails it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import av
+import pytest
+
+from seqpipe.cli import _findings
+from seqpipe.video import ffmpeg_build
+from seqpipe.video.nvdec import cuvid
+
+from .written import lines
+
+
+def told(run, *options, code=0):
+    return {line["name"]: line for line in lines(run("doctor", "--json", *options, code=code).stdout)}
+
+
+def test_it_tells_what_there_is(run, tmp_path):
+    (tmp_path / "a.idx").write_bytes(bytes(1_000_000))
+    found = told(run, "--cache-dir", tmp_path)
+    assert found["CPU decoders"]["value"] == f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__}"
+    assert found["CPU decoders"]["ok"] is True
+    assert found["Index cache"]["value"] == f"{tmp_path}: 1 files, 1.0 MB"
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in found["Python"]["value"]
+
+
+def test_optional_parts_that_are_missing_come_with_the_command(run, monkeypatch):
+    monkeypatch.setattr(_findings, "_installed", lambda _name: False)
+    found = told(run)
+    assert found["pyarrow"]["ok"] is None
+    assert found["pyarrow"]["advice"] == "pip install 'seqpipe[parquet]'"
+    assert found["cupy"]["advice"] == "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]'"
+
+
+def test_a_decoder_that_must_be_there_fails_it(run, monkeypatch):
+    monkeypatch.setattr(ffmpeg_build, "_DECODERS", ("h264", "no_such_decoder"))
+    text = run("doctor", code=1).stdout
+    assert "FAILS  CPU decoders:" in text
+    assert "without no_such_decoder\n" in text
+    assert "pip install --force-reinstall --no-deps av" in text
+
+
+def test_no_driver_is_no_failure(run, monkeypatch):
+    monkeypatch.setattr(cuvid, "_LIBRARY", "libnvcuvid-that-is-not-there.so.1")
+    cuvid.load.cache_clear()
+    found = told(run)
+    cuvid.load.cache_clear()
+    assert found["GPU"]["ok"] is None
+    assert "libnvcuvid-that-is-not-there.so.1" in found["GPU"]["value"]
+    assert "device='cpu'" in found["GPU"]["advice"]
+
+
+@pytest.mark.gpu
+def test_a_card_is_described(run):
+    card = told(run)["cuda:0"]["value"]
+    assert "NVDEC engines" in card
+    assert "h264 4:2:0 8" in card
+    assert json.dumps(card)
