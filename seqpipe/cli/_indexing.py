@@ -24,6 +24,7 @@ def for_each_index(
     *,
     jobs: int | None,
     cache_dir: str | None,
+    verified: bool = False,
 ) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
     """Do something with the index of each video, several at a time, and keep only the result.
 
@@ -32,6 +33,7 @@ def for_each_index(
         use: called with each video and its index; any thread may call it.
         jobs: how many threads; None for one per core.
         cache_dir: where indices are kept, None for the user's cache folder.
+        verified: whether each video must have been decoded once, so that all damage is known.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
@@ -43,7 +45,7 @@ def for_each_index(
         if isinstance(item, SeqpipeError):
             return item.source or "", item
         try:
-            return item.path, use(item, open_index(item.path, cache_dir=cache_dir))
+            return item.path, use(item, open_index(item.path, cache_dir=cache_dir, verified=verified))
         except SeqpipeError as error:
             error.source = error.source or item.path
             return item.path, error

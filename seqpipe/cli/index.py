@@ -21,10 +21,17 @@ __all__ = ["index"]
 
 @click.command()
 @options.inputs
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Decode each video once on the CPU, and remember which packets are damaged: a GPU conceals some damage.",
+)
 @options.jobs
 @options.json_lines
 @options.cache_dir
-def index(paths: tuple[str, ...], jobs: int | None, as_json: bool, cache_dir: str | None) -> None:
+def index(
+    paths: tuple[str, ...], verify: bool, jobs: int | None, as_json: bool, cache_dir: str | None
+) -> None:
     """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
@@ -34,16 +41,18 @@ def index(paths: tuple[str, ...], jobs: int | None, as_json: bool, cache_dir: st
     found = list(find_inputs(paths))
     fresh = {item.path for item in found if isinstance(item, Input) and is_indexed(item.path, cache_dir)}
     counts: Counter[str] = Counter()
-    for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir):
+    for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
-            values |= {"status": "failed", "frames": None, "error": str(result)}
+            values |= {"status": "failed", "frames": None, "lost": None, "error": str(result)}
             say(f"Error: {result}")
         else:
-            frames, cut = result
-            values |= {"frames": frames, "error": cut or None}
+            frames, lost, cut = result
+            values |= {"frames": frames, "lost": lost, "error": cut or None}
             if cut:
                 say(f"Warning: {printable(source)}: {cut}.")
+            if lost:
+                say(f"Warning: {printable(source)}: {lost:,} of {frames:,} frames are damaged.")
         counts[values["status"]] += 1
         if as_json:
             click.echo(json.dumps({"type": "index", **values}))
@@ -54,5 +63,7 @@ def index(paths: tuple[str, ...], jobs: int | None, as_json: bool, cache_dir: st
     click.get_current_context().exit(1 if counts["failed"] else 0)
 
 
-def _facts(_: Input, index: PacketIndex) -> tuple[int, str]:
-    return len(index), index.cut
+def _facts(_: Input, index: PacketIndex) -> tuple[int, int, str]:
+    from ..video.verify import lost_frames
+
+    return len(index), len(lost_frames(index)), index.cut

@@ -28,7 +28,7 @@ from .source import Stamp
 __all__ = ["cache_directory", "cache_file", "load_index", "load_summary", "save_index"]
 
 _MAGIC = b"SEQPIPE\x01"
-_FORMAT = 1
+_FORMAT = 2
 _PREFIX = struct.Struct("<8sII")
 _COLUMNS = tuple(field.name for field in fields(PacketTable))
 _HEAD_GUESS = 4096
@@ -84,6 +84,7 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
         dropped_at_start=header["dropped_at_start"],
         end_s=header["end_s"],
         cut=header["cut"],
+        verified=header["verified"],
     )
 
 
@@ -106,6 +107,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "dropped_at_start": index.dropped_at_start,
         "end_s": index.end_s,
         "cut": index.cut,
+        "verified": index.verified,
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),
     }

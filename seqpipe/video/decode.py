@@ -49,6 +49,9 @@ class Decoding:
         decoders: where decoders are taken from, and given back to unless they have raised.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
+
+    Attributes:
+        damaged: the packets that were found damaged so far.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Decoding:
         self._decoders = decoders
         self._threads = threads
         self._frame = index.packets.packet_frame
+        self.damaged: set[int] = set()
         self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
 
     def __iter__(self) -> Iterator[AnySurface | Lost]:
@@ -136,6 +140,7 @@ class Decoding:
 
     def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
         """Give up the frames that a damaged packet has a part in."""
+        self.damaged.add(packet)
         for victim in damaged_by(self._table, packet).tolist():
             if victim in self._missing:
                 self._missing.discard(victim)
@@ -143,7 +148,7 @@ class Decoding:
 
     def _lose_damaged_packets(self) -> Iterator[Lost]:
         for packet in np.flatnonzero(self._table.damaged).tolist():
-            yield from self._lose(packet, "its bytes are not all in the file")
+            yield from self._lose(packet, "it was found so when the file was indexed")
 
     def _lose_the_rest(self) -> Iterator[Lost]:
         for packet in sorted(self._missing):

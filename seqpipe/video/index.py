@@ -43,7 +43,7 @@ class PacketTable:
         reference: other frames may be predicted from it.
         shown: it yields a frame.
         undecodable: a leading picture that must not be fed when decoding starts at its key frame (HEVC RASL).
-        damaged: the demuxer knows that bytes of it are missing or wrong.
+        damaged: the demuxer knows that bytes of it are missing or wrong, or verifying has found out.
         self_contained: a leading picture that can be decoded when decoding starts at its key frame (HEVC RADL).
     """
 
@@ -102,6 +102,7 @@ class PacketIndex:
         dropped_at_start: frames before the first point where decoding can start, left out.
         end_s: the end of the last frame, in seconds.
         cut: why the file holds less than it promises, or "" if it does not.
+        verified: whether the video was decoded once, so that all damage which can be noticed is known.
     """
 
     info: StreamInfo
@@ -112,6 +113,7 @@ class PacketIndex:
     dropped_at_start: int
     end_s: float
     cut: str = ""
+    verified: bool = False
 
     def __len__(self) -> int:
         """The number of frames."""

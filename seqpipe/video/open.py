@@ -12,19 +12,23 @@ from .cache import cache_directory, load_index, load_summary, save_index
 from .index import PacketIndex
 from .info import StreamInfo
 from .probe import with_source
-from .source import Origin, open_source
+from .source import Origin, Source, open_source
+from .verify import verify
 
 __all__ = ["open_index", "summary"]
 
 _log = logging.getLogger(__name__)
 
 
-def open_index(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> PacketIndex:
+def open_index(
+    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+) -> PacketIndex:
     """The index of a video.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        verified: whether the video must have been decoded once, see :mod:`seqpipe.video.verify`.
 
     Raises:
         SourceNotFoundError: it is not there.
@@ -33,16 +37,22 @@ def open_index(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = Non
     source = open_source(origin)
     stamp = source.stamp()
     if stamp is None:
-        return build_index(source)
+        return _built(source, None, verified=verified)
     directory = cache_directory(cache_dir)
-    if (cached := load_index(directory, stamp)) is not None:
+    cached = load_index(directory, stamp)
+    if cached is not None and cached.verified >= verified:
         return replace(cached, info=with_source(cached.info, source.name))
-    index = build_index(source)
+    index = _built(source, cached, verified=verified)
     try:
         save_index(directory, stamp, index)
     except OutputError as error:
         _log.warning("%s", error)
     return index
+
+
+def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> PacketIndex:
+    index = build_index(source) if index is None else index
+    return verify(source, index) if verified else index
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:

@@ -50,3 +50,14 @@ def test_stdout_is_silent(run, tmp_path):
 def test_an_unwritable_cache_is_no_reason_to_fail(run, tmp_path):
     (tmp_path / "cache").touch()
     run("index", made("h264"), "--cache-dir", tmp_path / "cache" / "below")
+
+
+def test_verifying_tells_what_is_damaged(run, tmp_path):
+    options = ("--json", "--cache-dir", tmp_path)
+    (plain, _) = lines(run("index", made("h264_flip_key"), *options).stdout)
+    assert (plain["frames"], plain["lost"]) == (48, 0)
+    result = run("index", "--verify", made("h264_flip_key"), made("h264"), *options)
+    damaged, sound, _ = lines(result.stdout)
+    assert (damaged["frames"], damaged["lost"]) == (48, 24)
+    assert sound["lost"] == 0
+    assert "24 of 48 frames are damaged" in result.stderr

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import seqpipe
 from seqpipe.array import IntArray
-from seqpipe.video import paint, reader
+from seqpipe.video import paint
 from seqpipe.video.decode import Decoding, Lost
 from seqpipe.video.index import PacketIndex
 from seqpipe.video.info import StreamInfo
@@ -82,7 +82,6 @@ class _Tap:
 
 def tap_surfaces(patch: pytest.MonkeyPatch) -> None:
     """Let VideoReader and Engine deliver digests of surfaces; :func:`digests` reads them back."""
-    patch.setattr(reader, "Converter", _Tap)
     patch.setattr(paint, "Converter", _Tap)
 
 
