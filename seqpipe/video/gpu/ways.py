@@ -54,8 +54,12 @@ def card_ways(
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
     mixture = Mixture(partial(mistrust, device), workers)
     card = Way("nvdec", nvdec, painter, threads=workers, choose=mixture.for_card, fallback=cpu)
-    choose = mixture.for_core if decode == "mixed" else mixture.for_refused
-    return [card, Way("cpu", cpu, painter, choose=choose, close=cpu.clear)], streams.allocate
+    if decode == "auto":
+        return [card, Way("cpu", cpu, painter, choose=mixture.for_refused, close=cpu.clear)], streams.allocate
+    # Each engine needs a core to feed it: with all of them decoding, the engines were fed at less than half their rate.
+    spare = max(1, cores - workers)
+    core = Way("cpu", cpu, painter, threads=spare, choose=mixture.for_core, close=cpu.clear)
+    return [card, core], streams.allocate
 
 
 def card_workplace(device: int, decode: _Who) -> Workplace:

@@ -107,7 +107,6 @@ class HardwareDecoder:
         self._cuvid = cuvid
         self._returned: deque[int] = deque()
         self._status = Status()
-        self._mapped = 0
         self.shape = shape
         self._made_for, self.surfaces = shape.surfaces, shape.surfaces + ahead
         # a flush may bring all that is inside at once
@@ -191,7 +190,6 @@ class HardwareDecoder:
             self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
             "hand over a picture of",
         )
-        self._mapped += 1
         return self._pointer.value
 
     def wait(self, surface: int) -> int:
@@ -209,7 +207,6 @@ class HardwareDecoder:
         """Unmap what was handed back."""
         while self._returned:
             self._cuvid.unmap_frame(self._handle, self._returned.popleft())
-            self._mapped -= 1
 
     def close(self) -> None:
         """Destroy the decoder; pictures that are still mapped go with it."""
@@ -225,7 +222,7 @@ class HardwareDecoder:
         raise BackendError(
             f"NVDEC could not {what} {shape.width}×{shape.height} pixels of {shape.bits} bits "
             f"(codec {shape.codec}, chroma {shape.chroma}): CUDA error {code}",
-            advice="The card's memory is full: lower decode_memory_mib, or use fewer readers"
+            advice="The card's memory is full: prefetch less, use fewer readers, or end other programs on the card"
             if code == _OUT_OF_MEMORY
             else "Use decode='cpu' for this file",
         )

@@ -2,6 +2,8 @@
 
 A picture is called sound only on the card's word. The card decodes in order, so once a picture has been handed over,
 all that were decoded before it are finished, and each has said whether it came to an end without an error.
+
+No exception can pass through the driver: what the callbacks raise is kept, and raised when the driver has returned.
 """
 
 from __future__ import annotations
@@ -177,6 +179,8 @@ class Session:
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
         if self._decoder is not None and self._decoder.take(shape):
             return self._decoder
+        for surface in list(self._unchecked):
+            self._judge(surface, wait=True)
         self._decoder = None  # it goes when the last of its pictures does
         self._decoder = decoder = HardwareDecoder(
             self._cuvid,

@@ -98,7 +98,9 @@ def test_pictures_in_use_outlive_a_change_of_size(cuvid):
 
 def test_a_stream_of_another_size_gets_another_decoder_in_place_of_the_first(cuvid):
     session = Session(4, 0, in_use=4)
-    run(session, [START + "I 0", "P 1", "S 96x64 I 2", "P 3"])
+    _, damaged, sound = run(session, [START + "I 0", "X 1", "S 96x64 I 2", "P 3"])
+    assert damaged == [1]
+    assert sound == [0, 2, 3]
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 1
 
