@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
@@ -207,8 +208,10 @@ class Engine:
         jobs = self._queue.take(way.choose)
         if not jobs:
             return
+        began = time.perf_counter()
         try:
             outcomes = self._decode(jobs, way)
+            way.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{place: error for place, _ in job.requests} for job in jobs]
         except BaseException as error:

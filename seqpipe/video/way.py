@@ -17,6 +17,10 @@ def _foremost(jobs: Seq[Job]) -> Job | None:
     return jobs[0]
 
 
+def _unmeasured(_jobs: Seq[Job], _seconds: float) -> None:
+    """Nobody asks how long it takes."""
+
+
 def _nothing() -> None:
     """Nothing is held."""
 
@@ -32,6 +36,7 @@ class Way:
         threads: of its own; 0 to work on the CPU threads of the engine.
         choose: picks one of the waiting jobs, or none where they are better left to another way.
         fallback: decoders that are asked about what these have not decoded, or None.
+        done: is told which jobs were done together, and how many seconds that took.
         close: gives back what it holds, once its threads have ended.
     """
 
@@ -41,4 +46,5 @@ class Way:
     threads: int = 0
     choose: Callable[[Seq[Job]], Job | None] = _foremost
     fallback: Decoders | None = None
+    done: Callable[[Seq[Job], float], None] = _unmeasured
     close: Callable[[], None] = _nothing

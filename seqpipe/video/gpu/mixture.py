@@ -12,7 +12,7 @@ from ..jobs import Job
 __all__ = ["Mixture"]
 
 _SMOOTHING = 0.2
-# pixels per second of one worker, until it is measured: H100, and one core
+# pixels per second of one worker until it is measured: 700 frames of 1080p of an H100's engine, 200 of a core
 _FIRST_CARD, _FIRST_CORE = 1.4e9, 4e8
 
 
@@ -48,15 +48,19 @@ class Mixture:
             by_core = _pixels(last) / self._core
         return last if by_core <= by_card else None
 
-    def note_card(self, job: Job, seconds: float) -> None:
-        """Learn from what the card has done."""
+    def card_done(self, jobs: Seq[Job], seconds: float) -> None:
+        """Learn from what a worker has done on the card."""
         with self._lock:
-            self._card += _SMOOTHING * (_pixels(job) / max(seconds, 1e-6) - self._card)
+            self._card = _learnt(self._card, jobs, seconds)
 
-    def note_core(self, job: Job, seconds: float) -> None:
+    def core_done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a core has done."""
         with self._lock:
-            self._core += _SMOOTHING * (_pixels(job) / max(seconds, 1e-6) - self._core)
+            self._core = _learnt(self._core, jobs, seconds)
+
+
+def _learnt(rate: float, jobs: Seq[Job], seconds: float) -> float:
+    return rate + _SMOOTHING * (sum(map(_pixels, jobs)) / max(seconds, 1e-6) - rate)
 
 
 def _pixels(job: Job) -> float:

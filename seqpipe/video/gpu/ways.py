@@ -53,12 +53,14 @@ def card_ways(
     if decode == "nvdec":
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
     mixture = Mixture(partial(mistrust, device), workers)
-    card = Way("nvdec", nvdec, painter, threads=workers, choose=mixture.for_card, fallback=cpu)
+    card = Way(
+        "nvdec", nvdec, painter, workers, choose=mixture.for_card, fallback=cpu, done=mixture.card_done
+    )
     if decode == "auto":
         return [card, Way("cpu", cpu, painter, choose=mixture.for_refused, close=cpu.clear)], streams.allocate
     # Each engine needs a core to feed it: with all of them decoding, the engines were fed at less than half their rate.
     spare = max(1, cores - workers)
-    core = Way("cpu", cpu, painter, threads=spare, choose=mixture.for_core, close=cpu.clear)
+    core = Way("cpu", cpu, painter, spare, choose=mixture.for_core, done=mixture.core_done, close=cpu.clear)
     return [card, core], streams.allocate
 
 
