@@ -48,7 +48,10 @@ class Recipe:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
         coded = output.colour == "YCbCr"
-        wide = form.bits > 8 or (output.dtype != "uint8" and not coded)
+        placement = placement.on((info.width, info.height), (surface.width, surface.height))
+        # Scaled planes that were rounded to 8 bits would part from the exact colour by more than a level.
+        scaled = placement.size != placement.box[2:]
+        wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
         numbers, matrix = _mixture(info, colour, output, form, 16 if wide else 8)
         matrix[:, :-1] /= 2**headroom
@@ -57,7 +60,6 @@ class Recipe:
 
         scratch = Scratch()
         self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
-        placement = placement.on((info.width, info.height), (surface.width, surface.height))
         for rows, part in _bands(placement):
             grids = _grids(colour, part, surface)[: len(numbers)]
             planes: OnGrid

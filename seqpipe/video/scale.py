@@ -25,19 +25,21 @@ class PlaneScaler:
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
 
-    def __call__(self, plane: Plane, size: tuple[int, int]) -> Plane:
+    def __call__(self, plane: Plane, size: tuple[int, int], *, deep: bool = False) -> Plane:
         """The plane scaled to (width, height): itself if it has that size, else memory of its own.
 
         Args:
             plane: uint8 or native uint16; its rows may have gaps.
             size: columns and rows of the result.
+            deep: whether the result of a uint8 plane is to be uint16, of 256 times the values.
         """
         if (plane.shape[1], plane.shape[0]) == size:
             return plane
         if plane.strides[1] != plane.itemsize or plane.strides[0] < 0:
             plane = np.ascontiguousarray(plane)
         form = "gray" if plane.itemsize == 1 else _GRAY16
+        dtype = np.dtype(np.uint16) if deep else plane.dtype
         frame = av.VideoFrame.from_numpy_buffer(plane, format=form)
-        scaled = reformat(self._reformatter, frame, form, size).planes[0]
-        rows: Plane = np.frombuffer(memoryview(scaled), plane.dtype).reshape(size[1], -1)
+        scaled = reformat(self._reformatter, frame, _GRAY16 if deep else form, size).planes[0]
+        rows: Plane = np.frombuffer(memoryview(scaled), dtype).reshape(size[1], -1)
         return rows[:, : size[0]]

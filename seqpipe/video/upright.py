@@ -89,7 +89,7 @@ class Scaled:
     ) -> None:
         self.shape = size[1], size[0]
         self.cut = _whole(self.shape)
-        self._size = size
+        self._size, self._headroom = size, headroom
         directly = all(_halves(grid, size) for grid in grids if grid.subsampled)
         self._sources = [_source(grid, dtype, headroom, directly, scratch) for grid in grids]
         self._scalers = [PlaneScaler() for _ in grids]
@@ -99,7 +99,9 @@ class Scaled:
         """The planes, see :class:`OnGrid`."""
         steps = zip(planes, self._sources, self._scalers, self._planes, strict=False)
         for plane, source, scaler, target in steps:
-            np.copyto(target, scaler(source(plane), self._size))
+            scaled = scaler(source(plane), self._size, deep=target.itemsize > 1)
+            # what has the size already comes back in the type that it had
+            fill(target, scaled, 0 if scaled.dtype == target.dtype else self._headroom)
         return self._planes
 
 
@@ -139,6 +141,9 @@ def _source(
         upsampler = Upsampler(grid, 1, dtype, headroom, scratch)
         return lambda plane: upsampler([plane])[0][grid.cut]
 
+    def narrow_as_it_is(plane: Plane) -> Plane:
+        return plane if plane.itemsize == 1 else widened(plane)
+
     def widened(plane: Plane) -> Plane:
         if headroom == 0 and plane.dtype == dtype:
             return plane
@@ -148,7 +153,7 @@ def _source(
 
     if grid.subsampled:
         return lambda plane: grid.shifted(widened(plane), scratch)
-    return lambda plane: widened(plane[grid.window])
+    return lambda plane: narrow_as_it_is(plane[grid.window])
 
 
 def _halves(grid: ChromaGrid, size: tuple[int, int]) -> bool:

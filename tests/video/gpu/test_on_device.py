@@ -19,8 +19,6 @@ pytestmark = pytest.mark.gpu
 
 # The card conceals these without a word, see test_damage_that_the_card_does_not_notice.
 UNNOTICED = {"h264_flip_key", "h264_flip_reference"}
-# They change their size, and pictures that are scaled differ by more: the CPU rounds each scaled plane to 8 bits.
-SCALED = {"resized"}
 
 
 def delivered(reader):
@@ -44,7 +42,7 @@ def agree(path, **options):
     assert apart.size == 0 or (apart > 1).mean() <= 0.001
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in UNNOTICED | SCALED])
+@pytest.mark.parametrize("name", [name for name in names() if name not in UNNOTICED])
 def test_made_videos_are_those_of_the_cpu(name):
     try:
         with seqpipe.open(made(name)) as reader:
