@@ -10,16 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import FloatArray
-from ..errors import SourceError
 from .chroma import ChromaAxis, ChromaGrid
-from .colour import ColourSpec, chroma_offset, gray_matrix, is_rgb, rgb_matrix
+from .colour import ColourSpec, chroma_offset
 from .geometry import Placement
 from .info import StreamInfo
+from .matrix import output_matrix
 from .mix import Mixer
 from .output import OutputSpec
 from .scratch import Scratch
-from .surface import Plane, Surface, SurfaceFormat
+from .surface import Plane, Surface
 from .upright import OnGrid, Scaled, Unscaled, turned
 
 __all__ = ["Recipe"]
@@ -53,21 +52,22 @@ class Recipe:
         scaled = placement.size != placement.box[2:]
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
-        numbers, matrix = _mixture(info, colour, output, form, 16 if wide else 8)
+        matrix = output_matrix(info, colour, output, form, 16 if wide else 8)
         matrix[:, :-1] /= 2**headroom
+        needed = matrix.shape[1] - 1
         dtype: np.dtype[Any] = np.dtype(np.uint16 if wide else np.uint8)
         unit = 2 ** (form.bits - 8) if coded else 257
 
         scratch = Scratch()
         self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
         for rows, part in _bands(placement):
-            grids = _grids(colour, part, surface)[: len(numbers)]
+            grids = _grids(colour, part, surface)[:needed]
             planes: OnGrid
             if part.size == part.box[2:]:
                 planes = Unscaled(grids, dtype, headroom, scratch)
             else:
                 planes = Scaled(grids, part.size, dtype, headroom, scratch)
-            planes = turned(planes, part, len(numbers), dtype, scratch)
+            planes = turned(planes, part, needed, dtype, scratch)
             mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
             self._bands.append(((slice(None), rows) if output.layout == "FCHW" else (rows,), planes, mixer))
 
@@ -110,30 +110,3 @@ def _grids(colour: ColourSpec, placement: Placement, surface: Surface) -> tuple[
             row = ChromaAxis(form.shift_y, offset_y, y, height, plane.shape[0])
         grids.append(ChromaGrid(column, row))
     return tuple(grids)
-
-
-def _mixture(
-    info: StreamInfo, colour: ColourSpec, output: OutputSpec, form: SurfaceFormat, out_bits: int
-) -> tuple[tuple[int, ...], FloatArray]:
-    """The planes that the output is mixed from, and the matrix that mixes them, one row per channel."""
-    planes = (0,) if form.chroma == "gray" else (0, 1, 2)
-    if output.colour == "YCbCr":
-        if is_rgb(colour, form):
-            raise SourceError(
-                "the stream is coded as RGB and has no YCbCr code values",
-                source=info.source,
-                allowed="colour='RGB', 'BGR' or 'GRAY'",
-            )
-        middle = float(1 << (form.bits - 1))
-        return planes, np.eye(3, 4) if len(planes) == 3 else np.array(
-            [[1.0, 0.0], [0.0, middle], [0.0, middle]]
-        )
-    if output.colour == "GRAY":
-        matrix = gray_matrix(colour, form, out_bits)
-        return planes[: matrix.shape[1] - 1], matrix
-    try:
-        matrix = rgb_matrix(colour, form, out_bits)
-    except SourceError as error:
-        error.source = info.source
-        raise
-    return planes, matrix if output.colour == "RGB" else matrix[::-1].copy()

@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...errors import SourceError
 from ...kernel import Source
 from ..chroma import ChromaAxis
-from ..colour import ColourSpec, chroma_offset, gray_matrix, is_rgb, resolve, rgb_matrix
+from ..colour import ColourSpec, chroma_offset, resolve
 from ..geometry import Placement
 from ..info import StreamInfo
+from ..matrix import output_matrix
 from ..output import OutputSpec
 from ..surface import SurfaceFormat
 from .device_surface import DeviceSurface
-from .filters import FilterTable, can_skip_luma_grid, filter_table
+from .filters import FilterTable, filter_table
 
 __all__ = ["FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind"]
 
@@ -120,8 +120,7 @@ class Conversion:
             "PLANES": planes,
             "CHANNELS": output.channels,
             "OUTPUT": _OUTPUTS[output.dtype],
-            # the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves; what it does
-            # when it scales cannot be had by rounding here, too
+            # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
             "ROUNDED": int(unscaled and kind.format.bits <= 8 and output.dtype == "uint8"),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
@@ -200,7 +199,7 @@ def _axes(colour: ColourSpec, placement: Placement, kind: SurfaceKind) -> tuple[
 
 
 def _tables(axes: Seq[ChromaAxis], size: tuple[int, int], *, scaled: bool) -> tuple[FilterTable, ...]:
-    skip = scaled and all(map(can_skip_luma_grid, axes[2:], size))
+    skip = scaled and all(map(ChromaAxis.skips_luma_grid, axes[2:], size))
     return tuple(
         filter_table(axis, length, skip_luma_grid=skip and axis.shift > 0)
         for axis, length in zip(axes, (*size, *size), strict=True)
@@ -228,34 +227,11 @@ def _job(
 
 def _mixture(info: StreamInfo, colour: ColourSpec, output: OutputSpec, kind: SurfaceKind) -> FloatArray:
     """The matrix from samples as they are stored to the output's values before mean and std, row by channel."""
-    form = kind.format
-    if output.colour == "YCbCr":
-        matrix = _code_values(info, colour, form) / (2 ** (form.bits - 8) if output.dtype == "uint8" else 1)
-    else:
-        matrix = _colours(info, colour, output, form)
+    bits = 16 if output.dtype == "uint16" else 8
+    matrix = output_matrix(info, colour, output, kind.format, bits)
+    if output.colour == "YCbCr" and output.dtype == "uint8":
+        matrix /= 2 ** (kind.format.bits - 8)
+    if output.is_float:
+        matrix /= 2**bits - 1
     matrix[:, :-1] /= 2**kind.shift
     return matrix
-
-
-def _code_values(info: StreamInfo, colour: ColourSpec, form: SurfaceFormat) -> FloatArray:
-    if is_rgb(colour, form):
-        raise SourceError(
-            "the stream is coded as RGB and has no YCbCr code values",
-            source=info.source,
-            allowed="colour='RGB', 'BGR' or 'GRAY'",
-        )
-    middle = float(1 << (form.bits - 1))
-    return np.array([[1.0, 0.0], [0.0, middle], [0.0, middle]]) if form.chroma == "gray" else np.eye(3, 4)
-
-
-def _colours(info: StreamInfo, colour: ColourSpec, output: OutputSpec, form: SurfaceFormat) -> FloatArray:
-    bits = 16 if output.dtype == "uint16" else 8
-    make = gray_matrix if output.colour == "GRAY" else rgb_matrix
-    try:
-        matrix = make(colour, form, bits)
-    except SourceError as error:
-        error.source = info.source
-        raise
-    if output.is_float:
-        matrix = matrix / (2**bits - 1)
-    return matrix[::-1].copy() if output.colour == "BGR" else matrix.copy()

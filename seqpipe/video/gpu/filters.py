@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...array import FloatArray, IntArray
 from ..chroma import ChromaAxis
 
-__all__ = ["FilterTable", "can_skip_luma_grid", "filter_table"]
+__all__ = ["FilterTable", "filter_table"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,6 @@ def filter_table(axis: ChromaAxis, size: int, *, skip_luma_grid: bool = False) -
     index = np.concatenate([near, near + (part > 0)], axis=1)
     both = np.concatenate([weights * (1 - part), weights * part], axis=1)
     return _compact(np.clip(index, 0, axis.samples - 1).astype(np.int64), both, axis.samples)
-
-
-def can_skip_luma_grid(axis: ChromaAxis, size: int) -> bool:
-    """Whether an axis is shrunk to half or less, from a whole number of chroma samples; see recipe.py."""
-    length = axis.extent[1]
-    return not axis.shift or (length >= 2 * size and length == int(length))
 
 
 def _triangle(count: int, size: int) -> tuple[FloatArray, FloatArray]:
