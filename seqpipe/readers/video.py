@@ -292,6 +292,15 @@ class Video:
         """What the dataset consists of, and what was left out so far and why."""
         return self._book.so_far()
 
+    def stats(self) -> dict[str, dict[str, int]]:
+        """What was decoded since the threads were started.
+
+        Returns:
+            ``frames``: distinct frames of each run by who decoded them, ``"cpu"`` or ``"nvdec"``. ``fallbacks``: why
+            something went to the CPU that was meant for a GPU, with how often.
+        """
+        return self._engine.get().stats()
+
     def close(self) -> None:
         """Stop the threads; a later use starts them again."""
         self._engine.close()

@@ -32,6 +32,13 @@ def test_batches_of_one_shape_are_decoded_in_place():
             assert_true_frames(sequence)
 
 
+def test_what_was_decoded_is_counted():
+    with Video(files=files("h264", "vp9"), sequence_length=8, prefetch=0) as dataset:
+        assert dataset.stats() == {"frames": {}, "fallbacks": {}}
+        assert sum(len(batch) for batch in dataset.batches(4)) == 12
+        assert dataset.stats() == {"frames": {"cpu": 96}, "fallbacks": {}}
+
+
 def test_sizes_that_differ_make_a_list():
     with Video(files=files(*SIZES), segments=3) as dataset:
         (batch,) = dataset.batches(4)

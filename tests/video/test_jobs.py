@@ -1,0 +1,121 @@
+"""Jobs: cut where decoding does not overlap, taken in turn, and together with what waits for the same packets."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_scripts.frame_code import read
+from seqpipe.video.cpu import CpuDecoder
+from seqpipe.video.engine import Engine
+from seqpipe.video.jobs import Job, JobQueue, Video, cut
+from seqpipe.video.open import open_index
+from seqpipe.video.request import Request
+from seqpipe.video.source import open_source
+from tests.support.media import entry, made
+
+
+def video(name="h264_short_gops"):
+    return Video(open_source(str(made(name))), open_index(made(name)))
+
+
+def request(frames, name="h264_short_gops"):
+    return Request(str(made(name)), np.array(frames, dtype=np.int64))
+
+
+def job(of, first, last, cost=1):
+    return Job(of, ((0, request([0])),), first, last, cost)
+
+
+@given(st.lists(st.lists(st.integers(0, 47), min_size=1, max_size=4), min_size=1, max_size=12))
+def test_jobs_cover_all_requests_once_and_do_not_overlap(wanted):
+    jobs = list(cut(video(), list(enumerate(map(request, wanted)))))
+    assert sorted(place for job in jobs for place, _ in job.requests) == list(range(len(wanted)))
+    spans = sorted((job.first, job.last) for job in jobs)
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(spans))
+    assert all(job.cost > 0 for job in jobs)
+
+
+def test_what_was_submitted_first_goes_first_and_then_the_costliest():
+    one, other, queue = video(), video(), JobQueue()
+    cheap, dear, later = job(one, 0, 5, 2), job(one, 10, 20, 9), job(other, 0, 5, 99)
+    queue.put([cheap, dear])
+    queue.put([later])
+    assert [queue.take() for _ in range(4)] == [[dear], [cheap], [later], []]
+
+
+def test_a_job_takes_along_what_overlaps_it_even_by_way_of_another():
+    of, queue = video(), JobQueue()
+    first, far, middle, other = job(of, 0, 10), job(of, 30, 40), job(of, 9, 31), job(video(), 0, 99)
+    for single in (first, far, middle, other):
+        queue.put([single])
+    assert queue.take() == [first, middle, far]
+    assert queue.take() == [other]
+
+
+def test_cancelled_jobs_are_passed_over_and_the_rest_can_be_cancelled_at_once():
+    of, queue = video(), JobQueue()
+    jobs = [job(of, begin, begin + 1) for begin in (0, 10, 20)]
+    queue.put(jobs)
+    jobs[0].future.cancel()
+    assert queue.take() == [jobs[1]]
+    queue.clear()
+    assert jobs[2].future.cancelled()
+    assert queue.take() == []
+
+
+def test_a_worker_may_leave_jobs_to_others():
+    of, queue = video(), JobQueue()
+    jobs = [job(of, 0, 1), job(of, 10, 11)]
+    queue.put(jobs)
+    assert queue.take(lambda _: None) == []
+    assert queue.take(lambda waiting: waiting[-1]) == [jobs[1]]
+
+
+def test_submissions_that_wait_for_the_same_packets_are_decoded_once(monkeypatch):
+    fed: list[int] = []
+    plain, gate = CpuDecoder.feed, threading.Event()
+
+    def counting(self, number, data, **how):
+        gate.wait(30)
+        fed.append(number)
+        return plain(self, number, data, **how)
+
+    monkeypatch.setattr(CpuDecoder, "feed", counting)
+    with Engine(1) as engine:
+        # the first keeps the only thread until the others are in the queue
+        holding = engine.submit([request([0], "vp9")])
+        others = [engine.submit([request(range(k, 40, 7), "h264_long_gop")]) for k in range(3)]
+        gate.set()
+        assert len(holding.result()) == 1
+        fed.clear()
+        for k, other in enumerate(others):
+            (found,) = other.result()
+            numbers = [entry("h264_long_gop").numbers[i] for i in range(k, 40, 7)]
+            assert [read(frame) for frame in found.numpy()] == numbers
+    assert len(fed) == len(set(fed)), "a packet was decoded twice"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_closing_an_engine_cancels_what_waits(threads, monkeypatch):
+    gate = threading.Event()
+    plain = CpuDecoder.feed
+    monkeypatch.setattr(
+        CpuDecoder,
+        "feed",
+        lambda self, number, data, **how: gate.wait(30) and plain(self, number, data, **how),
+    )
+    engine = Engine(threads)
+    reads = [engine.submit([request([k], "h264_short_gops")]) for k in range(0, 48, 4)]
+    closing = threading.Thread(target=engine.close)
+    closing.start()
+    gate.set()
+    closing.join(30)
+    assert not closing.is_alive()
+    for pending in reads:
+        pending.cancel()
