@@ -1,0 +1,149 @@
+"""Filling by a way with a fallback: what the first cannot decode, or finds damaged, the second judges."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from data_scripts.frame_code import read
+from seqpipe.errors import BackendError, DamagedSourceError
+from seqpipe.sequence import Sequence
+from seqpipe.video import reader as reader_module
+from seqpipe.video.cpu import CpuDecoder
+from seqpipe.video.engine import Engine
+from seqpipe.video.packet_decoder import DecodeError
+from seqpipe.video.paint import HostPainter
+from seqpipe.video.pool import DecoderPool
+from seqpipe.video.reader import VideoReader
+from seqpipe.video.request import Request
+from seqpipe.video.way import Way
+from seqpipe.video.workplace import Workplace
+from tests.support.media import entry, made
+
+
+class Faulty(CpuDecoder):
+    """Finds fault with one packet: says that it is damaged, refuses it, or swallows its frame."""
+
+    fault, packet = "", 0
+
+    def feed(self, number, data, *, key, wanted=True):
+        if number == self.packet and self.fault == "refused":
+            raise DecodeError("this one not")
+        frames = super().feed(number, data, key=key, wanted=wanted)
+        if self.fault == "damaged":
+            return [replace(f, damaged=f.packet == self.packet) for f in frames]
+        return [f for f in frames if self.fault != "swallowed" or f.packet != self.packet]
+
+
+class NoDecoders:
+    """Has none for any stream."""
+
+    def take(self, index, _threads):
+        raise BackendError(f"no card decodes {index.info.codec}", advice="Use another one")
+
+    def give_back(self, *_):
+        raise AssertionError
+
+    def discard(self, *_):
+        raise AssertionError
+
+
+def engine(decoders, *, fallback=True):
+    way = Way("card", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None)
+    return Engine(2, ways=[way])
+
+
+def request(frames, name="h264"):
+    return Request(str(made(name)), np.array(frames, dtype=np.int64))
+
+
+def assert_true(found, frames, name="h264"):
+    assert isinstance(found, Sequence), found
+    assert [read(frame) for frame in found.numpy()] == [entry(name).numbers[i] for i in frames]
+
+
+def test_streams_that_a_way_cannot_decode_go_to_its_fallback_and_are_told_once(caplog):
+    caplog.set_level(logging.INFO, "seqpipe")
+    with engine(NoDecoders()) as made_engine:
+        for _ in range(3):
+            (found,) = made_engine.read([request([3, 40, 3])])
+            assert_true(found, [3, 40, 3])
+        assert made_engine.stats() == {
+            "frames": {"card": 0, "cpu": 6},
+            "fallbacks": {"no card decodes h264": 3},
+        }
+    assert len(caplog.records) == 1
+    assert "h264.mp4: decoded on the CPU, because no card decodes h264" in caplog.text
+
+
+def test_without_a_fallback_it_is_an_error_of_that_request():
+    with engine(NoDecoders(), fallback=False) as made_engine:
+        (found,) = made_engine.read([request([3])])
+    assert isinstance(found, BackendError)
+    assert "no card decodes h264" in str(found)
+
+
+@pytest.mark.parametrize("fault", ["damaged", "refused", "swallowed"])
+def test_what_the_first_calls_damaged_the_second_may_deliver(fault, monkeypatch):
+    monkeypatch.setattr(Faulty, "fault", fault)
+    monkeypatch.setattr(Faulty, "packet", 25)  # a reference: all up to the next key frame hang on it
+    wanted = [2, 23, 26, 30, 47]
+    with engine(DecoderPool(make=Faulty)) as made_engine:
+        (found,) = made_engine.read([request(wanted)])
+        assert_true(found, wanted)
+        stats = made_engine.stats()
+    assert stats["frames"] == {"card": 2, "cpu": 3}
+    assert len(stats["fallbacks"]) == 1
+    with engine(DecoderPool(make=Faulty), fallback=False) as made_engine:
+        (found,) = made_engine.read([request(wanted)])
+    assert isinstance(found, DamagedSourceError)
+    assert found.lost == (26, 30, 47)
+
+
+def test_what_both_find_damaged_is_lost():
+    lost = entry("h264_flip_reference").lost
+    with engine(DecoderPool()) as made_engine:
+        found, sound = made_engine.read(
+            [request(lost, "h264_flip_reference"), request([0, 1], "h264_flip_reference")]
+        )
+    assert isinstance(found, DamagedSourceError)
+    assert found.lost == lost
+    assert_true(sound, [0, 1], "h264_flip_reference")
+
+
+def reader_with(decoders, monkeypatch, *, fallback=True):
+    """A reader that decodes as one for a GPU does, several frames at a time."""
+    way = Way("card", decoders, HostPainter, fallback=DecoderPool() if fallback else None)
+    place = Workplace(way, contextlib.nullcontext, 4)
+    monkeypatch.setattr(reader_module, "workplace", lambda *_, **__: place)
+    return VideoReader(made("h264"))
+
+
+@pytest.mark.parametrize("fault", ["damaged", "refused", "swallowed", "none"])
+def test_a_stream_goes_on_in_order_through_faults_of_the_first(fault, monkeypatch):
+    monkeypatch.setattr(Faulty, "fault", fault)
+    monkeypatch.setattr(Faulty, "packet", 25)
+    decoders = NoDecoders() if fault == "none" else DecoderPool(make=Faulty)
+    wanted = [1, 2, 5, 20, 23, 26, 27, 30, 46, 47]
+    with reader_with(decoders, monkeypatch) as reader:
+        frames = list(reader.stream(wanted))
+        assert [int(frame.frames[0]) for frame in frames] == wanted
+        assert [read(frame.data) for frame in frames] == [entry("h264").numbers[i] for i in wanted]
+        assert_true(reader.frames([30, 2]), [30, 2])
+
+
+def test_a_stream_without_a_fallback_gives_what_is_sound_and_names_the_rest(monkeypatch):
+    monkeypatch.setattr(Faulty, "fault", "damaged")
+    monkeypatch.setattr(Faulty, "packet", 25)
+    given = []
+    with (
+        reader_with(DecoderPool(make=Faulty), monkeypatch, fallback=False) as reader,
+        pytest.raises(DamagedSourceError) as caught,
+    ):
+        given.extend(int(frame.frames[0]) for frame in reader.stream(range(0, 48, 5)))
+    assert given == [0, 5, 10, 15, 20]
+    assert caught.value.lost == (25, 30, 35, 40, 45)
