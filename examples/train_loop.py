@@ -1,6 +1,6 @@
 """The data side of a training loop: two epochs of shuffled batches, stopped once and continued where it was.
 
-    python examples/train_loop.py VIDEO [VIDEO …]
+    python examples/train_loop.py VIDEO [VIDEO …] [--device cuda]
 
 Uses torch if it is installed, else NumPy; the pixels are shared with it, not copied.
 """
@@ -24,7 +24,7 @@ def train(epoch: int, number: int, batch: seqpipe.Batch) -> None:
     print(f"epoch {epoch} batch {number}: {batch.shape}, first frames {batch.frames[:, 0]}, mean {mean:.4f}")
 
 
-def reader_of(videos: list[str]) -> seqpipe.readers.Video:
+def reader_of(videos: list[str], device: str) -> seqpipe.readers.Video:
     """Sequences of 8 frames, every second frame, small and in a new order in every epoch."""
     return seqpipe.readers.Video(
         files=videos,
@@ -33,6 +33,7 @@ def reader_of(videos: list[str]) -> seqpipe.readers.Video:
         output=seqpipe.OutputSpec(size=(112, 112)),
         shuffle=True,
         seed=0,
+        device=device,
     )
 
 
@@ -40,9 +41,11 @@ def main() -> None:
     """Train for two epochs; in the second one, start over from a saved state after the first batch."""
     parser = argparse.ArgumentParser(description="Two epochs of shuffled batches.")
     parser.add_argument("videos", nargs="+")
-    videos = parser.parse_args().videos
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")
+    options = parser.parse_args()
+    videos, device = options.videos, options.device
 
-    reader = reader_of(videos)
+    reader = reader_of(videos, device)
     print(f"{len(reader)} sequences, {'torch' if HAS_TORCH else 'NumPy'}")
     for epoch in range(2):
         reader.set_epoch(epoch)
@@ -54,7 +57,7 @@ def main() -> None:
     state = batches.state_dict()  # plain values: store them beside the model's weights
 
     print("starting over from the saved state")
-    batches = reader_of(videos).batches(2)
+    batches = reader_of(videos, device).batches(2)
     batches.load_state_dict(state)
     for number, batch in enumerate(batches, start=1):
         train(1, number, batch)
