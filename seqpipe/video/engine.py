@@ -205,7 +205,11 @@ class Engine:
 
     def _work(self, way: Way) -> None:
         """Take what waits, if something still does, and tell those who wait for it how it ended."""
-        jobs = self._queue.take(way.choose)
+        try:
+            jobs = self._queue.take(way.choose)
+        except BaseException as error:
+            self._queue.fail(error)
+            raise
         if not jobs:
             return
         began = time.perf_counter()

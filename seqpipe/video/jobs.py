@@ -107,10 +107,19 @@ class JobQueue:
 
     def clear(self) -> None:
         """Cancel all that has not begun."""
+        for job in self._emptied():
+            job.future.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """End all that has not begun with an error: nobody could take it."""
+        for job in self._emptied():
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
+
+    def _emptied(self) -> list[Job]:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        for job in waiting:
-            job.future.cancel()
+        return waiting
 
     def _overlapping(self, seed: Job) -> list[Job]:
         group = [seed]

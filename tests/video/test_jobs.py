@@ -15,8 +15,11 @@ from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.engine import Engine
 from seqpipe.video.jobs import Job, JobQueue, Video, cut
 from seqpipe.video.open import open_index
+from seqpipe.video.paint import HostPainter
+from seqpipe.video.pool import DecoderPool
 from seqpipe.video.request import Request
 from seqpipe.video.source import open_source
+from seqpipe.video.way import Way
 from tests.support.media import entry, made
 
 
@@ -75,6 +78,17 @@ def test_a_worker_may_leave_jobs_to_others():
     queue.put(jobs)
     assert queue.take(lambda _: None) == []
     assert queue.take(lambda waiting: waiting[-1]) == [jobs[1]]
+
+
+def test_a_worker_that_cannot_choose_ends_what_waits_with_its_error():
+    def broken(_jobs):
+        raise RuntimeError("the card does not answer")
+
+    way = Way("card", DecoderPool(), HostPainter, threads=2, choose=broken)
+    with Engine(1, ways=[way]) as engine:
+        pending = engine.submit([request([0]), request([40])])
+        with pytest.raises(RuntimeError, match="the card does not answer"):
+            pending.result()
 
 
 def test_submissions_that_wait_for_the_same_packets_are_decoded_once(monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +48,13 @@ class Streams:
                 self._cupy.cuda.Device(self.device).use()
             stream = self._local.stream = self._cupy.cuda.Stream(non_blocking=True)
         return stream
+
+    @contextlib.contextmanager
+    def bound(self) -> Iterator[None]:
+        """A context in which the thread has the card's context: without one the driver does not tell what it decodes."""
+        with self.ready():
+            self._cupy.cuda.runtime.free(0)
+            yield
 
     def ready(self) -> Any:
         """A context in which the card is the thread's current one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import BackendError
+from ..info import StreamInfo
 from ..nvdec.caps import engines, mistrust
 from ..nvdec.decoder import CardDecoders, NvdecPool
 from ..pool import DecoderPool
@@ -47,12 +48,12 @@ def card_ways(
     cpu = DecoderPool(idle=4 * cores)
     if decode == "cpu":
         return [Way("cpu", cpu, painter, close=cpu.clear)], streams.allocate
-    with streams.ready():
+    with streams.bound():
         workers = engines(device) or 1
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
     if decode == "nvdec":
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
-    mixture = Mixture(partial(mistrust, device), workers)
+    mixture = Mixture(_refusals(streams), workers)
     card = Way(
         "nvdec", nvdec, painter, workers, choose=mixture.for_card, fallback=cpu, done=mixture.card_done
     )
@@ -62,6 +63,20 @@ def card_ways(
     spare = max(1, cores - workers)
     core = Way("cpu", cpu, painter, spare, choose=mixture.for_core, done=mixture.core_done, close=cpu.clear)
     return [card, core], streams.allocate
+
+
+def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
+    """What says why a card should not decode a stream; any thread may ask, often."""
+    known: dict[Hashable, str] = {}
+
+    def refusal(info: StreamInfo) -> str:
+        key = info.codec, info.pixel_format, info.width, info.height
+        if key not in known:
+            with streams.bound():
+                known[key] = mistrust(streams.device, info)
+        return known[key]
+
+    return refusal
 
 
 def card_workplace(device: int, decode: _Who) -> Workplace:
