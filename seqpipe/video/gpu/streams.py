@@ -34,10 +34,8 @@ class Streams:
         self._cupy = load_cupy()
         self.device = device
         self._shared = shared
-        with self.ready():
-            self._cupy.cuda.runtime.free(
-                0
-            )  # makes the card's context, without which the driver answers nothing
+        with self.bound():
+            pass  # from now on the card has a context
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
@@ -51,7 +49,7 @@ class Streams:
 
     @contextlib.contextmanager
     def bound(self) -> Iterator[None]:
-        """A context in which the thread has the card's context: without one the driver does not tell what it decodes."""
+        """Give the thread the card's context: without one the driver does not tell what the card decodes."""
         with self.ready():
             self._cupy.cuda.runtime.free(0)
             yield
