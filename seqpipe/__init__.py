@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .errors import (
     BackendError,
@@ -31,6 +31,7 @@ from .sequence import Batch, Sequence
 
 if TYPE_CHECKING:
     from . import readers
+    from .video.device import Decode
     from .video.output import OutputSpec
     from .video.reader import VideoReader
 
@@ -64,7 +65,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     source: Any,
     *,
     device: str = "cpu",
-    decode: Literal["auto", "nvdec", "mixed", "cpu"] = "auto",
+    decode: Decode = "auto",
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,

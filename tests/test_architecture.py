@@ -42,7 +42,7 @@ ROOMS = (
 HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin"),
-    "cupy": ("array", "kernel", "video.nvdec", "flow.nvofa"),
+    "cupy": ("array", "kernel", "flow.nvofa"),
     "jax": ("plugin",),
     "tensorflow": ("plugin",),
     "lightning": ("plugin",),

@@ -77,10 +77,8 @@ def _part(name: str, use: str, *extras: str) -> Finding:
         return Finding(name, f"not installed; it is for {use}", ok=None, advice=command)
     try:
         version = importlib.metadata.version(name)
-    except (
-        importlib.metadata.PackageNotFoundError
-    ):  # CuPy's distributions have the CUDA version in their names
-        version = "installed"
+    except importlib.metadata.PackageNotFoundError:
+        version = "installed"  # CuPy's distributions have the CUDA version in their names
     return Finding(name, version)
 
 

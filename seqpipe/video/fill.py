@@ -45,6 +45,21 @@ def fill(
         BackendError: the way cannot decode such a stream, and has no fallback.
         SourceError: the stream cannot be read, or not be converted to what is asked for.
     """
+    try:
+        try:
+            return _judged(video, targets, way, painter, note, threads)
+        finally:
+            # Also after an error: pictures that a painter still holds would end in memory that is someone else's.
+            painter.finish()
+    except SourceError as error:
+        # The painter's converter may have been made for another stream like this one.
+        error.source = video.index.info.source
+        raise
+
+
+def _judged(
+    video: Video, targets: Targets, way: Way, painter: Painter, note: Note, threads: int
+) -> dict[int, str]:
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:
@@ -54,17 +69,11 @@ def fill(
         if way.fallback is None:
             raise
         reason = error.fact
-    except SourceError as error:
-        error.source = (
-            video.index.info.source
-        )  # a converter may have been made for another stream like this one
-        raise
     note(way.name, wanted - len(targets), "")
     if targets and way.fallback is not None:
         wanted = len(targets)
         lost = _painted(video, targets, way.fallback, painter, threads)
         note("cpu", wanted - len(targets), reason)
-    painter.finish()
     return lost
 
 

@@ -40,7 +40,7 @@ def open_index(
         return _built(source, None, verified=verified)
     directory = cache_directory(cache_dir)
     cached = load_index(directory, stamp)
-    if cached is not None and cached.verified >= verified:
+    if cached is not None and (cached.verified or not verified):
         return replace(cached, info=with_source(cached.info, source.name))
     index = _built(source, cached, verified=verified)
     try:

@@ -27,7 +27,7 @@ from .jobs import Video
 from .open import open_index
 from .output import OutputSpec
 from .packet_decoder import AnySurface
-from .packets import open_packets
+from .packets import PacketReader, open_packets
 from .paint import Painter
 from .places import workplace
 from .plan import make_plan
@@ -253,9 +253,7 @@ class VideoReader:
         # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
         painter = place.new_painter()
         with contextlib.closing(open_packets(self._video.source, self._index)) as packets:
-            items = iter(
-                Decoding(self._index, packets, place.way.decoders, wanted, threads=self._threads_for(wanted))
-            )
+            items = self._decoded(packets, wanted)
             for begin in range(0, len(wanted), place.at_once):
                 numbers = wanted[begin : begin + place.at_once].tolist()
                 with place.active():
@@ -269,6 +267,19 @@ class VideoReader:
         if lost:
             raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
 
+    def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
+        """What decoding gives, ascending; a stream that the way cannot decode goes to its fallback as a whole."""
+        way, threads = self._place.way, self._threads_for(wanted)
+        left = dict.fromkeys(wanted.tolist())
+        try:
+            for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
+                left.pop(item.number, None)
+                yield item
+        except BackendError:
+            if way.fallback is None:
+                raise
+            yield from Decoding(self._index, packets, way.fallback, np.array(list(left)), threads=threads)
+
     def _paint_next(
         self,
         items: Iterator[AnySurface | Lost],
@@ -281,14 +292,7 @@ class VideoReader:
         way, converter = self._place.way, painter.converter(self._index.info, self._output)
         left = dict(zip(numbers, painter.pictures(pixels), strict=True))
         while left.keys() - lost.keys():
-            try:
-                item = next(items, None)
-            except BackendError:
-                if way.fallback is None:
-                    raise
-                item = None
-            if item is None:
-                break
+            item = next(items)
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
             else:

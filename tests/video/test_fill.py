@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.errors import BackendError, DamagedSourceError
+from seqpipe.errors import BackendError, DamagedSourceError, SourceError
 from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.cpu import CpuDecoder
@@ -134,6 +134,42 @@ def test_a_stream_goes_on_in_order_through_faults_of_the_first(fault, monkeypatc
         assert [int(frame.frames[0]) for frame in frames] == wanted
         assert [read(frame.data) for frame in frames] == [entry("h264").numbers[i] for i in wanted]
         assert_true(reader.frames([30, 2]), [30, 2])
+
+
+def test_a_stream_that_the_first_cannot_decode_is_decoded_once(monkeypatch):
+    fed: list[int] = []
+    plain = CpuDecoder.feed
+    monkeypatch.setattr(
+        CpuDecoder, "feed", lambda self, n, data, **how: fed.append(n) or plain(self, n, data, **how)
+    )
+    with reader_with(NoDecoders(), monkeypatch) as reader:
+        assert len(list(reader.stream(range(48)))) == 48
+    assert sorted(fed) == list(range(48))
+
+
+class FailingPainter(HostPainter):
+    """Keeps what it is given until it is told to finish, and cannot convert one stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def put(self, surface, _targets):
+        self.kept.append(surface)
+        if len(self.kept) > 1:
+            raise SourceError("its colour cannot be converted", source="another stream like this one")
+
+    def finish(self):
+        self.kept.clear()
+
+
+def test_after_an_error_a_painter_holds_nothing_for_the_next_job():
+    painter = FailingPainter()
+    with Engine(1, ways=[Way("card", DecoderPool(), lambda: painter)]) as made_engine:
+        (found,) = made_engine.read([request([1, 2])])
+    assert isinstance(found, SourceError)
+    assert found.source == str(made("h264"))
+    assert painter.kept == []
 
 
 def test_a_stream_without_a_fallback_gives_what_is_sound_and_names_the_rest(monkeypatch):

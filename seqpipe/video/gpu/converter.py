@@ -1,9 +1,8 @@
 """DeviceConverter: surfaces in device memory to pixels there, one launch for up to 64 frames.
 
-What it costs, by arithmetic for an H100 (3.35 TB/s; to be held against measurements): 1080p NV12 to RGB uint8 moves
-3.1 MB in and 6.2 MB out, 2.8 µs a frame; to float32, 25 MB out, 8.4 µs. Scaled to 224×224 the 3.1 MB that are read
-take 0.9 µs, but reading each sample about twice from the cache, and its wavefronts, make it 3 to 4 µs. A decoder
-needs 240 µs for the same frame.
+What it costs at least, by arithmetic for an H100 (3.35 TB/s): 1080p NV12 to RGB uint8 moves 3.1 MB in and 6.2 MB out,
+2.8 µs a frame; to float32, 25 MB out, 8.4 µs; scaled to 224×224, 0.9 µs for the 3.1 MB that are read. Measured there:
+9.9, 9.8 and 5.6 µs (tests/bench/RESULTS.md). An engine needs 1,300 µs for the same frame.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ import atexit
 import os
 from collections.abc import Callable, Hashable
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ...array import Array
 from ...errors import BackendError
+from ..device import Decode
 from ..info import StreamInfo
 from ..nvdec.caps import engines, mistrust
 from ..nvdec.decoder import CardDecoders, NvdecPool
@@ -26,11 +27,10 @@ __all__ = ["card_ways", "card_workplace"]
 
 _IDLE_MEMORY = 4 << 30
 _STREAMED_AT_ONCE = 16
-_Who = Literal["auto", "nvdec", "mixed", "cpu"]
 
 
 def card_ways(
-    device: int, decode: _Who, cores: int
+    device: int, decode: Decode, cores: int
 ) -> tuple[list[Way], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
     """The workers for one card, and what allocates its memory.
 
@@ -79,7 +79,7 @@ def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
     return refusal
 
 
-def card_workplace(device: int, decode: _Who) -> Workplace:
+def card_workplace(device: int, decode: Decode) -> Workplace:
     """What a single reader works with.
 
     Raises:

@@ -31,7 +31,7 @@ def delivered(reader):
         return sound, reader.frames(sound).numpy(), error.lost
 
 
-def agree(path, **options):
+def assert_those_of_the_cpu(path, **options):
     with seqpipe.open(path) as cpu, seqpipe.open(path, device="cuda", **options) as gpu:
         assert np.array_equal(cpu.timestamps, gpu.timestamps)
         expected, theirs = delivered(cpu), delivered(gpu)
@@ -52,7 +52,7 @@ def test_made_videos_are_those_of_the_cpu(name):
             seqpipe.open(made(name), device="cuda")
         return
     if frames:
-        agree(made(name))
+        assert_those_of_the_cpu(made(name))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_real_videos_are_those_of_the_cpu(name):
     path = shared_media() / name
     if not path.is_file():
         pytest.skip(f"{path} was not brought here")
-    agree(path)
+    assert_those_of_the_cpu(path)
 
 
 @pytest.mark.parametrize("name", ["h264", "h264_open_gop", "h264_many_b", "wide_h264"])
@@ -118,7 +118,7 @@ def test_normalised_floats_channels_first():
 
 
 def test_what_the_card_cannot_decode_goes_to_the_cpu_unless_forbidden():
-    agree(made("h264_444"))
+    assert_those_of_the_cpu(made("h264_444"))
     with (
         seqpipe.open(made("h264_444"), device="cuda", decode="nvdec") as gpu,
         pytest.raises(BackendError, match=r"this card does not decode h264.*4:4:4.*decode='auto'"),
@@ -138,8 +138,8 @@ def test_damage_that_the_card_does_not_notice(name):
 
 def test_damage_leaves_the_next_file_untouched():
     for name in ("h264_flip_disposable", "h264_lost_reference", "hevc_lost_reference", "h264_lost_key"):
-        agree(made(name))
-        agree(made("h264"))
+        assert_those_of_the_cpu(made(name))
+        assert_those_of_the_cpu(made("h264"))
 
 
 def test_no_such_card():
