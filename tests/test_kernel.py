@@ -148,4 +148,4 @@ def test_a_structure_is_given_by_value_and_arrays_are_uploaded() -> None:
     for queue in (stream, None):
         device.launch(source, "add", {}, (1, 1, 1), 8, pair, queue)
         cupy.cuda.Device(0).synchronize()
-    np.testing.assert_array_equal(kept.get(), np.arange(8) + 1.5)
+    np.testing.assert_array_equal(kept.get(), np.arange(8) + 1)
