@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,11 +24,10 @@ from ..errors import SeqpipeError
 from ..sequence import Sequence
 from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
-from .open import open_index
+from .library import Library
 from .paint import HostPainter, Painter
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
-from .source import Origin, open_source
 from .way import Way
 
 __all__ = ["Engine", "PendingRead", "available_cores"]
@@ -37,8 +36,6 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 _log = logging.getLogger(__name__)
-
-_OPEN_VIDEOS = 64
 
 
 class PendingRead:
@@ -80,7 +77,6 @@ class Engine:
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
     ) -> None:
         self.threads = threads or available_cores()
-        self._cache_dir = cache_dir
         self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="seqpipe")
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
@@ -92,7 +88,7 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._videos: OrderedDict[str, Video] = OrderedDict()
+        self._library = Library(cache_dir)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
@@ -114,8 +110,7 @@ class Engine:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._queue.clear()
         self._closing.close()
-        with self._lock:
-            self._videos.clear()
+        self._library.clear()
 
     def map(
         self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], *, ahead: int | None = None
@@ -173,7 +168,7 @@ class Engine:
         videos: dict[int, Video] = {}
         for place, request in enumerate(requests):
             try:
-                video = self._video(request.origin)
+                video = self._library.video(request.origin)
                 video.index.check(request.frames[request.frames >= 0])
             except SeqpipeError as error:
                 failed[place] = error
@@ -188,20 +183,6 @@ class Engine:
         done: Future[Outcomes] = Future()
         done.set_result(failed)
         return [done, *(job.future for job in jobs)]
-
-    def _video(self, origin: Origin) -> Video:
-        key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else f"{id(origin)}"
-        with self._lock:
-            if key in self._videos:
-                self._videos.move_to_end(key)
-                return self._videos[key]
-        source = open_source(origin)
-        video = Video(source, open_index(source, cache_dir=self._cache_dir))
-        with self._lock:
-            video = self._videos.setdefault(key, video)
-            while len(self._videos) > _OPEN_VIDEOS:
-                self._videos.popitem(last=False)
-        return video
 
     def _work(self, way: Way) -> None:
         """Take what waits, if something still does, and tell those who wait for it how it ended."""

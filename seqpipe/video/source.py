@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import io
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
@@ -23,6 +24,8 @@ Stamp: TypeAlias = tuple[str, int, str]
 
 _BLOCK = 1 << 20
 _WORTH_A_REQUEST = 1 << 18
+# Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
+_WORTH_A_CALL = 1 << 15
 
 
 class Source(ABC):
@@ -90,8 +93,9 @@ class _LocalFile(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
+        runs = _merged(ranges, _WORTH_A_CALL)
         try:
-            return [os.pread(descriptor, size, offset) for offset, size in ranges]
+            return _cut(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
         except OSError as error:
             raise SourceError(f"cannot be read ({error.strerror})", source=self.name) from error
 
@@ -235,18 +239,12 @@ class _Remote(Source):
         return file
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = _merged(ranges, self._size)
+        runs = _merged(ranges, _WORTH_A_REQUEST, self._size)
         try:
             parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
         except Exception as error:
             raise SourceError(f"cannot be read ({error})", source=self.name) from error
-        begins = [begin for begin, _ in runs]
-        found = []
-        for offset, size in ranges:
-            run = bisect.bisect_right(begins, offset) - 1
-            begin = offset - begins[run]
-            found.append(parts[run][begin : begin + size])
-        return found
+        return _cut(ranges, runs, parts)
 
     def read_on(self, offset: int, size: int) -> bytes:
         # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
@@ -322,16 +320,27 @@ def open_source(origin: Origin) -> Source:
     )
 
 
-def _merged(ranges: Seq[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-    """Ascending (begin, end) runs that cover all ranges; gaps too small to be worth a request are fetched along."""
+def _merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Ascending (begin, end) runs that cover all ranges; gaps of no more than so many bytes are fetched along."""
     runs: list[tuple[int, int]] = []
     for offset, size in sorted(ranges):
         last = min(offset + size, end)
-        if runs and offset <= runs[-1][1] + _WORTH_A_REQUEST:
+        if runs and offset <= runs[-1][1] + gap:
             runs[-1] = runs[-1][0], max(runs[-1][1], last)
         else:
             runs.append((min(offset, end), last))
     return runs
+
+
+def _cut(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
+    """Each range's bytes, from those of the runs that cover them."""
+    begins = [begin for begin, _ in runs]
+    found = []
+    for offset, size in ranges:
+        run = bisect.bisect_right(begins, offset) - 1
+        begin = offset - begins[run]
+        found.append(parts[run][begin : begin + size])
+    return found
 
 
 def _check_size(size: int, name: str) -> None:

@@ -77,7 +77,7 @@ def test_requests_that_share_a_gop_share_its_decode(monkeypatch):
 
 def test_far_apart_requests_of_one_file_run_in_parallel():
     with Engine(2) as engine:
-        video = engine._video(str(made("h264_short_gops")))
+        video = engine._library.video(str(made("h264_short_gops")))
         jobs = list(
             cut(video, list(enumerate([request("h264_short_gops", [0]), request("h264_short_gops", [40])])))
         )
@@ -108,7 +108,7 @@ def test_padding_is_filled_and_marked(engine):
 
 
 def test_pixels_go_straight_into_given_memory(engine):
-    info = engine._video(str(made("h264"))).index.info
+    info = engine._library.video(str(made("h264"))).index.info
     batch = np.zeros((2, 2, info.height, info.width, 3), dtype=np.uint8)
     found = engine.read([request("h264", [1, 2], out=batch[0]), request("h264", [30, 31], out=batch[1])])
     assert all(np.shares_memory(sequence.data, batch) for sequence in found)
@@ -192,8 +192,8 @@ def test_closing_leaves_no_thread():
 
 def test_a_pool_keeps_decoders_apart_and_within_its_limit():
     with Engine(1) as engine:
-        h264 = engine._video(str(made("h264"))).index
-        hevc = engine._video(str(made("hevc"))).index
+        h264 = engine._library.video(str(made("h264"))).index
+        hevc = engine._library.video(str(made("hevc"))).index
     made_decoders: list[tuple[str, int]] = []
 
     def make(index, threads):

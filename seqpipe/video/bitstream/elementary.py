@@ -41,11 +41,24 @@ class ElementaryStream:
         Raises:
             BitstreamError: a length points behind the packet's end.
         """
-        if self._lengths == 4 and len(data) > 4 and int.from_bytes(data[:4], "big") == len(data) - 4:
-            units = _START + data[4:]  # one unit, as most packets of most encoders are
+        if self._lengths == len(_START) and (marked := _marked(data)):
+            units = marked
         elif self._lengths:
             spans = nal_spans(data, self._lengths)
             units = b"".join([_START + data[begin:end] for begin, end in spans])
         else:
             units = data
         return self.header + units if first else units
+
+
+def _marked(data: bytes) -> bytes:
+    """A packet whose lengths are as long as start codes, with these in their place; empty if it is not a plain one."""
+    end = len(data)
+    if end > 4 and int.from_bytes(data[:4], "big") == end - 4:
+        return _START + data[4:]  # one unit, as most packets of most encoders are
+    marked, begin = bytearray(data), 0
+    while begin < end:
+        size = int.from_bytes(data[begin : begin + 4], "big")
+        marked[begin : begin + 4] = _START
+        begin += 4 + size if size else end + 1
+    return bytes(marked) if begin == end else b""
