@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import (
     BackendError,
     DamagedSourceError,
+    DeviceMemoryError,
     FrameRangeError,
     ManifestError,
     OutputError,
@@ -39,6 +40,7 @@ __all__ = [
     "BackendError",
     "Batch",
     "DamagedSourceError",
+    "DeviceMemoryError",
     "FrameRangeError",
     "ManifestError",
     "OutputError",

@@ -10,6 +10,7 @@
     ├── ManifestError               (ValueError) a line of a manifest that cannot be used
     ├── OutputError                 (OSError) a result that cannot be written
     ├── BackendError                (RuntimeError) a device or an optional package that is not there
+    │   └── DeviceMemoryError       (MemoryError) a GPU that has no room for what is asked for
     └── StateError                  (ValueError) a saved state that belongs to another dataset
 
 A message is composed here, in one place: the source it concerns, the fact, what is allowed, what to do.
@@ -20,6 +21,7 @@ from __future__ import annotations
 __all__ = [
     "BackendError",
     "DamagedSourceError",
+    "DeviceMemoryError",
     "FrameRangeError",
     "ManifestError",
     "OutputError",
@@ -112,6 +114,10 @@ class OutputError(SeqpipeError, OSError):
 
 class BackendError(SeqpipeError, RuntimeError):
     """A device or an optional package is not available."""
+
+
+class DeviceMemoryError(BackendError, MemoryError):
+    """A GPU has no room for what is asked for; no sample is to blame, so none is skipped or substituted for it."""
 
 
 class StateError(SeqpipeError, ValueError):

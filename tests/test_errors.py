@@ -20,6 +20,7 @@ BUILT_IN = {
     "StateError": ValueError,
     "OutputError": OSError,
     "BackendError": RuntimeError,
+    "DeviceMemoryError": MemoryError,
 }
 OF_ONE_SOURCE = {"SourceNotFoundError", "UnreadableSourceError", "DamagedSourceError", "FrameRangeError"}
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...array import Array
+from ...errors import DeviceMemoryError
 from ...kernel import load_cupy
+from .memory import with_room
 
 __all__ = ["Streams"]
+
+_OUT_OF_MEMORY = 2
 
 
 class Streams:
@@ -28,14 +34,14 @@ class Streams:
 
     Raises:
         BackendError: CuPy is missing or does not fit the driver.
+        DeviceMemoryError: the card has no room for a context.
     """
 
     def __init__(self, device: int, *, shared: bool = False) -> None:
         self._cupy = load_cupy()
         self.device = device
         self._shared = shared
-        with self.bound():
-            pass  # from now on the card has a context
+        self._begin()
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
@@ -63,10 +69,15 @@ class Streams:
         return int(self.current().ptr)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory of the card, from CuPy's pool."""
+        """Memory of the card, from CuPy's pool.
+
+        Raises:
+            DeviceMemoryError: the card is full, also after idle decoders and free blocks were given back.
+        """
         cuda = self._cupy.cuda
         with cuda.Device(self.device), cuda.Stream.null:
-            return self._cupy.empty(shape, dtype)
+            what = f"an array {shape} {dtype}"
+            return with_room(partial(self._cupy.empty, shape, dtype), what, math.prod(shape) * dtype.itemsize)
 
     def admit(self) -> None:
         """Let this thread's stream wait for what the default stream was given so far."""
@@ -80,3 +91,16 @@ class Streams:
         event = self._cupy.cuda.Event(disable_timing=True)
         event.record(self.current())
         return event
+
+    def _begin(self) -> None:
+        """Give the card a context."""
+        runtime = self._cupy.cuda.runtime
+        try:
+            with self.bound():
+                pass
+        except runtime.CUDARuntimeError as error:
+            if error.status != _OUT_OF_MEMORY:
+                raise
+            raise DeviceMemoryError(
+                f"cuda:{self.device} has not even room to begin with", advice="End other programs on the card"
+            ) from error

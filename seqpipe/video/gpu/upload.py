@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ...kernel import load_cupy
 from ..surface import Surface
 from .device_surface import DeviceSurface
+from .memory import with_room
 
 __all__ = ["Uploader"]
 
@@ -27,6 +29,9 @@ class Uploader:
         """The surface on the card, once the stream gets there.
 
         Its buffers are used anew when the last reference to it is gone; until then the stream must be done with it.
+
+        Raises:
+            DeviceMemoryError: the card is full.
         """
         pitches = [_rounded(plane.shape[1] * plane.itemsize) for plane in surface.planes]
         sizes = [pitch * plane.shape[0] for pitch, plane in zip(pitches, surface.planes, strict=True)]
@@ -59,7 +64,7 @@ class _Buffers:
         self.size = size
         self._pinned = cupy.cuda.alloc_pinned_memory(size)
         self.host = np.frombuffer(self._pinned, np.uint8, size)
-        self.device = cupy.cuda.alloc(size)
+        self.device = with_room(partial(cupy.cuda.alloc, size), "a surface", size)
 
 
 class _Lease:

@@ -19,13 +19,13 @@ from ..nvdec.decoder import CardDecoders, NvdecPool
 from ..pool import DecoderPool
 from ..way import Way
 from ..workplace import Workplace
+from .memory import idle_bytes, when_full
 from .mixture import Mixture
 from .painter import DevicePainter
 from .streams import Streams
 
 __all__ = ["card_ways", "card_workplace"]
 
-_IDLE_MEMORY = 4 << 30
 _STREAMED_AT_ONCE = 16
 
 
@@ -100,8 +100,9 @@ def card_workplace(device: int, decode: Decode) -> Workplace:
 @cache
 def _pool(device: int) -> NvdecPool:
     """The sessions of a card, shared by all readers of the process: making one takes longer than most runs."""
-    pool = NvdecPool(device, memory=_IDLE_MEMORY)
+    pool = NvdecPool(device, memory=idle_bytes())
     atexit.register(pool.clear)
+    when_full(device, pool.clear)
     return pool
 
 

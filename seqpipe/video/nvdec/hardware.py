@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ...errors import BackendError
+from ..gpu.memory import make_room, no_room
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["HardwareDecoder", "Mapped", "StreamShape"]
@@ -92,6 +93,7 @@ class HardwareDecoder:
 
     Raises:
         BackendError: the card refuses; the message names the stream and the reason.
+        DeviceMemoryError: the card is full, also after idle decoders were given back.
     """
 
     def __init__(
@@ -126,9 +128,7 @@ class HardwareDecoder:
             output_surfaces=self._outputs,
         )
         info.display_area.right, info.display_area.bottom = shape.width, shape.height
-        self._check(
-            cuvid.create_decoder(ctypes.byref(self._handle), ctypes.byref(info)), "create a decoder for"
-        )
+        self._create(info)
         self._proc = ProcParams(stream=stream)
         self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
         self._map_arguments = (
@@ -215,16 +215,24 @@ class HardwareDecoder:
             self._cuvid.destroy_decoder(self._handle)
             self._handle = ctypes.c_void_p()
 
+    def _create(self, info: CreateInfo) -> None:
+        arguments = ctypes.byref(self._handle), ctypes.byref(info)
+        code = self._cuvid.create_decoder(*arguments)
+        if code == _OUT_OF_MEMORY:
+            make_room()
+            code = self._cuvid.create_decoder(*arguments)
+        self._check(code, "create a decoder for")
+
     def _check(self, code: int, what: str) -> None:
         if not code:
             return
         shape = self.shape
+        if code == _OUT_OF_MEMORY:
+            raise no_room(f"an NVDEC decoder for {shape.width}×{shape.height} pixels", self.memory)
         raise BackendError(
             f"NVDEC could not {what} {shape.width}×{shape.height} pixels of {shape.bits} bits "
             f"(codec {shape.codec}, chroma {shape.chroma}): CUDA error {code}",
-            advice="The card's memory is full: prefetch less, use fewer readers, or end other programs on the card"
-            if code == _OUT_OF_MEMORY
-            else "Use decode='cpu' for this file",
+            advice="Use decode='cpu' for this file",
         )
 
 
