@@ -1,0 +1,103 @@
+"""Requests of every kind over many files at once: no wrong frame, no error that need not be, nothing that grows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe.video.engine import Engine
+from seqpipe.video.output import OutputSpec
+from seqpipe.video.request import Request
+from tests.support.media import made
+from tests.support.memory import LIMITS, Usage, growth, usage
+from tests.support.stress import Stress
+from tests.support.truth import PLAIN, known_file, known_files, unlike
+
+_PARTS = 12
+
+
+@pytest.mark.parametrize(
+    ("device", "decode", "count", "requests"),
+    [
+        ("cpu", "auto", 8, 600),
+        pytest.param("cuda", "auto", 60, 3000, marks=pytest.mark.gpu),
+        pytest.param("cuda", "mixed", 60, 3000, marks=pytest.mark.gpu),
+        pytest.param("cuda", "nvdec", 60, 3000, marks=pytest.mark.gpu),
+        pytest.param("cuda", "cpu", 12, 600, marks=pytest.mark.gpu),
+    ],
+)
+def test_nothing_is_wrong_and_nothing_grows(device, decode, count, requests):
+    samples = []
+    with Stress(known_files(count), device=device, decode=decode, threads=2) as stress:
+        stress.run(requests // 2)
+        for _ in range(_PARTS):
+            stress.run(requests // 2 // _PARTS)
+            samples.append(usage(device))
+        frames = stress.stats()["frames"]
+    assert stress.faults == []
+    assert stress.requests >= requests
+    assert growth(samples) == []
+    assert sum(frames.values()) > requests / 2
+    if device == "cuda" and decode != "cpu":
+        assert frames["nvdec"] > 0
+    if decode == "nvdec":
+        assert stress.refused
+        assert "cpu" not in frames
+
+
+@pytest.mark.parametrize(
+    "output",
+    [PLAIN, OutputSpec(mirror=True), OutputSpec(dtype="float16", layout="FCHW"), OutputSpec(size=(120, 72))],
+)
+@pytest.mark.parametrize("name", ["h264", "rotated_90_mirrored", "odd_vp9"])
+def test_the_judge_knows_a_wrong_frame(name, output):
+    truth, asked = known_file(name), np.array([5, 30, 5])
+    with seqpipe.open(truth.path, output=output) as reader:
+        right = reader.frames(asked)
+        swapped = replace(right, data=reader.frames([5, 31, 5]).data)
+    assert unlike(right, asked, output, truth, 0) == ""
+    assert unlike(swapped, asked, output, truth, 0.5).startswith("frame 30 should show 30")
+    assert "came" in unlike(right, asked[::-1] - 1, output, truth, 0)
+
+
+def test_the_judge_knows_damage_below_the_number():
+    truth, asked = known_file("h264"), np.array([5])
+    pixels = truth.pictures[asked].copy()
+    pixels[:, 60:80] ^= 16
+    found = seqpipe.Sequence(pixels, "FHWC", truth.path, asked, asked / 25)
+    assert "levels from it: it shows 5" in unlike(found, asked, PLAIN, truth, 0.5)
+
+
+def test_a_stress_tells_of_errors_and_of_wrong_frames(monkeypatch):
+    read = Engine.submit
+
+    def off_by_one(self, requests):
+        return read(self, [replace(r, frames=np.maximum(r.frames - 1, 0)) for r in requests])
+
+    monkeypatch.setattr(Engine, "submit", off_by_one)
+    with Stress([known_file("h264"), known_file("vp9")], threads=1) as stress:
+        stress.run(10_000, until=time.monotonic() + 20)
+    assert 20 <= len(stress.faults) < 40
+    assert any("h264.mp4" in fault and " came" in fault for fault in stress.faults)
+
+
+def test_growth_is_seen_where_it_is():
+    kept = []
+    with Engine(1) as engine:
+        request = Request(str(made("h264")), np.arange(48))
+        samples = []
+        for _ in range(9):
+            kept += [engine.read([request])[0] for _ in range(6)]
+            samples.append(usage("cpu"))
+    assert [line.split()[0] for line in growth(samples)] == ["host_mib"]
+    flat = Usage(host_mib=100, device_mib=1000, pool_mib=5, sessions=3, threads=4, files=9)
+    assert growth([flat] * 9) == []
+    for name in ("device_mib", "pool_mib", "sessions", "threads", "files"):
+        more = replace(flat, **{name: getattr(flat, name) + getattr(LIMITS, name) + 1})
+        assert growth([flat] * 5 + [more] * 4) == [
+            f"{name} has grown from {getattr(flat, name)} to {getattr(more, name)}"
+        ]
