@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..array import Array, IntArray
-from ..errors import SeqpipeError
+from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
 from ..video.engine import Engine, PendingRead
@@ -40,6 +40,7 @@ class Pending:
         failed: by place, why a sample is not on its way at all.
         stacked: where their pixels go, N and then the axes of the output's layout; None where each has an array
             of its own.
+        size: the bytes that their pixels hold, or will hold.
         read: the decoding.
         engine: who does it.
     """
@@ -49,6 +50,7 @@ class Pending:
     samples: tuple[Sample, ...]
     failed: dict[int, SeqpipeError]
     stacked: Array | None
+    size: int
     read: PendingRead
     engine: Engine
 
@@ -85,6 +87,8 @@ class Fetcher:
     beginning), first those whose videos differ from the lost one's and from each other's, then the rest, in
     order; the first of up to 16 that can be read is taken. If none of them can, the sample is left out.
 
+    That the device is full is no sample's fault: it is raised whatever becomes of others, and nothing is lost.
+
     Attributes:
         selection: which frames make a sample.
         engine: decodes.
@@ -101,6 +105,15 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
 
+    def size(self, epoch: int, positions: IntArray) -> int:
+        """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
+        return self.selection.values_at(epoch, positions) * self._itemsize
+
+    @property
+    def largest(self) -> int:
+        """The bytes that the pixels of one sample hold at most."""
+        return self.selection.largest * self._itemsize
+
     def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> Pending:
         """Begin to read the samples at positions of the rank's epoch; those of one video share their decoding.
 
@@ -108,6 +121,9 @@ class Fetcher:
             epoch: the epoch.
             positions: at least one.
             stack: whether to decode into one array where shapes agree.
+
+        Raises:
+            DeviceMemoryError: the device has no room for that array.
         """
         samples, failed = self._resolve(epoch, positions)
         stacked = self._stack(samples) if stack and not failed else None
@@ -117,10 +133,15 @@ class Fetcher:
             if place not in failed
         ]
         engine = self.engine.get()
-        return Pending(epoch, positions, samples, failed, stacked, engine.submit(requests), engine)
+        size = self.size(epoch, positions)
+        return Pending(epoch, positions, samples, failed, stacked, size, engine.submit(requests), engine)
 
     def finish(self, pending: Pending) -> Fetched:
-        """Wait for samples, and deal with those that cannot be read."""
+        """Wait for samples, and deal with those that cannot be read.
+
+        Raises:
+            DeviceMemoryError: the device is full, so that some could not be decoded; others may have been.
+        """
         arrived = iter(pending.read.result())
         outcomes: list[Pair | SeqpipeError | None] = []
         for place, sample in enumerate(pending.samples):
@@ -145,6 +166,10 @@ class Fetcher:
             raise result
         return result
 
+    @property
+    def _itemsize(self) -> int:
+        return np.dtype(self.output.dtype).itemsize
+
     def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
         samples: list[Sample] = []
         failed: dict[int, SeqpipeError] = {}
@@ -159,6 +184,8 @@ class Fetcher:
     def _lost(
         self, epoch: int, position: int, lost: Sample, error: SeqpipeError
     ) -> Pair | SeqpipeError | None:
+        if isinstance(error, DeviceMemoryError):
+            raise error
         if self.on_error == "raise":
             self.book.note(lost.source, "sample raised", error)
             return error
@@ -172,6 +199,8 @@ class Fetcher:
             result = self.engine.get().read([] if failed else [self._request(sample)])
             if result and isinstance(result[0], Sequence):
                 return sample, result[0]
+            if result and isinstance(result[0], DeviceMemoryError):
+                raise result[0]
         return None
 
     def _candidates(self, epoch: int, position: int, video: int) -> IntArray:

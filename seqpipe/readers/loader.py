@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..errors import SeqpipeError, StateError
+from ..errors import DeviceMemoryError, SeqpipeError, StateError
 from ..sampling import BatchPlan, State, check_state
 from ..sampling.params import LastBatch
 from ..sequence import Batch, Sequence
@@ -19,6 +20,8 @@ __all__ = ["Batches", "Feed", "Pass", "Sequences"]
 
 ItemT = TypeVar("ItemT")
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class Feed:
@@ -26,11 +29,14 @@ class Feed:
 
     Attributes:
         fetcher: reads the samples.
+        room: the bytes that batches under way and waiting may hold, for each pass.
         epoch: the epoch that the user has chosen last.
     """
 
     fetcher: Fetcher
+    room: int
     epoch: int = 0
+    _said: bool = False
 
     def length(self, epoch: int) -> int:
         """Samples that the rank gets in an epoch."""
@@ -40,6 +46,20 @@ class Feed:
     def fingerprint(self) -> str:
         """What decides the order of samples and their frames."""
         return self.fetcher.selection.fingerprint
+
+    def group(self, wanted: int) -> int:
+        """How many sequences to read together: as many as wanted, if there is room for two such groups."""
+        return max(1, min(wanted, self.room // (2 * self.fetcher.largest)))
+
+    def note_large(self, size: int) -> None:
+        """Say, once, that a batch of some bytes is larger than all that are read ahead may be together."""
+        if not self._said:
+            self._said = True
+            _log.warning(
+                "a batch takes %s, and prefetch_gib is %s: one at a time is read ahead",
+                _gib(size),
+                _gib(self.room),
+            )
 
 
 class Pass(ABC, Generic[ItemT]):
@@ -52,6 +72,11 @@ class Pass(ABC, Generic[ItemT]):
     - A place is the number of samples of the rank's epoch that the user has got (or that were lost on the
       way); what was read ahead does not count.
     - An error is raised in its turn; the next call goes on behind it.
+
+    - Batches under way and waiting hold at most the bytes that the dataset's ``prefetch_gib`` allows, but one of
+      them is always under way, however large it is, unless that is 0. What was given out does not count.
+    - Where the device has less room than that, less is read ahead. Only when there is none for the next batch,
+      the error is raised; nothing is lost by it, and the next call tries once more.
 
     A pass belongs to one thread at a time; a dataset may have many. In a forked process it goes on from where
     it stands, with threads of its own.
@@ -114,34 +139,85 @@ class Pass(ABC, Generic[ItemT]):
             start=position,
         )
         self._given = self._begun = 0
+        self._room = self._feed.room
 
     def _next_batch(self, *, stack: bool = True) -> Fetched | None:
         """The next batch once it has arrived; None at the end."""
         if self._queue and self._queue[0][1].engine is not self._feed.fetcher.engine.get():
             # The dataset was closed, or this is a forked process: what was begun will not arrive.
-            self._drop_queue()
-            self._begun = self._given
-        while self._begun < self._plan.count and len(self._queue) <= self._ahead:
-            positions = self._plan.positions(self._begun)
-            self._queue.append((self._begun, self._feed.fetcher.begin(self._epoch, positions, stack=stack)))
-            self._begun += 1
+            self._step_back()
+        try:
+            return self._arrived(stack=stack)
+        except DeviceMemoryError as error:
+            self._step_back()
+            if not self._room:
+                error.advice = f"{self._advice()}. {error.advice}"
+                raise
+            self._read_less(0, error)
+        except BaseException:
+            # Interrupted: nothing of it was given out, so it is begun once more if the user goes on.
+            self._step_back()
+            raise
+        # Not above: the error would hold what it has met on its way, pixels among it.
+        return self._next_batch(stack=stack)
+
+    def _arrived(self, *, stack: bool) -> Fetched | None:
+        if not self._queue:
+            self._begin_next(stack=stack)
+        self._read_ahead(self._ahead + 1, stack=stack)
         if not self._queue:
             self._ended = True
             return None
         number, pending = self._queue[0]
-        try:
-            fetched = self._feed.fetcher.finish(pending)
-        except BaseException:
-            # Interrupted: nothing of it was given out, so it is begun once more if the user goes on.
-            self._drop_queue()
-            self._begun = self._given
-            raise
+        fetched = self._feed.fetcher.finish(pending)
         self._queue.popleft()
+        self._read_ahead(self._ahead, stack=stack)
         self._given, self._position = number + 1, self._plan.end(number)
         return fetched
 
+    def _read_ahead(self, most: int, *, stack: bool) -> None:
+        """Begin batches until there are as many as told or the room is used up; one, if there is room for anything."""
+        while self._begun < self._plan.count and len(self._queue) < most:
+            held = sum(pending.size for _, pending in self._queue)
+            if held + self._next_size() > self._room and (self._queue or not self._room):
+                return
+            try:
+                self._begin_next(stack=stack)
+            except DeviceMemoryError as error:
+                self._read_less(held, error)
+                return
+
+    def _begin_next(self, *, stack: bool) -> None:
+        """Begin the next batch, if there is one."""
+        if self._begun < self._plan.count:
+            if 0 < self._feed.room < (size := self._next_size()):
+                self._feed.note_large(size)
+            positions = self._plan.positions(self._begun)
+            self._queue.append((self._begun, self._feed.fetcher.begin(self._epoch, positions, stack=stack)))
+            self._begun += 1
+
+    def _read_less(self, room: int, error: DeviceMemoryError) -> None:
+        """From now on be content with what the device has room for."""
+        _log.warning("less is read ahead from now on: %s", str(error))  # its text: the error holds pixels
+        self._room = room
+
+    def _next_size(self) -> int:
+        return self._feed.fetcher.size(self._epoch, self._plan.positions(self._begun))
+
+    def _advice(self) -> str:
+        """What takes the device's memory here, and what decides it."""
+        return (
+            f"A batch takes {_gib(self._next_size())}, all that are read ahead up to {_gib(self._feed.room)} "
+            "(prefetch_gib): give smaller batches, sequences or pictures, or a smaller prefetch_gib"
+        )
+
     def _where(self) -> str:
         return f"epoch {self._epoch}, position {self._position} of {self._feed.length(self._epoch)}"
+
+    def _step_back(self) -> None:
+        """Forget what was begun and not given out."""
+        self._drop_queue()
+        self._begun = self._given
 
     def _drop_queue(self) -> None:
         for _, pending in self._queue:
@@ -213,3 +289,7 @@ class Sequences(Pass[Sequence]):
     def _go_to(self, epoch: int, position: int) -> None:
         self._ready.clear()
         super()._go_to(epoch, position)
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB"

@@ -8,14 +8,34 @@ from typing import Any, Final
 
 from ..errors import ParameterError
 from ..param import Param
+from ..video.device import Device
+from ..video.memory import device_bytes
 from ..video.output import OutputSpec
 
-__all__ = ["FILL_VALUE", "PREFETCH", "THREADS", "check_fill", "one_source", "output_of"]
+__all__ = [
+    "FILL_VALUE",
+    "PREFETCH",
+    "PREFETCH_GIB",
+    "THREADS",
+    "bytes_ahead",
+    "check_fill",
+    "one_source",
+    "output_of",
+]
 
 THREADS: Final = Param(
     name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
 )
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, unit="batches")
+PREFETCH_GIB: Final = Param(
+    name="prefetch_gib",
+    doc="Memory of the device that batches under way and waiting may hold; a quarter of all unless given",
+    kind=float,
+    lo=0,
+    unit="GiB",
+    optional=True,
+)
+_SHARE_AHEAD: Final = 0.25
 FILL_VALUE: Final = Param(
     name="fill_value",
     doc="The value of pixels that no video has; for floats as it stands in the result, after mean and std",
@@ -58,6 +78,15 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
             f"output and {', '.join(given)} exclude one another", advice="Give all of it in output"
         )
     return output
+
+
+def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
+    """What batches under way and waiting may hold.
+
+    By default a share of the device's memory: a constant would be too much for small cards, or leave the engines of
+    large ones without work. Of all memory, not of what happens to be free, so that runs on one machine are alike.
+    """
+    return int(_SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else prefetch_gib * 2**30)
 
 
 def check_fill(value: float, output: OutputSpec) -> float:

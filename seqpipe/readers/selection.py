@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -125,6 +126,17 @@ class Selection:
         indices = self.order.samples(epoch, positions)
         videos: IntArray = np.searchsorted(self.catalog.bounds, indices, side="right") - 1
         return videos
+
+    def values_at(self, epoch: int, positions: IntArray) -> int:
+        """How many values the pictures of the samples at positions have, all together."""
+        catalog = self.catalog
+        pictures = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
+        return self.sampler.length * int(pictures[catalog.shape[self.videos_at(epoch, positions)]].sum())
+
+    @property
+    def largest(self) -> int:
+        """How many values the pictures of a sample have at most."""
+        return self.sampler.length * max(map(math.prod, self.catalog.shapes))
 
     def _video(self, index: int) -> tuple[int, str, int]:
         """The place, name and label of a sample's video."""

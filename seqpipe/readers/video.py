@@ -24,7 +24,7 @@ from .labels import Labels
 from .lazy_engine import LazyEngine
 from .loader import Batches, Feed, Sequences
 from .manifest import read_manifest
-from .params import PREFETCH, THREADS, check_fill, one_source, output_of
+from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, one_source, output_of
 from .ranges import Range
 from .report import Report, ReportBook
 from .selection import Sample, Selection
@@ -80,7 +80,9 @@ class Video:
         decode: who decodes for a GPU: its engines, and the CPU what they cannot ("auto"); the engines alone
             ("nvdec"); engines and CPU side by side ("mixed"); the CPU alone ("cpu").
         threads: of the CPU, that decode; by default one for each core that the process may use.
-        prefetch: batches that are read ahead.
+        prefetch: batches that are read ahead, beside the one that is waited for.
+        prefetch_gib: GiB of the device's memory that these and the one that is waited for may hold; a quarter of
+            all by default. Larger batches are read one at a time; with 0 nothing is read ahead.
         colour: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
         layout: "FHWC" or "FCHW".
@@ -96,7 +98,7 @@ class Video:
         on_error: what becomes of what cannot be read. "raise": the error is raised, and iteration can go on
             behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
             sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
-            :meth:`report` names each.
+            :meth:`report` names each. That a GPU's memory is full is no sample's fault, and always raised.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
 
     Raises:
@@ -104,6 +106,7 @@ class Video:
         ManifestError: a line of the manifest cannot be used.
         SourceError: a video cannot be used and ``on_error`` is "raise"; or none can be.
         BackendError: the device is not available.
+        DeviceMemoryError: the GPU is full already.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class Video:
         decode: Decode = "auto",
         threads: int | None = None,
         prefetch: int = 2,
+        prefetch_gib: float | None = None,
         colour: Colour = "RGB",
         dtype: DType = "uint8",
         layout: FrameLayout = "FHWC",
@@ -169,6 +173,7 @@ class Video:
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
         Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
+        prefetch_gib = PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode))
 
@@ -183,7 +188,8 @@ class Video:
             Clock(cache_dir),
             by_time=fps is not None,
         )
-        self._feed = Feed(Fetcher(self._selection, self._engine, spec, fill, on_error, self._book))
+        fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
+        self._feed = Feed(fetcher, bytes_ahead(prefetch_gib, place))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -281,9 +287,10 @@ class Video:
     def sequences(self) -> Sequences:
         """The current epoch sequence by sequence, as an iterator with ``state_dict``.
 
-        It reads ahead by up to two groups of as many sequences as there are threads.
+        It reads in groups of as many sequences as there are threads, two groups at once; in smaller ones where
+        these would hold more than ``prefetch_gib``.
         """
-        return Sequences(self._feed, group=max(2, self._threads or available_cores()))
+        return Sequences(self._feed, group=self._feed.group(max(2, self._threads or available_cores())))
 
     def __iter__(self) -> Sequences:
         return self.sequences()

@@ -1,0 +1,243 @@
+"""How much memory batches may hold that are read ahead, and what happens where there is less."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import weakref
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import DeviceMemoryError, ParameterError
+from seqpipe.readers import Video
+from seqpipe.video import memory as memory_module
+from seqpipe.video.device import Device
+from seqpipe.video.memory import device_bytes
+from seqpipe.video.output import OutputSpec
+from tests.support.datasets import assert_true_frames, files, gist
+
+GIB = 2**30
+# pictures of 96×128, 65×97, 128×96 and 100×176
+NAMES = ("h264", "odd_vp9", "rotated_90", "wide_h264")
+BATCH = 4 * 6 * 96 * 128 * 3
+
+
+def make(**options):
+    return Video(
+        **{
+            "files": files("h264", "vp9"),
+            "sequence_length": 6,
+            "step": 2,
+            "shuffle": True,
+            "threads": 2,
+            **options,
+        }
+    )
+
+
+def ahead(batches):
+    """What a pass has under way: the bytes of each batch."""
+    return [pending.size for _, pending in batches._queue]
+
+
+def expected_gists():
+    with make(prefetch=0) as dataset:
+        return [gist(batch) for batch in dataset.batches(4)]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"dtype": "float32"}, {"size": (64, 48)}, {"size": (33, 21), "layout": "FCHW"}]
+)
+def test_the_size_of_a_batch_is_known_before_it_is_decoded(options):
+    with Video(files=files(*NAMES), sequence_length=5, shuffle=True, **options) as dataset:
+        fetcher = dataset._feed.fetcher
+        batches = dataset.batches(3)
+        sizes = [
+            fetcher.size(0, np.arange(begin, min(begin + 3, len(dataset))))
+            for begin in range(0, len(dataset), 3)
+        ]
+        found = [sum(sequence.data.nbytes for sequence in batch) for batch in batches]
+        largest = max(sequence.data.nbytes for sequence in dataset)
+    assert found == sizes
+    assert fetcher.largest == largest
+
+
+@pytest.mark.parametrize(
+    ("room", "waited_for", "after"),
+    [(100, 4, 3), (4, 4, 3), (3.99, 3, 3), (2, 2, 2), (1.5, 1, 1), (1, 1, 1), (0.5, 1, 1), (0, 1, 0)],
+)
+def test_batches_ahead_stay_within_the_bound_but_one_is_always_under_way(
+    monkeypatch, room, waited_for, after
+):
+    seen = []
+    with make(prefetch=3, prefetch_gib=room * BATCH / GIB) as dataset:
+        batches = dataset.batches(4)
+        finish = type(dataset._feed.fetcher).finish
+        monkeypatch.setattr(
+            "seqpipe.readers.fetch.Fetcher.finish",
+            lambda self, pending: (seen.append(ahead(batches)), finish(self, pending))[1],
+        )
+        assert gist(next(batches)) == expected_gists()[0]
+        assert ahead(batches) == [BATCH] * after
+        seen.clear()
+        assert len(list(batches)) == len(batches) - 1
+    assert seen[0] == [BATCH] * waited_for
+    assert max(map(sum, seen)) <= max(room, 1) * BATCH
+
+
+@pytest.mark.parametrize("gib", [0, 1.7 * BATCH / GIB, 2.5 * BATCH / GIB, 100])
+def test_the_bound_changes_no_batch(gib):
+    with make(prefetch=2, prefetch_gib=gib) as dataset:
+        assert [gist(batch) for batch in dataset.batches(4)] == expected_gists()
+
+
+def test_files_of_different_sizes_count_by_theirs():
+    small, large = 65 * 97 * 3, 100 * 176 * 3
+    options = {"files": files("odd_vp9", "wide_h264"), "sequence_length": 1, "prefetch": 9}
+    with Video(**options, prefetch_gib=2.5 * large / GIB) as dataset:
+        batches = dataset.batches(1)
+        count = len(dataset) // 2
+        assert next(batches).shape[2:4] == (65, 97)
+        assert ahead(batches) == [small] * math.floor(2.5 * large / small)
+        batches.load_state_dict({**batches.state_dict(), "position": count})
+        assert next(batches).shape[2:4] == (100, 176)
+        assert ahead(batches) == [large] * 2
+
+
+def test_batches_larger_than_the_bound_are_told_once(caplog):
+    with caplog.at_level(logging.WARNING), make(prefetch_gib=0.25 * BATCH / GIB) as dataset:
+        assert len(list(dataset.batches(4))) == len(dataset.batches(4)) > 2
+        list(dataset.batches(4))
+    (record,) = caplog.records
+    assert "a batch takes 0.000824 GiB, and prefetch_gib is 0.000206 GiB" in record.message
+    caplog.clear()
+    with make(prefetch_gib=BATCH / GIB) as dataset:
+        list(dataset.batches(4))
+    assert not caplog.records
+
+
+def test_groups_of_sequences_are_cut_to_the_bound():
+    one = BATCH // 4
+    with make(threads=4) as dataset:
+        expected = [sequence.frames.tolist() for sequence in dataset]
+    for room, group in ((0, 1), (3, 1), (4, 2), (7.9, 3), (8, 4), (99, 4)):
+        with make(threads=4, prefetch_gib=room * one / GIB) as dataset:
+            sequences = dataset.sequences()
+            assert [next(sequences).frames.tolist() for _ in range(len(expected))] == expected
+            assert sequences._batch_size == group
+
+
+class SmallDevice:
+    """Main memory that has room for some batches only; memory comes back with its last reader."""
+
+    def __init__(self, monkeypatch, dataset, room):
+        self.room, self.held, self.refused = room, [], 0
+        engine = dataset._engine.get()
+        monkeypatch.setattr(engine, "allocate", self.allocate)
+
+    def allocate(self, shape, dtype):
+        self.held = [one for one in self.held if one() is not None]
+        if len(self.held) >= self.room:
+            self.refused += 1
+            raise DeviceMemoryError("no room", advice="End other programs")
+        array = np.empty(shape, dtype)
+        self.held.append(weakref.ref(array))
+        return array
+
+
+@pytest.mark.parametrize("room", [2, 3, 4])
+def test_where_there_is_less_room_less_is_read_ahead(monkeypatch, caplog, room):
+    with caplog.at_level(logging.WARNING), make(prefetch=5) as dataset:
+        device = SmallDevice(monkeypatch, dataset, room)
+        found = []
+        batch = None
+        batches = dataset.batches(4)
+        for batch in batches:
+            found.append(gist(batch))
+    assert found == expected_gists()
+    assert 1 <= device.refused <= room + 1
+    assert all("less is read ahead from now on: no room" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_a_full_device_is_no_samples_fault(monkeypatch, on_error):
+    with make(on_error=on_error, prefetch_gib=2 * BATCH / GIB) as dataset:
+        device = SmallDevice(monkeypatch, dataset, 1)
+        batches = dataset.batches(4)
+        found = [next(batches)]  # as long as it is held, there is no room
+        for _ in range(2):
+            with pytest.raises(
+                DeviceMemoryError,
+                match=r"^no room\. A batch takes 0\.000824 GiB, all that are read ahead up to 0\.00165 GiB "
+                r"\(prefetch_gib\): give smaller .*\. End other programs\.$",
+            ):
+                next(batches)
+        assert batches.position == 4
+        device.room = 99
+        found += batches
+    assert [gist(batch) for batch in found] == expected_gists()
+    assert dataset.report().losses == ()
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_device_that_is_full_while_it_decodes_loses_nothing(monkeypatch, on_error, times):
+    with make(on_error=on_error) as dataset:
+        expected = [sequence.frames.tolist() for sequence in dataset]
+    with make(on_error=on_error) as dataset:
+        sequences = dataset.sequences()
+        result, left = type(dataset._engine.get().submit([])).result, [times]
+
+        def full(self):
+            found = result(self)
+            if left[0]:
+                left[0] -= 1
+                found[-1] = DeviceMemoryError("no room", advice="End other programs")
+            return found
+
+        monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", full)
+        if times == 2:  # the first time it is tried once more, with nothing read ahead
+            with pytest.raises(DeviceMemoryError, match="prefetch_gib"):
+                next(sequences)
+        found = []
+        for sequence in sequences:
+            assert_true_frames(sequence)
+            found.append(sequence.frames.tolist())
+    assert found == expected
+    assert dataset.report().losses == ()
+
+
+def test_nothing_is_substituted_by_a_device_that_is_full(monkeypatch):
+    with make(on_error="substitute", files=files("h264", "vp9"), prefetch=0) as dataset:
+        fetcher = dataset._feed.fetcher
+        full = DeviceMemoryError("no room")
+        engine = dataset._engine.get()
+        monkeypatch.setattr(engine, "read", lambda _requests: [full])
+        lost = fetcher.selection.sample(0, 0)
+        with pytest.raises(DeviceMemoryError, match="no room"):
+            fetcher._substitute(0, 0, lost)
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), "2", True])
+def test_a_bound_that_is_no_size_is_refused(value):
+    with pytest.raises(ParameterError, match=r"prefetch_gib=.*allowed: a number of at least 0 GiB or None"):
+        make(prefetch_gib=value)
+
+
+def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory_module, "_CONTAINER", limit)
+    assert device_bytes(Device("cpu")) == physical
+    limit.write_text("max\n")
+    assert device_bytes(Device("cpu")) == physical
+    limit.write_text(f"{physical + 1}\n")
+    assert device_bytes(Device("cpu")) == physical
+    limit.write_text(f"{1 << 20}\n")
+    assert device_bytes(Device("cpu")) == 1 << 20
+    with make() as dataset:
+        assert dataset._feed.room == 1 << 18
+    with make(prefetch_gib=0.5, output=OutputSpec(size=(32, 32))) as dataset:
+        assert dataset._feed.room == GIB // 2
