@@ -16,7 +16,6 @@ how to bring it to a machine without a network: ``../shared/tools/PEERS.md``.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib.util
 import json
 import os
@@ -171,19 +170,17 @@ class _Gauge:
 
 
 def _card(number: int) -> Callable[[], int]:
-    """What tells how many bytes of a card are in use, by the driver's management library; it makes no context."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    handle = ctypes.c_void_p()
-    info = (ctypes.c_ulonglong * 3)()  # total, free, used
-    for code in (nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle))):
-        if code:
-            raise OSError(f"NVML error {code}")
+    """What tells how many bytes of a card are in use, by whomever; its own context is there from the beginning."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
 
     def used() -> int:
-        if code := nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(info)):
-            raise OSError(f"NVML error {code}")
-        return int(info[2])
+        runtime.setDevice(number)  # each thread has its own
+        free, total = runtime.memGetInfo()
+        return int(total - free)
 
+    used()
     return used
 
 
