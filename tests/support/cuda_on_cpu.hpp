@@ -31,6 +31,11 @@ static inline unsigned short half_bits(float value) {
     memcpy(&bits, &half, 2);
     return bits;
 }
+static inline float half_value(unsigned short bits) {
+    _Float16 half;
+    memcpy(&half, &bits, 2);
+    return (float)half;
+}
 
 static void (*body)();
 static void enter(int thread) {

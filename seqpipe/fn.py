@@ -1,0 +1,24 @@
+"""Every operator as a function: ``fn.flip(x, horizontal=True)``.
+
+The functions follow from the registry of operators; ``fn.pyi`` beside this file tells type checkers and editors
+the same (``python -m seqpipe.ops`` writes it, a test compares the two). ``help(fn.flip)`` says what a function takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .ops import function_of, functions
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    function = function_of(name)
+    globals()[name] = function
+    return function
+
+
+def __dir__() -> list[str]:
+    return list(functions())

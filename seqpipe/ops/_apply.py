@@ -1,0 +1,180 @@
+"""An operator applied to whatever the user holds: arrays, sequences, batches, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array import Array, device_of
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ..sequence import Batch, Sequence
+from ._declaration import Declaration
+from ._draw import Block, resolve
+from ._given import Given, given
+from ._kernel import Item
+from ._run import run
+from ._spec import Backend, Spec
+
+__all__ = ["Call", "apply"]
+
+
+class Call(NamedTuple):
+    """An operator and what it is about to act on, its parameters resolved.
+
+    Attributes:
+        op: the operator.
+        parts: what was given, one for each array.
+        specs: each sample.
+        block: their parameters.
+    """
+
+    op: Declaration
+    parts: Seq[Given]
+    specs: list[Spec]
+    block: Block
+
+    @classmethod
+    def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> Call:
+        """A call for some values.
+
+        Raises:
+            ParameterError: a value is not one that the operator takes, or they do not go together.
+        """
+        parts = [given(op, value, layout) for value in values]
+        if len(parts) > 1:
+            _check_alike(op, parts)
+        specs = [part.spec for part in parts for _ in range(part.samples)]
+        return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
+
+    def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
+        """The results' pixels, an array for each part, in its layout."""
+        outs, items, sample = [], [], 0
+        for part in self.parts:
+            size = self._size(part, sample)
+            out = part.result(self.op.result_dtype(part.spec.dtype), size)
+            items.append(Item(part.five, part.view(out), sample))
+            outs.append(out)
+            sample += part.samples
+        run(self.op, items, self.specs, self.block, backend, device)
+        return outs
+
+    def finished(self, outs: Seq[Array]) -> list[Any]:
+        """The results as the types that were given, their metadata moved along."""
+        results, sample = [], 0
+        for part, out in zip(self.parts, outs, strict=True):
+            result = part.back(out)
+            if isinstance(result, Sequence) and result.affine is not None:
+                result = replace(result, affine=self.affine(result.affine, sample))
+            results.append(result)
+            sample += part.samples
+        return results
+
+    def affine(self, affine: Any, sample: int) -> Any:
+        """The affine of a sample's result."""
+        spec = self.specs[sample]
+        return self.op.moved_affine(self.block.of(sample, spec.frames), spec, affine)
+
+    def _size(self, part: Given, sample: int) -> tuple[int, int]:
+        spec = part.spec
+        if self.op.keeps_size:
+            return spec.height, spec.width
+        rows = [self.block.of(sample + n, spec.frames) for n in range(part.samples)]
+        sizes = {self.op.result_size(rows_of_one, spec) for rows_of_one in rows}
+        if len(sizes) > 1:
+            raise ParameterError(
+                f"results of different sizes, {sorted(sizes)}, of samples in one array",
+                source=self.op.name,
+                advice="Give the samples as a list",
+            )
+        return sizes.pop()
+
+
+def apply(
+    op: Declaration,
+    x: Any,
+    *,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+    backend: Backend | None = None,
+    device: KernelDevice | None = None,
+) -> Any:
+    """The result of an operator; see :meth:`seqpipe.ops.Op.__call__`.
+
+    Args:
+        op: the operator.
+        x: what it is to act on.
+        layout: of arrays.
+        epoch: the epoch that draws are for.
+        index: the samples' indices, or that of the first.
+        backend: who does it; None for the kernel on a GPU and the fast form on the CPU.
+        device: what the kernel runs on; None for the GPU that holds the images.
+    """
+    if isinstance(x, Batch):
+        return _batch(op, x, layout, epoch, x.indices if index is None else index, backend, device)
+    many = isinstance(x, (list, tuple))
+    if many and not x:
+        raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
+    call = Call.of(op, x if many else (x,), layout, epoch, index)
+    results = call.finished(call.results(backend, device))
+    return type(x)(results) if many else results[0]
+
+
+def _batch(
+    op: Declaration,
+    batch: Batch,
+    layout: str | None,
+    epoch: int,
+    index: Any,
+    backend: Backend | None,
+    device: KernelDevice | None,
+) -> Batch:
+    if layout not in (None, batch.layout):
+        raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
+    if batch.stacked is None:
+        call = Call.of(op, batch.sequences, None, epoch, index)
+        sequences, stacked = call.finished(call.results(backend, device)), None
+    else:
+        call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
+        stacked = call.results(backend, device)[0]
+        sequences = [
+            replace(s, data=d, affine=None if s.affine is None else call.affine(s.affine, n))
+            for n, (s, d) in enumerate(zip(batch.sequences, stacked, strict=True))
+        ]
+    mask = batch.mask
+    if mask is not None:
+        specs = [spec._replace(channels=1, dtype="bool") for spec in call.specs]
+        mask = op.moved_mask(mask[..., None], specs, call.block)[..., 0]
+    return replace(batch, sequences=tuple(sequences), stacked=stacked, mask=mask)
+
+
+def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
+    for what, found in (
+        ("types", {part.spec.dtype for part in parts}),
+        ("devices", {device_of(part.array) for part in parts}),
+    ):
+        if len(found) > 1:
+            raise ParameterError(
+                f"arrays of different {what}, {', '.join(sorted(found))}",
+                source=op.name,
+                allowed="one for all",
+            )
+
+
+def _indices(op: Declaration, index: Any, samples: int) -> Seq[int]:
+    if index is None or isinstance(index, (int, np.integer)):
+        first = 0 if index is None else int(index)
+        return range(first, first + samples)
+    indices = np.asarray(index)
+    if indices.shape != (samples,) or indices.dtype.kind not in "iu":
+        raise ParameterError(
+            f"index has the shape {indices.shape} and the type {indices.dtype}",
+            source=op.name,
+            allowed=f"a whole number, or {samples} of them",
+        )
+    found: list[int] = indices.tolist()
+    return found

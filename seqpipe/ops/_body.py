@@ -1,0 +1,23 @@
+"""Body: what an operator does on a GPU, as CUDA C++ that goes into a skeleton shared by all of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Body"]
+
+
+@dataclass(frozen=True)
+class Body:
+    """The part of a kernel that is an operator's own.
+
+    Attributes:
+        kind: the skeleton. ``"value"``: statements that change ``Real value``; ``"pixel"``: statements that change
+            ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says.
+        text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
+            arithmetic is rounded after every operation, as NumPy's is.
+    """
+
+    kind: Literal["value", "pixel", "gather"]
+    text: str = ""

@@ -1,0 +1,287 @@
+"""Declaration: what an operator states, and what follows from that without seeing a pixel."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+from collections.abc import Sequence as Seq
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, FloatArray
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Distribution, PerFrame, Table, decoded, encoded
+from ._param import Parameter, param, parameters_of
+from ._spec import COMPUTED, Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """Nothing; a type checker reads in its place that the classes below are dataclasses."""
+        return lambda cls: cls
+
+
+__all__ = ["REGISTRY", "Declaration"]
+
+Arguments: TypeAlias = Mapping[str, Any]
+
+REGISTRY: dict[str, type[Declaration]] = {}
+"""Every operator by its name."""
+
+_warned: set[str] = set()
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Declaration(ABC):
+    """What :class:`seqpipe.ops.Op` is, without the call.
+
+    A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
+    (``class GammaCurve`` is ``gamma_curve``); ``class GammaCurve(Op, register=False)`` is not. Its fields are declared
+    by :func:`param`; what else it states are the class attributes below. See :mod:`seqpipe.ops` for how to write one.
+
+    Attributes:
+        name: of its function.
+        dtypes: what it takes.
+        channels: how many values its pixels may have; empty for any number.
+        values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
+            type of the result; ``"moved"`` if it is given the values as they are.
+        pointwise: whether a value of the result depends on that one value and the parameters alone.
+        keeps_size: whether results have the size of what they are made of.
+        body: how it is done on a GPU; None runs the reference on CuPy arrays.
+        tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
+            own rounding steps, and in which share of the values.
+        examples: arguments that tests and documentation use.
+        errors: arguments that are refused, each with a regular expression that the message matches.
+    """
+
+    name: ClassVar[str] = "op"
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    channels: ClassVar[tuple[int, ...]] = ()
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    pointwise: ClassVar[bool] = False
+    keeps_size: ClassVar[bool] = True
+    body: ClassVar[Body | None] = None
+    derived: ClassVar[tuple[str, ...]] = ()
+    tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    examples: ClassVar[tuple[Arguments, ...]] = ()
+    errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    drawable: ClassVar[tuple[Parameter, ...]] = ()
+
+    p: float = param(
+        1.0,
+        "probability that it acts on a sample; otherwise the sample stays as it is",
+        lo=0,
+        hi=1,
+        drawn=False,
+    )
+    per_frame: bool = param(
+        False,
+        "whether random parameters, and p, are drawn for each frame instead of once for all",
+        drawn=False,
+    )
+    seed: int = param(0, "of the random numbers", drawn=False)
+
+    def __init_subclass__(cls, *, register: bool = True, name: str | None = None) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
+        cls.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.parameters = parameters_of(cls)
+        cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
+        if register:
+            if cls.name in REGISTRY:
+                raise ParameterError(
+                    f"there is an operator {cls.name!r} already: {REGISTRY[cls.name].__qualname__}",
+                    advice="Name it otherwise, or give register=False",
+                )
+            REGISTRY[cls.name] = cls
+
+    def __new__(cls, **given: Any) -> Self:
+        known = [parameter.name for parameter in cls.parameters]
+        for name in given:
+            if name not in known:
+                raise ParameterError(
+                    f"there is no parameter {name!r}", source=cls.name, allowed=", ".join(known)
+                )
+        made = super().__new__(cls)
+        made.__dict__["_bare"] = not given.keys() - {"p", "per_frame", "seed"}
+        return made
+
+    def __post_init__(self) -> None:
+        for parameter in self.parameters:
+            try:
+                value = parameter.normal(getattr(self, parameter.name))
+            except ParameterError as error:
+                error.source = self.name
+                raise
+            object.__setattr__(self, parameter.name, value)
+        if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
+            _warned.add(self.name)
+            arguments = ", ".join(f"{key}={value!r}" for key, value in (self.examples or ({},))[-1].items())
+            warnings.warn(
+                f"{self.name} without arguments does nothing; try {type(self).__name__}({arguments})",
+                stacklevel=3,
+            )
+
+    # ------------------------------------------------------------------ what an operator states
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """What is drawn for one sample: values by the names of parameters, or of :attr:`derived` fields.
+
+        An operator whose draws belong together has one of its own; it must draw from ``rng`` alone.
+
+        Args:
+            rng: random numbers of this sample, of its epoch.
+            spec: the sample.
+
+        Returns:
+            Numbers, or arrays with one for each frame.
+        """
+        return {
+            q.name: q.draw(value, rng, spec.frames if by_frame else None)
+            for q, value, by_frame in self._distributions
+        }
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
+        """The fields of :attr:`derived`, from the parameters in the other fields of the rows.
+
+        Args:
+            rows: a sample's block of parameters.
+            spec: the sample.
+
+        Returns:
+            For each derived field a number, or one for each row.
+        """
+        return {}
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type of the result."""
+        return dtype
+
+    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for those that change it
+        """Rows and columns of the result of one sample."""
+        return spec.height, spec.width
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002  for geometry
+        """The affine of a volume's result."""
+        return affine
+
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Any) -> Array:  # noqa: ARG002  for geometry
+        """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest."""
+        return mask
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """What a kernel is given of a row: by default the row."""
+        return cls.block_dtype()
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for those that need it
+        """Rows of a sample's block as a kernel is given them."""
+        return rows
+
+    @abstractmethod
+    def reference(self, x: Array, p: Any) -> Array:
+        """The meaning of the operator, written to be read.
+
+        Args:
+            x: images ``(F, H, W, C)`` with the same parameters; float32 if values are computed.
+            p: the parameters and the derived fields as attributes: numbers of float32, ``int`` or arrays.
+
+        Returns:
+            Images; a view is allowed, for it is copied.
+        """
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same, faster; by default the reference."""
+        return self.reference(x, p)
+
+    # ------------------------------------------------------------------ what follows
+
+    @classmethod
+    def block_dtype(cls) -> np.dtype[Any]:
+        """A row of a block of parameters: whether it acts, the parameters that can be drawn, the derived fields."""
+        return _block_dtype(cls)
+
+    @cached_property
+    def _distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
+        """What is drawn: parameter, distribution, and whether for each frame."""
+        found = []
+        for q in self.drawable:
+            value = getattr(self, q.name)
+            by_frame = self.per_frame or isinstance(value, PerFrame)
+            value = value.values if isinstance(value, PerFrame) else value
+            if isinstance(value, Distribution):
+                found.append((q, value, by_frame))
+        return tuple(found)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether its parameters are the same for every sample and frame."""
+        varying = (Distribution, Table, PerFrame)
+        return self.p in (0, 1) and not any(isinstance(value, varying) for value in self.settings().values())
+
+    @cached_property
+    def is_random(self) -> bool:
+        """Whether anything is drawn."""
+        return 0 < self.p < 1 or bool(self._distributions)
+
+    @cached_property
+    def is_by_frame(self) -> bool:
+        """Whether frames of a sequence may have different parameters."""
+        return self.per_frame or any(isinstance(value, PerFrame) for value in self.settings().values())
+
+    @cached_property
+    def _is_identity(self) -> bool:
+        known = [q for q in self.parameters if q.identity is not None]
+        return bool(known) and all(getattr(self, q.name) == q.identity for q in known)
+
+    def settings(self) -> dict[str, Any]:
+        """Every parameter's value in its normal form."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in self.parameters}
+
+    def __repr__(self) -> str:
+        given = {q.name: getattr(self, q.name) for q in self.parameters if getattr(self, q.name) != q.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.settings())
+
+    def to_json(self) -> str:
+        """The operator as JSON, for :meth:`from_json`."""
+        state = {name: encoded(value) for name, value in self.settings().items()}
+        return json.dumps({"op": self.name, **state})
+
+    @staticmethod
+    def from_json(text: str) -> Declaration:
+        """The operator that :meth:`to_json` was called for.
+
+        Raises:
+            ParameterError: there is no such operator, or a parameter is out of its bounds.
+        """
+        settings = json.loads(text)
+        name = settings.pop("op", None)
+        if name not in REGISTRY:
+            raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
+        return REGISTRY[name](**{key: decoded(value) for key, value in settings.items()})
+
+
+def _rebuild(cls: type[Declaration], settings: dict[str, Any]) -> Declaration:
+    return cls(**settings)
+
+
+@lru_cache(maxsize=512)
+def _block_dtype(cls: Hashable) -> np.dtype[Any]:
+    kind: Any = cls
+    fields = [q.field for q in kind.drawable]
+    return np.dtype([("acts", np.int32), *fields, *((name, np.float32) for name in kind.derived)])

@@ -1,0 +1,248 @@
+"""What a parameter can be besides a constant: a distribution, a table with a value per sample, one per frame."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import FloatArray
+from ..errors import ParameterError
+
+__all__ = [
+    "Choice",
+    "Distribution",
+    "Flag",
+    "Normal",
+    "Number",
+    "PerFrame",
+    "Table",
+    "Uniform",
+    "decoded",
+    "encoded",
+    "per_frame",
+]
+
+
+class Distribution(ABC):
+    """What values are drawn from: one for each sequence, or one for each frame within :func:`per_frame`.
+
+    A distribution of one's own is a frozen dataclass that derives from this class and has both methods.
+
+    Attributes:
+        for_flags: whether its values are chosen so that they may be True and False.
+    """
+
+    kinds: ClassVar[dict[str, type[Distribution]]] = {}
+    for_flags: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__name__ in Distribution.kinds:
+            raise ParameterError(
+                f"there is a distribution {cls.__name__} already", advice="Name it otherwise"
+            )
+        Distribution.kinds[cls.__name__] = cls
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
+        """Values of a shape.
+
+        Args:
+            rng: the only source of randomness.
+            shape: how many; for a parameter that is a vector, its length is the last axis.
+            whole: whether they must be whole numbers.
+        """
+
+    @abstractmethod
+    def support(self) -> tuple[Any, Any] | None:
+        """The least and the greatest value that can be drawn; None where the parameter's own bounds are meant."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Uniform(Distribution):
+    """Every value from ``lo`` to ``hi`` alike; whole numbers include both ends. A tuple ``(lo, hi)`` means this.
+
+    Attributes:
+        lo: the least value; a tuple with one for each element, where the parameter is a vector.
+        hi: the greatest value, likewise.
+    """
+
+    lo: Any
+    hi: Any
+
+    def __post_init__(self) -> None:
+        if np.any(np.asarray(self.lo) > np.asarray(self.hi)):
+            raise ParameterError(
+                f"the range ({self.lo}, {self.hi}) is upside down", allowed="(least, greatest)"
+            )
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        if whole:
+            return rng.integers(self.lo, self.hi, shape, endpoint=True).astype(np.float64)
+        return np.asarray(rng.uniform(self.lo, self.hi, shape))
+
+    def support(self) -> tuple[Any, Any]:
+        """``(lo, hi)``."""
+        return self.lo, self.hi
+
+
+@dataclasses.dataclass(frozen=True)
+class Normal(Distribution):
+    """The normal distribution; what lies outside of the parameter's bounds is moved to them.
+
+    Attributes:
+        mean: where it is highest.
+        stddev: standard deviation, at least 0.
+    """
+
+    mean: float
+    stddev: float
+
+    def __post_init__(self) -> None:
+        if not self.stddev >= 0:
+            raise ParameterError(f"stddev={self.stddev!r} is not valid", allowed="a number of at least 0")
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        values = np.asarray(rng.normal(self.mean, self.stddev, shape))
+        return np.rint(values) if whole else values
+
+    def support(self) -> None:
+        """The parameter's bounds."""
+        return
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Distribution):
+    """One of some values.
+
+    Attributes:
+        values: what there is to choose from.
+        weights: how likely each is, in proportion; None makes all alike.
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[float, ...] | None = None
+    for_flags = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            raise ParameterError("a choice of no values", allowed="one value or more")
+        if self.weights is not None:
+            weights = tuple(float(weight) for weight in self.weights)
+            if len(weights) != len(self.values) or min(weights) < 0 or not sum(weights) > 0:
+                raise ParameterError(
+                    f"weights={self.weights} do not fit {len(self.values)} values",
+                    allowed="a number of at least 0 for each value, not all 0",
+                )
+            object.__setattr__(self, "weights", weights)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:  # noqa: ARG002  its values are whole or not
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        weights = None if self.weights is None else np.asarray(self.weights) / sum(self.weights)
+        return np.asarray(rng.choice(np.asarray(self.values, np.float64), shape, p=weights))
+
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest of the values."""
+        return min(self.values), max(self.values)
+
+
+class Table:
+    """A value for each sample, or for each frame: a read-only array that can be compared and hashed.
+
+    Args:
+        values: numbers; the first axis counts samples or frames.
+    """
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self.values: FloatArray = np.array(values, np.float64)
+        self.values.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.values.shape, self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        return repr(self.values.tolist())
+
+
+@dataclasses.dataclass(frozen=True)
+class PerFrame:
+    """A value for each frame; made by :func:`per_frame`.
+
+    Attributes:
+        values: a table ``(F,)`` or ``(N, F)``, a distribution, or a range.
+    """
+
+    values: Any
+
+    def __repr__(self) -> str:
+        return f"per_frame({self.values!r})"
+
+
+def per_frame(values: Number) -> PerFrame:
+    """The values of a parameter, one for each frame.
+
+    Args:
+        values: an array ``(F,)`` for every sample, or ``(N, F)``; or a range or a distribution, of which one value
+            is drawn for each frame. A parameter that is a vector has one more axis.
+    """
+    return PerFrame(values)
+
+
+Number: TypeAlias = npt.ArrayLike | Distribution | PerFrame
+"""A number, a range ``(lo, hi)``, a distribution, an array ``(N,)`` for each sample, or :func:`per_frame`."""
+Flag: TypeAlias = bool | npt.ArrayLike | Distribution | PerFrame
+"""True or False, a ``Choice([True, False])``, an array ``(N,)`` for each sample, or :func:`per_frame`."""
+
+
+def encoded(value: Any) -> Any:
+    """A value as JSON knows it."""
+    if isinstance(value, PerFrame):
+        return {"per_frame": encoded(value.values)}
+    if isinstance(value, Table):
+        return {"per_sample": value.values.tolist()}
+    if isinstance(value, Distribution):
+        fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every distribution is a dataclass
+        return {type(value).__name__: {field.name: _plain(getattr(value, field.name)) for field in fields}}
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """The value that :func:`encoded` was given.
+
+    Raises:
+        ParameterError: it is of a kind that is not known.
+    """
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, Mapping):
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "per_frame":
+        return PerFrame(decoded(inner))
+    if kind == "per_sample":
+        return np.asarray(inner)
+    if kind not in Distribution.kinds:
+        known = ", ".join(sorted(Distribution.kinds))
+        raise ParameterError(f"there is no distribution {kind!r}", allowed=known)
+    return Distribution.kinds[kind](**{name: _tuples(part) for name, part in inner.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

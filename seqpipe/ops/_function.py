@@ -1,0 +1,93 @@
+"""fn.name(x, …): an operator's class as a function, built and checked once for each set of arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+from ._declaration import REGISTRY
+from ._op import Op
+
+__all__ = ["function_of", "functions"]
+
+_KEPT: Final = 4096  # operators that calls with plain arguments reuse
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))
+_operators: dict[Any, Op] = {}
+_functions: dict[str, Callable[..., Any]] = {}
+
+_CALL: Final = """
+    Args:
+        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each.
+{parameters}
+        layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
+        epoch: the epoch that random parameters are drawn for.
+        index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+    Returns:
+        What came in, of the same type and on the same device, in memory of its own.
+"""
+
+
+def functions() -> tuple[str, ...]:
+    """The names of all functions."""
+    return tuple(sorted(REGISTRY))
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of an operator.
+
+    Raises:
+        AttributeError: there is no such operator.
+    """
+    if name not in _functions:
+        if name not in REGISTRY:
+            raise AttributeError(
+                f"module 'seqpipe.fn' has no attribute {name!r}; it has {', '.join(functions())}"
+            )
+        _functions[name] = _made(name)
+    return _functions[name]
+
+
+def _made(name: str) -> Callable[..., Any]:
+    cls: Any = REGISTRY[name]
+
+    def function(
+        x: Any, /, *, layout: str | None = None, epoch: int = 0, index: Any = None, **arguments: Any
+    ) -> Any:
+        return _operator(cls, arguments)(x, layout=layout, epoch=epoch, index=index)
+
+    own = inspect.signature(function).parameters
+    parameters = [
+        inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in cls.parameters
+    ]
+    described: Any = function
+    described.__signature__ = inspect.Signature(
+        [own["x"], *parameters, *(own[key] for key in ("layout", "epoch", "index"))]
+    )
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "seqpipe.fn"
+    lines = "\n".join(f"        {q.name}: {q.sentence}" for q in cls.parameters)
+    function.__doc__ = f"{inspect.getdoc(cls)}\n" + _CALL.format(parameters=lines)
+    return function
+
+
+def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
+    """The operator with some arguments; the same one where they are plain."""
+    key: list[Any] = [cls]
+    for name, value in arguments.items():
+        kinds: Any = type(value)
+        if kinds is tuple:
+            kinds = tuple(map(type, value))
+            if not _PLAIN.issuperset(kinds):
+                return cls(**arguments)
+        elif kinds not in _PLAIN:
+            return cls(**arguments)
+        key += name, kinds, value
+    place = tuple(key)
+    found = _operators.get(place)
+    if found is None:
+        if len(_operators) >= _KEPT:
+            _operators.clear()
+        found = _operators[place] = cls(**arguments)
+    return found

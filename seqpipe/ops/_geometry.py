@@ -1,0 +1,112 @@
+"""Geometry: operators that move pixels. Each states its mapping once; pixels, metadata and kernels follow it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, FloatArray, namespace
+from ..errors import ParameterError
+from ._body import Body
+from ._draw import Block, values_of
+from ._kernel import Item
+from ._mapping import Mapping
+from ._op import Op
+from ._run import run
+from ._spec import MOVED, Spec
+
+__all__ = ["Geometry", "Nearest"]
+
+
+class Geometry(Op, register=False):
+    """An operator that moves pixels, and with them boxes, points, masks and a volume's space.
+
+    It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    values: ClassVar[Literal["computed", "moved"]] = "moved"
+    body: ClassVar[Body | None] = Body("gather")
+
+    @abstractmethod
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from.
+
+        Args:
+            p: the parameters of one image or sequence, as attributes.
+            height: rows of what is given.
+            width: columns of what is given.
+        """
+
+    def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> list[Mapping]:
+        """The mapping of each row of a block; where the operator does not act, that which changes nothing."""
+        still = Mapping.identity(spec.height, spec.width)
+        return [self.mapping(values_of(row), *spec[1:3]) if row["acts"] else still for row in rows]
+
+    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
+        """Rows and columns of the result of one sample."""
+        first = self.mappings(rows[:1], spec)[0]
+        return first.height, first.width
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The matrix of the mapping."""
+        return np.dtype([("matrix", np.float32, (3, 3))])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The matrices of a block's rows."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        made["matrix"] = [mapping.matrix for mapping in self.mappings(rows, spec)]
+        return made
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
+        """The affine of a volume's result.
+
+        Raises:
+            ParameterError: its slices are moved by different mappings, so that the result has no grid.
+        """
+        mappings = self.mappings(rows, spec)
+        if any((mapping.matrix != mappings[0].matrix).any() for mapping in mappings):
+            raise ParameterError(
+                "each slice of a volume with an affine would be moved otherwise",
+                source=self.name,
+                advice="Give one value for all slices, or the array without its affine",
+            )
+        return mappings[0].affine(affine)
+
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
+        """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest; 0 outside.
+
+        Args:
+            mask: of any type, in main memory or on a GPU.
+            specs: the samples.
+            block: their parameters.
+        """
+        size = self.result_size(block.of(0, specs[0].frames), specs[0])
+        out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
+        run(Nearest.of(self), [Item(mask, out, 0)], specs, block)
+        return out
+
+
+class Nearest(Geometry, register=False):
+    """A geometry that takes the nearest value, whatever its operator does in between; for masks."""
+
+    @classmethod
+    def of(cls, op: Geometry) -> Nearest:
+        """That with the mapping of an operator, for the operator's parameters."""
+        made = cls()
+        made.__dict__["_op"] = op
+        return made
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """That of the operator."""
+        op: Geometry = self.__dict__["_op"]
+        return op.mapping(p, height, width)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Images moved."""
+        return self.mapping(p, *x.shape[1:3]).nearest(x)

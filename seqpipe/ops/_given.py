@@ -1,0 +1,125 @@
+"""What an operator is given: every kind of value as images of one view, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array import Array, admit, namespace, to_torch
+from ..errors import ParameterError
+from ..layout import LAYOUTS
+from ..sequence import Sequence
+from ._declaration import Declaration
+from ._spec import Spec
+from ._view import DEFAULT_LAYOUTS, View, view_of
+
+__all__ = ["Given", "given", "like"]
+
+
+class Given(NamedTuple):
+    """One array of a call.
+
+    Attributes:
+        value: what the user gave.
+        array: its pixels, NumPy or CuPy.
+        view: how they are seen.
+        five: the same as ``(N, F, H, W, C)``.
+        spec: each of its samples.
+    """
+
+    value: Any
+    array: Array
+    view: View
+    five: Array
+    spec: Spec
+
+    @property
+    def samples(self) -> int:
+        """How many samples it holds."""
+        return int(self.five.shape[0])
+
+    def result(self, dtype: str, size: tuple[int, int]) -> Array:
+        """Memory for the result, in the layout of what was given."""
+        n, f, _, _, c = self.five.shape
+        shape = self.view.shape((n, f, *size, c))
+        return namespace(self.array).empty(shape, dtype)
+
+    def back(self, out: Array) -> Any:
+        """The result as the type that was given; of a sequence, without its affine."""
+        if self.value is self.array:
+            return out
+        if isinstance(self.value, Sequence):
+            return replace(self.value, data=out)
+        return like(self.value, out)
+
+    @property
+    def channels_axis(self) -> int | None:
+        """The axis of the channels; None if there is none."""
+        return self.view.places.index(4) if 4 in self.view.places else None
+
+
+def like(value: Any, array: Array) -> Any:
+    """An array as the library of another has it: a torch tensor for a tensor."""
+    return to_torch(array) if type(value).__module__.partition(".")[0] == "torch" else array
+
+
+def given(op: Declaration, value: Any, layout: str | None) -> Given:
+    """A value as an operator sees it.
+
+    Raises:
+        ParameterError: it is not one that the operator takes.
+    """
+    if isinstance(value, Sequence):
+        if layout not in (None, value.layout):
+            raise ParameterError(f"layout={layout!r} of a sequence of layout {value.layout}", source=op.name)
+        array, layout = value.data, value.layout
+    else:
+        array = value if type(value) is np.ndarray else _admitted(op, value)
+    view, dtype = _checked(op.name, op.dtypes, layout, array.ndim, array.dtype)
+    five = view(array)
+    _, frames, height, width, channels = five.shape
+    spec = Spec(frames, height, width, channels, dtype)
+    if not array.size:
+        raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
+    if op.channels and channels not in op.channels:
+        raise ParameterError(
+            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
+        )
+    if height * width >= 2**31:
+        raise ParameterError(
+            f"images of {height}×{width} pixels", source=op.name, allowed="less than 2³¹ pixels"
+        )
+    return Given(value, array, view, five, spec)
+
+
+def _admitted(op: Declaration, value: Any) -> Array:
+    try:
+        return admit(value)
+    except ParameterError as error:
+        error.source = op.name
+        raise
+    except (BufferError, TypeError, RuntimeError) as error:
+        raise ParameterError(
+            f"this {type(value).__name__} cannot be shared: {error}",
+            source=op.name,
+            allowed=", ".join(op.dtypes),
+        ) from error
+
+
+@lru_cache(maxsize=1024)
+def _checked(
+    name: str, dtypes: tuple[str, ...], layout: str | None, ndim: int, dtype: np.dtype[Any]
+) -> tuple[View, str]:
+    if dtype.name not in dtypes or not dtype.isnative:
+        raise ParameterError(f"values of type {dtype}", source=name, allowed=", ".join(dtypes))
+    if layout is None and ndim not in DEFAULT_LAYOUTS:
+        raise ParameterError(
+            f"an array with {ndim} axes",
+            source=name,
+            allowed="2 to 5",
+            advice=f"Layouts are {', '.join(LAYOUTS)}",
+        )
+    return view_of(layout or DEFAULT_LAYOUTS[ndim], ndim), dtype.name

@@ -1,0 +1,176 @@
+"""An operator on a GPU: its source put together, and one launch for all images of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import resources
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, namespace
+from ..errors import ParameterError
+from ..kernel import CudaDevice, KernelDevice, Source
+from ._declaration import Declaration
+from ._draw import Block
+
+__all__ = ["Item", "OpSource", "cuda_device", "defines_of", "run_kernel", "source_of"]
+
+THREADS: Final = 256
+_IMAGES_IN_Y: Final = 32768
+_INLINE: Final = 4000
+_TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
+_ITEM: Final = np.dtype(
+    [
+        ("addresses", np.uint64, 2),
+        ("strides", np.int64, (2, 5)),
+        ("first", np.int32),
+        ("frames", np.int32),
+        ("channels", np.int32),
+        ("in_size", np.int32, 2),
+        ("size", np.int32, 2),
+        ("row", np.int32),
+        ("row_of_sample", np.int32),
+        ("row_of_frame", np.int32),
+    ],
+    align=True,
+)
+_JOB: Final = np.dtype(
+    [
+        ("tables", np.uint64),
+        ("items", np.int32),
+        ("images", np.int32),
+        ("rows_at", np.int32),
+        ("unused", np.int32),
+        ("bytes", np.uint8, _INLINE),
+    ],
+    align=True,
+)
+
+
+class Item(NamedTuple):
+    """Images of one shape that a call is about.
+
+    Attributes:
+        x: what is given, ``(N, F, H, W, C)``.
+        out: what is to be written, likewise.
+        sample: the number of its first sample in the call.
+    """
+
+    x: Array
+    out: Array
+    sample: int
+
+
+@dataclass(frozen=True)
+class OpSource(Source):
+    """A source put together from the prelude, a skeleton, and what an operator states.
+
+    Attributes:
+        row: the fields of a row of parameters, as C has them.
+        body: the statements of the operator.
+    """
+
+    row: str = ""
+    body: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The source."""
+        folder = resources.files(self.package)
+        prelude, skeleton = (
+            folder.joinpath(name).read_text(encoding="utf-8") for name in ("prelude.cuh", self.name)
+        )
+        head, _, tail = prelude.partition("// Images of one shape")
+        row = f"struct Row {{\n{self.row}\n}};\n\n"
+        return f"{head}{row}// Images of one shape{tail}\n{skeleton.replace('BODY', self.body)}"
+
+
+@lru_cache(maxsize=512)
+def source_of(op: type[Declaration]) -> OpSource:
+    """The source of an operator's kernel."""
+    body = op.body
+    if body is None:
+        raise ParameterError(f"{op.name} has no kernel")
+    return OpSource(__package__, f"{body.kind}.cuh", _row_text(op.kernel_dtype()), body.text)
+
+
+def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[str, int]:
+    """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
+    shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, "INLINE": _INLINE}
+    if op.values == "moved":
+        return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
+    return {"IN": _TYPES[dtype], "OUT": _TYPES[result], **shared}
+
+
+def run_kernel(
+    op: Declaration, items: Seq[Item], block: Block, rows: npt.NDArray[Any], device: KernelDevice
+) -> None:
+    """Queue an operator on images in device memory, in one launch.
+
+    Args:
+        op: the operator.
+        items: the images, all of one type.
+        block: where each sample's rows are.
+        rows: what the kernel is given of each row of the block.
+        device: where it runs, on CuPy's current stream.
+    """
+    table = np.zeros(len(items), _ITEM)
+    images = 0
+    for entry, item in zip(table, items, strict=True):
+        samples, frames, height, width, channels = item.out.shape
+        first = block.first[item.sample]
+        entry["addresses"] = _address(item.x), _address(item.out)
+        entry["strides"] = item.x.strides, item.out.strides
+        entry["first"], entry["frames"], entry["channels"] = images, frames, channels
+        entry["in_size"], entry["size"] = item.x.shape[2:4], (height, width)
+        entry["row"], entry["row_of_frame"] = first, block.step
+        entry["row_of_sample"] = block.first[item.sample + 1] - first if samples > 1 else 0
+        images += samples * frames
+    pixels = max(item.out.shape[2] * item.out.shape[3] for item in items)
+    job, kept = _job(table, rows, images, items[0].x)
+    counts = {item.x.shape[4] for item in items}
+    defines = defines_of(
+        op, items[0].x.dtype.name, items[0].out.dtype.name, counts.pop() if len(counts) == 1 else 0
+    )
+    grid = -(-pixels // THREADS), min(images, _IMAGES_IN_Y), -(-images // _IMAGES_IN_Y)
+    device.launch(source_of(type(op)), "each", defines, grid, THREADS, job, None)
+    # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
+    del kept
+
+
+@lru_cache(maxsize=32)
+def cuda_device(number: int) -> CudaDevice:
+    """The GPU with a number."""
+    return CudaDevice(number)
+
+
+def _job(
+    table: npt.NDArray[Any], rows: npt.NDArray[Any], images: int, x: Array
+) -> tuple[npt.NDArray[Any], object]:
+    """The argument of a launch, and what must live until it is queued."""
+    job: npt.NDArray[Any] = np.zeros((), _JOB)
+    job["items"], job["images"], job["rows_at"] = len(table), images, table.nbytes
+    both = np.concatenate([table.view(np.uint8), np.ascontiguousarray(rows).view(np.uint8)])
+    if both.nbytes <= _INLINE:
+        job["bytes"][: both.nbytes] = both
+        return job, both
+    kept = namespace(x).asarray(both)
+    job["tables"] = _address(kept)
+    return job, kept
+
+
+def _address(array: Array) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def _row_text(dtype: np.dtype[Any]) -> str:
+    lines = []
+    for name in dtype.names or ():
+        kind = dtype[name]
+        length = f"[{int(np.prod(kind.shape))}]" if kind.shape else ""
+        lines.append(f"    {'int' if kind.base == np.int32 else 'Real'} {name}{length};")
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""Mapping: where the pixels of a result come from; what moves pixels, points, boxes and a volume's space alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import FloatArray
+
+__all__ = ["Mapping"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mapping:
+    """A projective map between images.
+
+    Attributes:
+        matrix: 3×3, from the result to the source: ``(x, y, 1)`` of a place in the result is sent to the place in the
+            source whose value it takes. Pixel ``i`` reaches from ``i`` to ``i + 1``, so that its centre is at
+            ``i + 0.5``.
+        height: rows of the result.
+        width: columns of the result.
+    """
+
+    matrix: FloatArray
+    height: int
+    width: int
+
+    @classmethod
+    def identity(cls, height: int, width: int) -> Mapping:
+        """The map that leaves images of a size as they are."""
+        return cls(np.eye(3), height, width)
+
+    def then(self, later: Mapping) -> Mapping:
+        """This one and then another, as one."""
+        return Mapping(self.matrix @ later.matrix, later.height, later.width)
+
+    def source(self, places: npt.ArrayLike) -> FloatArray:
+        """Where places of the result come from.
+
+        Args:
+            places: ``(…, 2)``, x and y in pixels.
+        """
+        return _projected(self.matrix, np.asarray(places, np.float64))
+
+    def points(self, places: npt.ArrayLike) -> FloatArray:
+        """Where places of the source go.
+
+        Args:
+            places: ``(…, 2)``, x and y in pixels.
+        """
+        return _projected(np.asarray(np.linalg.inv(self.matrix), np.float64), np.asarray(places, np.float64))
+
+    def boxes(self, boxes: npt.ArrayLike) -> FloatArray:
+        """The smallest upright boxes around where boxes of the source go; they are not cut off at the borders.
+
+        Args:
+            boxes: ``(…, 4)``, left, top, right and bottom in pixels.
+        """
+        given = np.asarray(boxes, np.float64)
+        corners = self.points(np.stack([given[..., [x, y]] for x in (0, 2) for y in (1, 3)], axis=-2))
+        return np.concatenate([corners.min(axis=-2), corners.max(axis=-2)], axis=-1)
+
+    def affine(self, affine: FloatArray) -> FloatArray:
+        """The affine of the result of a volume.
+
+        Args:
+            affine: 4×4, from voxel ``(slice, row, column)`` to millimetres.
+
+        Returns:
+            4×4; it is exact for maps without perspective, and only those keep a volume's grid.
+        """
+        in_plane = self.matrix / self.matrix[2, 2]
+        centre = in_plane @ [0.5, 0.5, 1] - [0.5, 0.5, 0]
+        voxels = np.eye(4)
+        voxels[1, 1:3], voxels[2, 1:3] = in_plane[1, 1::-1], in_plane[0, 1::-1]
+        voxels[1, 3], voxels[2, 3] = centre[1], centre[0]
+        result: FloatArray = affine @ voxels
+        return result
+
+    def nearest(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its centre comes to lie; 0 outside."""
+        rows, columns = np.mgrid[: self.height, : self.width] + 0.5
+        source = np.floor(self.source(np.stack([columns, rows], axis=-1))).astype(np.int64)
+        height, width = x.shape[-3:-1]
+        inside = (source >= 0).all(-1) & (source[..., 0] < width) & (source[..., 1] < height)
+        at = np.where(inside[..., None], source, 0)
+        moved: npt.NDArray[Any] = np.where(
+            inside[..., None], x[..., at[..., 1], at[..., 0], :], x.dtype.type(0)
+        )
+        return moved
+
+
+def _projected(matrix: FloatArray, places: FloatArray) -> FloatArray:
+    moved = np.concatenate([places, np.ones_like(places[..., :1])], axis=-1) @ matrix.T
+    result: FloatArray = moved[..., :2] / moved[..., 2:]
+    return result

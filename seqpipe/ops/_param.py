@@ -1,0 +1,226 @@
+"""The parameters of operators: declared once, checked by :class:`seqpipe.param.Param`, brought to one normal form."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import FloatArray
+from ..errors import ParameterError
+from ..param import Param
+from ._distribution import Distribution, PerFrame, Table, Uniform
+
+__all__ = ["Parameter", "param", "parameters_of"]
+
+_KEY: Final = "seqpipe"
+_TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an operator.
+
+    Attributes:
+        param: its name, meaning, unit and bounds.
+        default: its value where none is given.
+        identity: the value at which it changes nothing; None if it has none.
+        size: 0 for a number, or how many numbers make a value.
+        drawn: whether it may differ between samples and frames; else it is one value for all.
+    """
+
+    param: Param
+    default: Any
+    identity: Any
+    size: int
+    drawn: bool
+
+    @property
+    def name(self) -> str:
+        """Its Python name."""
+        return self.param.name
+
+    @property
+    def field(self) -> tuple[Any, ...]:
+        """Its field in a block: float32, or int32 for whole numbers and flags."""
+        kind = _TYPES[self.param.kind]
+        return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words."""
+        one = self.param.allowed
+        return f"{self.size} values, each {one}" if self.size else one
+
+    @property
+    def sentence(self) -> str:
+        """What it means and what it may be, for documentation."""
+        forms = " (or a range, a distribution, an array, per_frame)" if self.drawn else ""
+        unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
+        still = "" if self.identity is None else f"; {self.identity!r} changes nothing"
+        allowed = self.allowed.removesuffix(f" {self.param.unit}") + unit
+        return f"{self.param.doc.rstrip('.')}; {allowed}{forms}; by default {self.default!r}{still}."
+
+    def normal(self, value: Any) -> Any:
+        """The value in its normal form: a constant, a tuple of them, a Distribution, a Table or a PerFrame.
+
+        Raises:
+            ParameterError: it is out of bounds or of the wrong shape.
+        """
+        value = _plain(value)
+        if not self.drawn or value is None:
+            return self._constant(value)
+        if isinstance(value, PerFrame):
+            inner = self._varying(value.values, 2)
+            if inner is None or isinstance(inner, tuple):
+                raise self._error(value, "an array, a range or a distribution within per_frame")
+            return PerFrame(inner)
+        varying = self._varying(value, 1)
+        return self._constant(value) if varying is None else varying
+
+    def _varying(self, value: Any, axes: int) -> Any:
+        """A distribution, a table, or a tuple for a constant vector; None for what must be a constant.
+
+        Args:
+            value: what was given.
+            axes: how many a table may have, besides that of a vector.
+        """
+        if isinstance(value, Distribution):
+            return self._distribution(value)
+        if isinstance(value, tuple) and self._is_range(value):
+            return self._range(value)
+        if isinstance(value, Table):
+            return self._table(value.values, axes)
+        if isinstance(value, (tuple, list)) or hasattr(value, "ndim"):
+            return self._array(value, axes)
+        return None
+
+    def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray:
+        """One value of a distribution, or one for each frame; within the parameter's bounds."""
+        shape = (*(() if frames is None else (frames,)), *((self.size,) if self.size else ()))
+        values = value.draw(rng, shape, whole=self.param.kind is not float)
+        lo, hi = self.param.lo, self.param.hi
+        return values if lo is None and hi is None else np.clip(values, lo, hi)
+
+    def _is_range(self, value: tuple[Any, ...]) -> bool:
+        if self.size:
+            return len(value) == self.size and any(isinstance(part, tuple) for part in value)
+        return True
+
+    def _range(self, value: tuple[Any, ...]) -> Distribution:
+        pairs = (
+            [part if isinstance(part, tuple) else (part, part) for part in value] if self.size else [value]
+        )
+        checked = [tuple(self._constant(_plain(end), one=True) for end in pair) for pair in pairs]
+        if any(len(pair) != 2 or pair[0] > pair[1] for pair in checked):
+            raise self._error(value, f"a range (least, greatest) of values that are {self.param.allowed}")
+        lo, hi = zip(*checked, strict=True)
+        return self._distribution(Uniform(lo, hi) if self.size else Uniform(lo[0], hi[0]))
+
+    def _distribution(self, value: Distribution) -> Distribution:
+        support = value.support()
+        if self.param.kind is bool and not value.for_flags:
+            raise self._error(value, "True, False, or a Choice of both")
+        for bound in () if support is None else support:
+            if self.size and np.ndim(bound) and len(bound) != self.size:
+                raise self._error(value, self.allowed)
+            for part in bound if np.ndim(bound) else (bound,):
+                self._constant(part, one=True)
+        return value
+
+    def _array(self, value: Any, axes: int) -> Any:
+        try:
+            values = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._error(value, f"an array in main memory ({error})") from error
+        if self.size and values.shape == (self.size,):
+            return tuple(self._constant(part.item(), one=True) for part in values)
+        return self._table(values, axes)
+
+    def _table(self, values: npt.NDArray[Any], axes: int) -> Table:
+        trailing = values.shape[values.ndim - 1 :] if self.size else ()
+        numbers = values.ndim - bool(self.size)
+        if (
+            values.dtype.kind not in "biuf"
+            or not 1 <= numbers <= axes
+            or (self.size and trailing != (self.size,))
+        ):
+            wanted = f"({{}}, {self.size})" if self.size else "({},)"
+            found = f"an array of {values.dtype} of shape {values.shape}"
+            allowed = f"{self.allowed}; for each sample, {wanted.format('N')}"
+            raise ParameterError(f"{self.name} is {found}", allowed=allowed)
+        if values.size:
+            broken = values != np.rint(values) if self.param.kind is not float else np.isnan(values)
+            for suspect in (values.min(), values.max(), *values[broken][:1]):
+                self._constant(suspect.item(), one=True)
+        return Table(values)
+
+    def _constant(self, value: Any, *, one: bool = False) -> Any:
+        if self.size and not one and value is not None:
+            raise self._error(value, self.allowed)
+        if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
+            value = bool(value)  # as DALI has it, whose flags are numbers
+        return self.param.check(value)
+
+    def _error(self, value: Any, allowed: str) -> ParameterError:
+        return ParameterError(f"{self.name}={value!r} is not valid", allowed=allowed)
+
+
+def param(
+    default: Any,
+    doc: str,
+    *,
+    kind: type | None = None,
+    unit: str = "",
+    lo: float | None = None,
+    hi: float | None = None,
+    identity: Any = None,
+    size: int = 0,
+    choices: Seq[str] = (),
+    drawn: bool = True,
+) -> Any:
+    """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
+
+    Args:
+        default: its value where none is given. None makes it optional; in a block of parameters it is then NaN.
+        doc: what it means, a phrase or a sentence.
+        kind: ``float``, ``int``, ``bool`` or ``str``; by default that of ``default``.
+        unit: of its values.
+        lo: the least value that is allowed.
+        hi: the greatest value that is allowed.
+        identity: the value at which it changes nothing.
+        size: for a vector, how many numbers it has.
+        choices: the closed set of texts that are allowed.
+        drawn: False for what is one value for all samples and cannot be drawn; texts never can.
+    """
+    kind = kind or (str if choices else type(default))
+    declared = Param(
+        name="", doc=doc, kind=kind, unit=unit, lo=lo, hi=hi, choices=tuple(choices), optional=default is None
+    )
+    whole = Parameter(declared, default, identity, size, drawn and kind is not str)
+    return dataclasses.field(default=default, metadata={_KEY: whole})
+
+
+def parameters_of(cls: type) -> tuple[Parameter, ...]:
+    """The parameters of a dataclass, each with its name; those of the class itself before those of its bases."""
+    found = []
+    for entry in dataclasses.fields(cls):
+        whole = entry.metadata.get(_KEY)
+        if whole is None:
+            raise ParameterError(
+                f"{cls.__name__}.{entry.name} is not declared as a parameter",
+                allowed="param(default, doc, …)",
+            )
+        own = not any(entry.name in getattr(base, "__annotations__", {}) for base in cls.__mro__[1:])
+        named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
+        found.append((not own, named))
+    return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
+
+
+def _plain(value: Any) -> Any:
+    is_one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if is_one else value

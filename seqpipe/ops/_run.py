@@ -1,0 +1,92 @@
+"""Images and a block of parameters in, results out: on the host sample by sample, on a GPU in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, device_of
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ._declaration import Declaration
+from ._draw import Block, values_of
+from ._kernel import Item, cuda_device, run_kernel
+from ._spec import Backend, Spec
+from ._values import put
+
+__all__ = ["run"]
+
+_TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
+
+
+def run(
+    op: Declaration,
+    items: Seq[Item],
+    specs: Seq[Spec],
+    block: Block,
+    backend: Backend | None = None,
+    device: KernelDevice | None = None,
+) -> None:
+    """Write an operator's results.
+
+    Args:
+        op: the operator.
+        items: images and the memory of their results, on one device and of one type.
+        specs: the samples.
+        block: their parameters.
+        backend: who does it; None for the kernel on a GPU, and for the fast form on the CPU.
+        device: what the kernel runs on; None for the GPU that holds the images.
+    """
+    here = isinstance(items[0].x, np.ndarray)
+    backend = backend or ("cpu" if here else "cuda" if op.body else "reference")
+    if backend != "cuda":
+        for item in items:
+            _on_host(op, item, block, fast=backend == "cpu")
+        return
+    if op.body is None:
+        raise ParameterError(f"{op.name} has no kernel", allowed="the backends reference and cpu")
+    device = device or cuda_device(int(device_of(items[0].x).partition(":")[2]))
+    run_kernel(op, items, block, _kernel_rows(op, specs, block), device)
+
+
+def _kernel_rows(op: Declaration, specs: Seq[Spec], block: Block) -> npt.NDArray[Any]:
+    if len(block.rows) == 1:
+        return op.kernel_rows(block.rows, specs[0])
+    parts = [op.kernel_rows(block.of(sample, spec.frames), spec) for sample, spec in enumerate(specs)]
+    return np.concatenate(parts)
+
+
+def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
+    form = op.cpu if fast else op.reference
+    for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
+        if block.all is not None:
+            _images(op, form, x, out, block.all, fast)
+            continue
+        rows = block.of(item.sample + n, len(x))
+        if len(rows) == 1:
+            _images(op, form, x, out, values_of(rows[0]), fast)
+            continue
+        for frame, row in enumerate(rows):
+            _images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast)
+
+
+def _images(
+    op: Declaration, form: Callable[[Array, Any], Array], x: Array, out: Array, p: SimpleNamespace, fast: bool
+) -> None:
+    """Images with the same parameters."""
+    if op.values == "moved":
+        put(out, form(x, p) if p.acts else x)
+    elif not p.acts:
+        put(out, x.astype(np.float32))
+    elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8 and isinstance(x, np.ndarray):
+        levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+        table = np.empty(levels.shape, out.dtype)
+        put(table, form(levels, p))
+        out[...] = table.reshape(256)[x]
+    else:
+        put(out, form(x.astype(np.float32), p))

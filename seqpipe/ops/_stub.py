@@ -1,0 +1,40 @@
+"""fn.pyi: the functions of :mod:`seqpipe.fn` as type checkers and editors read them."""
+
+from __future__ import annotations
+
+from ._declaration import REGISTRY, Declaration
+from ._param import Parameter
+
+__all__ = ["stub"]
+
+_HEAD = """# Written by `python -m seqpipe.ops` from the registry of operators; a test compares the two.
+from typing import Any, Literal, TypeVar
+
+from seqpipe.ops import Flag, Number
+
+X = TypeVar("X")
+"""
+_TAIL = (("layout", "str | None", "None"), ("epoch", "int", "0"), ("index", "Any", "None"))
+
+
+def stub() -> str:
+    """The text of the file."""
+    own = [cls for _, cls in sorted(REGISTRY.items()) if cls.__module__.startswith("seqpipe.")]
+    return _HEAD + "".join(_function(cls) for cls in own)
+
+
+def _function(cls: type[Declaration]) -> str:
+    lines = [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
+    lines += [f"{name}: {kind} = {default}" for name, kind, default in _TAIL]
+    arguments = "".join(f"    {line},\n" for line in lines)
+    return f"\ndef {cls.name}(\n    x: X,\n    /,\n    *,\n{arguments}) -> X: ...\n"
+
+
+def _type(q: Parameter) -> str:
+    if q.param.choices:
+        kind = f"Literal[{', '.join(f'{choice!r}' for choice in q.param.choices)}]".replace("'", '"')
+    elif q.drawn:
+        return "Flag" if q.param.kind is bool else "Number" + (" | None" if q.default is None else "")
+    else:
+        kind = q.param.kind.__name__
+    return kind + (" | None" if q.default is None else "")

@@ -1,0 +1,159 @@
+"""Together: one draw for images and for what belongs to them: masks, boxes, points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import FloatArray, admit, device_of, namespace, to_numpy
+from ..errors import ParameterError
+from ..sequence import Batch
+from ._apply import Call, apply
+from ._declaration import Declaration
+from ._geometry import Geometry
+from ._given import Given, like
+from ._mapping import Mapping
+from ._spec import MOVED
+
+__all__ = ["Moved", "Together"]
+
+_MOVES: Final[dict[str, tuple[int, Callable[[Mapping, Any], Any]]]] = {
+    "boxes": (4, Mapping.boxes),
+    "points": (2, Mapping.points),
+}
+
+
+class Moved(NamedTuple):
+    """What :class:`Together` gives back; None for what was not given."""
+
+    image: Any
+    mask: Any = None
+    boxes: Any = None
+    points: Any = None
+
+
+class Together:
+    """An operator on images and on what belongs to them, with the same parameters for all of it.
+
+    Args:
+        op: the operator. Unless it moves pixels, masks, boxes and points stay as they are.
+    """
+
+    def __init__(self, op: Declaration) -> None:
+        self.op = op
+
+    def __repr__(self) -> str:
+        return f"Together({self.op!r})"
+
+    def __call__(
+        self,
+        image: Any,
+        *,
+        mask: Any = None,
+        boxes: Any = None,
+        points: Any = None,
+        layout: str | None = None,
+        epoch: int = 0,
+        index: Any = None,
+    ) -> Moved:
+        """The results.
+
+        Args:
+            image: an array, a Sequence, or a Batch of one shape.
+            mask: labels for each pixel, moved to the nearest pixel, 0 outside; with the axes of the images, or without
+                that of the channels.
+            boxes: left, top, right and bottom in pixels, ``(K, 4)``; ``(F, K, 4)`` for each frame, and one more axis
+                at the front for a batch, or a list with an array for each sample. They are not cut off at the borders.
+            points: x and y in pixels, ``(K, 2)``, likewise. The centre of the first pixel is at (0.5, 0.5).
+            layout: of the images.
+            epoch: the epoch that random parameters are drawn for.
+            index: as for the operator.
+
+        Raises:
+            ParameterError: a mask, boxes or points do not fit the images.
+        """
+        if isinstance(image, (list, tuple)):
+            raise ParameterError(
+                "a list of images",
+                source=self.op.name,
+                allowed="an array, a Sequence, or a Batch of one shape",
+            )
+        call, result = self._images(image, layout, epoch, index)
+        (part,) = call.parts
+        return Moved(
+            result,
+            None if mask is None else self._mask(call, part, mask),
+            None if boxes is None else self._places(call, part, boxes, "boxes"),
+            None if points is None else self._places(call, part, points, "points"),
+        )
+
+    def _images(self, image: Any, layout: str | None, epoch: int, index: Any) -> tuple[Call, Any]:
+        if isinstance(image, Batch):
+            index = image.indices if index is None else index
+            call = Call.of(self.op, (image.data,), image.layout, epoch, index)
+            return call, apply(self.op, image, layout=layout, epoch=epoch, index=index)
+        call = Call.of(self.op, (image,), layout, epoch, index)
+        return call, call.finished(call.results(None, None))[0]
+
+    def _mask(self, call: Call, part: Given, mask: Any) -> Any:
+        array, channels = admit(mask), part.channels_axis
+        flat = channels is not None and array.ndim == part.array.ndim - 1
+        labels = namespace(array).expand_dims(array, channels) if flat else array
+        fits = labels.ndim == part.array.ndim and part.view(labels).shape[:4] == part.five.shape[:4]
+        if not fits or array.dtype.name not in MOVED or device_of(array) != device_of(part.array):
+            raise ParameterError(
+                f"a mask of {array.dtype} of shape {array.shape} on {device_of(array)}",
+                source=self.op.name,
+                allowed=f"one that fits images of shape {part.array.shape} on {device_of(part.array)}",
+            )
+        moved = self.op.moved_mask(part.view(labels), call.specs, call.block)
+        out = namespace(array).empty(part.view.shape(moved.shape), array.dtype)
+        part.view(out)[...] = moved
+        return like(mask, out.squeeze(channels) if flat else out)
+
+    def _places(self, call: Call, part: Given, value: Any, name: str) -> Any:
+        if not part.view.batched:
+            return self._of_sample(call, 0, value, name)
+        if len(value) != part.samples:
+            raise ParameterError(
+                f"{name} for {len(value)} samples", source=self.op.name, allowed=f"{part.samples}"
+            )
+        moved = [self._of_sample(call, n, one, name) for n, one in enumerate(value)]
+        if isinstance(value, (list, tuple)):
+            return type(value)(moved)
+        return like(value, np.stack([to_numpy(one) for one in moved]))
+
+    def _of_sample(self, call: Call, sample: int, value: Any, name: str) -> Any:
+        numbers, move = _MOVES[name]
+        array, spec = admit(value), call.specs[sample]
+        by_frame = array.ndim == 3
+        if (
+            device_of(array) != "cpu"
+            or array.dtype.kind not in "iuf"
+            or array.ndim not in (2, 3)
+            or array.shape[-1] != numbers
+            or (by_frame and array.shape[0] != spec.frames)
+        ):
+            raise ParameterError(
+                f"{name} of {array.dtype} of shape {array.shape} on {device_of(array)}",
+                source=self.op.name,
+                allowed=f"numbers (K, {numbers}) or ({spec.frames}, K, {numbers}) in main memory for each sample",
+            )
+        if not isinstance(self.op, Geometry):
+            return like(value, array.copy())
+        mappings = self.op.mappings(call.block.of(sample, spec.frames), spec)
+        if len(mappings) > 1 and not by_frame:
+            raise ParameterError(
+                f"each frame is moved by itself, but {name} have the shape {array.shape}",
+                source=self.op.name,
+                allowed=f"({spec.frames}, K, {numbers})",
+            )
+        moved = move(mappings[0], array) if len(mappings) == 1 else np.stack(list(map(move, mappings, array)))
+        return like(value, _typed(moved, array.dtype))
+
+
+def _typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)

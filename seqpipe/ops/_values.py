@@ -1,0 +1,39 @@
+"""The one rule by which numbers become values of a type: integers round half to even and saturate, floats do not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ..array import Array
+from ._spec import RANGES
+
+__all__ = ["put"]
+
+_BOUNDS: Final = {np.dtype(name): (np.float32(lo), np.float32(hi)) for name, (lo, hi) in RANGES.items()}
+_HALF: Final = np.dtype(np.float16)
+
+
+def put(out: Array, values: Array) -> None:
+    """Write values into an array, by the rule of its type.
+
+    What is of that type already is copied. NaN, which no arithmetic with whole numbers should give, becomes the least
+    value of a type of whole numbers.
+
+    Args:
+        out: the array that is written.
+        values: floats, or values of the type of ``out``; of a shape that broadcasts to that of ``out``.
+    """
+    bounds = _BOUNDS.get(out.dtype)
+    if bounds is None or values.dtype == out.dtype:
+        if out.dtype == _HALF:
+            with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
+                out[...] = values
+        else:
+            out[...] = values
+        return
+    if values.dtype.kind != "f":
+        raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators give floats")
+    # fmax before fmin: with NaN it gives the bound, as the kernels do. CuPy's arrays take these functions as well
+    out[...] = np.rint(np.fmin(np.fmax(values, bounds[0]), bounds[1]))

@@ -1,0 +1,67 @@
+"""Operators that change colours, pixel by pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ._body import Body
+from ._distribution import Number
+from ._op import Op
+from ._param import param
+from ._spec import COMPUTED, Spec, full_range, half_range
+
+__all__ = ["BrightnessContrast"]
+
+
+class BrightnessContrast(Op):
+    """Change contrast around a level, then brightness.
+
+    ``out = brightness_shift * range + brightness * (contrast_center + contrast * (in - contrast_center))``, where
+    ``range`` is the greatest value of the result's type, 1 for floats.
+    """
+
+    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
+    brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
+    contrast: Number = param(1.0, "factor of the distance from the centre", lo=0, identity=1.0)
+    contrast_center: Number = param(
+        None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    pointwise = True
+    derived = ("center", "shift")
+    examples = (
+        {"brightness": 1.5},
+        {"brightness": (0.5, 1.5), "contrast": (0.5, 2.0), "seed": 1},
+        {"brightness_shift": -0.25, "contrast": 3.0, "contrast_center": 100.0},
+        {"contrast": 0.37, "brightness": 1.1},
+    )
+    errors = (
+        ({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),
+        ({"contrast": (2, 1)}, r"contrast=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
+        ({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),
+    )
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The centre and the shift in levels."""
+        center = rows["contrast_center"]
+        return {
+            "center": np.where(np.isnan(center), half_range(spec.dtype), center),
+            "shift": rows["brightness_shift"] * full_range(self.result_dtype(spec.dtype)),
+        }
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return ((x - p.center) * p.contrast + p.center) * p.brightness + p.shift
+
+    body = Body(
+        "value", "value = ((value - row.center) * row.contrast + row.center) * row.brightness + row.shift;"
+    )

@@ -1,0 +1,136 @@
+// What every kernel of operators begins with: types, the rule of rounding, and where the images are.
+//
+// IN, OUT   types of values: 0 uint8, 1 uint16, 2 int16, 3 float16, 4 float32; where values are moved as they are,
+//           ELEMENT_BYTES says how long they are
+// CHANNELS  values of a pixel, or 0 where images differ in that
+// INLINE    bytes of tables that are given by value
+
+#define THREADS 256
+#define IMAGES_IN_Y 32768
+
+typedef unsigned long long Address;
+
+// A float32 whose arithmetic is rounded after every operation, as NumPy's is: no product is fused with a sum.
+struct Real {
+    float v;
+    Real() = default;
+    __device__ __forceinline__ Real(float value) : v(value) {}
+};
+
+#ifdef __CUDACC__
+#define EXACT(operation, a, b, symbol) operation(a, b)
+#else
+#define EXACT(operation, a, b, symbol) ((a) symbol (b))
+#endif
+__device__ __forceinline__ Real operator+(Real a, Real b) { return EXACT(__fadd_rn, a.v, b.v, +); }
+__device__ __forceinline__ Real operator-(Real a, Real b) { return EXACT(__fsub_rn, a.v, b.v, -); }
+__device__ __forceinline__ Real operator*(Real a, Real b) { return EXACT(__fmul_rn, a.v, b.v, *); }
+__device__ __forceinline__ Real operator/(Real a, Real b) { return EXACT(__fdiv_rn, a.v, b.v, /); }
+__device__ __forceinline__ Real operator-(Real a) { return -a.v; }
+__device__ __forceinline__ bool operator<(Real a, Real b) { return a.v < b.v; }
+__device__ __forceinline__ bool operator>(Real a, Real b) { return a.v > b.v; }
+
+#ifdef __CUDACC__
+__device__ __forceinline__ float half_value(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+__device__ __forceinline__ unsigned short half_bits(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif
+
+template <int TYPE> struct Typed;
+template <> struct Typed<0> { typedef unsigned char T; static constexpr float least = 0.0f, most = 255.0f; };
+template <> struct Typed<1> { typedef unsigned short T; static constexpr float least = 0.0f, most = 65535.0f; };
+template <> struct Typed<2> { typedef short T; static constexpr float least = -32768.0f, most = 32767.0f; };
+template <> struct Typed<3> { typedef unsigned short T; };  // by its bits
+template <> struct Typed<4> { typedef float T; };
+
+template <int TYPE> __device__ __forceinline__ Real load(Address at) {
+    if constexpr (TYPE == 3)
+        return half_value(*(const unsigned short*)at);
+    else
+        return (float)*(const typename Typed<TYPE>::T*)at;
+}
+
+// Integers round half to even and saturate, floats do neither.
+template <int TYPE> __device__ __forceinline__ void store(Address at, Real value) {
+    typedef typename Typed<TYPE>::T T;
+    if constexpr (TYPE == 3)
+        *(T*)at = half_bits(value.v);
+    else if constexpr (TYPE == 4)
+        *(T*)at = value.v;
+    else
+        *(T*)at = (T)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
+}
+
+// Images of one shape, some samples of some frames each.
+struct Item {
+    Address in, out;
+    long long in_strides[5], out_strides[5];  // bytes; samples, frames, rows, columns, channels
+    int first;                                // the number of its first image in this launch
+    int frames, channels;
+    int in_height, in_width, height, width;
+    int row, row_of_sample, row_of_frame;  // of the first image, and how far to the next sample's and frame's
+};
+
+struct Job {
+    Address tables;  // items, then rows; 0 where they are in bytes
+    int items, images;
+    int rows_at, unused;
+    __align__(8) unsigned char bytes[INLINE];
+};
+
+// One image of an item.
+struct Image {
+    const Item& item;
+    const Row& row;
+    Address in, out;
+    __device__ __forceinline__ Address from(int y, int x) const {
+        return in + (Address)(y * item.in_strides[2] + x * item.in_strides[3]);
+    }
+    __device__ __forceinline__ Address to(int y, int x) const {
+        return out + (Address)(y * item.out_strides[2] + x * item.out_strides[3]);
+    }
+};
+
+__device__ __forceinline__ Image image_of(const Job& job, int number) {
+    const unsigned char* tables = job.tables ? (const unsigned char*)job.tables : job.bytes;
+    const Item* items = (const Item*)tables;
+    int low = 0, high = job.items - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (items[middle].first <= number)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    const Item& item = items[low];
+    const int sample = (number - item.first) / item.frames, frame = (number - item.first) % item.frames;
+    const Row* rows = (const Row*)(tables + job.rows_at);
+    const Row& row = rows[item.row + sample * item.row_of_sample + frame * item.row_of_frame];
+    const Address in = item.in + (Address)(sample * item.in_strides[0] + frame * item.in_strides[1]);
+    const Address out = item.out + (Address)(sample * item.out_strides[0] + frame * item.out_strides[1]);
+    return {item, row, in, out};
+}
+
+// A thread makes one pixel, whose values are those of `make(image, y, x)`.
+#define FOR_EVERY_PIXEL(make)                                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) { \
+        const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
+        if (number >= job.images) return;                                                \
+        const Image image = image_of(job, number);                                       \
+        const unsigned pixel = blockIdx.x * THREADS + threadIdx.x;                       \
+        const unsigned width = image.item.width;                                         \
+        if (pixel < width * (unsigned)image.item.height) make(image, pixel / width, pixel % width); \
+    }
+
+#if CHANNELS
+#define CHANNELS_OF(image) CHANNELS
+#else
+#define CHANNELS_OF(image) (image).item.channels
+#endif

@@ -1,0 +1,78 @@
+"""Where the operators' tests run: the reference, the CPU, kernels emulated by g++, and a GPU where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seqpipe.ops import _declaration, apply
+from tests.support.emulated import EmulatedDevice, missing_compiler
+from tests.support.operators import cupy
+
+
+class Place:
+    """One backend, which takes NumPy's arrays and gives them back.
+
+    Attributes:
+        name: of the backend.
+        device: where its kernels run; None where there are none, or on the GPU that holds the images.
+    """
+
+    def __init__(self, name: str, device: Any = None) -> None:
+        self.name, self.device = name, device
+
+    def takes(self, op: Any) -> bool:
+        return self.name in ("reference", "cpu") or op.body is not None
+
+    def __call__(self, op: Any, x: Any, **options: Any) -> Any:
+        if self.name != "gpu":
+            backend = "cuda" if self.name == "emulated" else self.name
+            return apply(op, x, backend=backend, device=self.device, **options)
+        there = [cupy().asarray(part) for part in x] if isinstance(x, list) else cupy().asarray(x)
+        found = apply(op, there, **options)
+        return [part.get() for part in found] if isinstance(found, list) else found.get()
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
+    """A device that g++ compiles for; all processes of a test run share what is compiled."""
+    if missing := missing_compiler():
+        pytest.skip(missing)
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "op_kernels"
+    folder.mkdir(exist_ok=True)
+    return EmulatedDevice(folder)
+
+
+@pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+def place(request: pytest.FixtureRequest) -> Place:
+    """Every backend but the reference."""
+    device = request.getfixturevalue("emulated") if request.param == "emulated" else None
+    return Place(request.param, device)
+
+
+@pytest.fixture(params=["reference", "cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+def anywhere(request: pytest.FixtureRequest) -> Place:
+    """Every backend."""
+    device = request.getfixturevalue("emulated") if request.param == "emulated" else None
+    return Place(request.param, device)
+
+
+@pytest.fixture
+def unregistered() -> Iterator[None]:
+    """Operators and distributions that the test makes are forgotten after it, and so are warnings."""
+    before = dict(_declaration.REGISTRY), set(_declaration._warned)
+    yield
+    for now, then in zip((_declaration.REGISTRY, _declaration._warned), before, strict=True):
+        now.clear()
+        now.update(then)
+
+
+@pytest.fixture
+def levels() -> np.ndarray:
+    """Every level of eight bits, as an image."""
+    return np.arange(256, dtype=np.uint8).reshape(16, 16, 1)

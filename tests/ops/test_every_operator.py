@@ -1,0 +1,422 @@
+"""What holds for every operator, derived from the registry: its examples on every backend, type and layout."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import REGISTRY, Op, Spec, Uniform, apply, per_frame
+from seqpipe.ops._draw import resolve
+from tests.support.operators import LAYOUTS, built, cases, compare, five, images, names, some_values, unfive
+
+CASES = pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case[0]}-{case[1]}")
+NAMES = pytest.mark.parametrize("name", names())
+TYPES = [(case, dtype) for case in cases() for dtype in REGISTRY[case[0]].dtypes]
+SPEC = Spec(3, 5, 7, 3, "uint8")
+
+
+def reference(op, x, **options):
+    return apply(op, x, backend="reference", **options)
+
+
+def result(op, x, **options):
+    """The reference of one sample after the other, with the view of layouts that the tests have."""
+    layout = options.pop("layout", "NFHWC")
+    index = options.pop("index", 0)
+    found = [
+        reference(op, part[None], layout="NFHWC", index=index + n, **options)
+        for n, part in enumerate(five(x, layout))
+    ]
+    return unfive(np.concatenate(found), layout)
+
+
+# ------------------------------------------------------------------------------------------ the same everywhere
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    TYPES,
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else value,
+)
+def test_backends_agree_with_the_reference(place, case, dtype):
+    op = built(case)
+    if not place.takes(op):
+        pytest.skip("it has no kernel")
+    x = images(op, dtype)
+    compare(place(op, x, epoch=2, index=5), reference(op, x, epoch=2, index=5), op.tolerance)
+
+
+@CASES
+def test_large_images_agree_too(place, case):
+    """Tables and whole blocks of threads are used for these only."""
+    op = built(case)
+    if not place.takes(op):
+        pytest.skip("it has no kernel")
+    x = images(op, op.dtypes[0] if "uint8" not in op.dtypes else "uint8", size=(41, 67))
+    compare(place(op, x), reference(op, x), op.tolerance)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@CASES
+def test_every_layout(anywhere, case, layout):
+    op = built(case)
+    if not anywhere.takes(op) or (op.channels and 1 not in op.channels and "C" not in layout):
+        pytest.skip("it does not take this")
+    x = images(op, "uint8", layout)
+    found = anywhere(op, x, layout=layout, index=4)
+    compare(found, result(op, x, layout=layout, index=4), op.tolerance)
+    assert found.flags.c_contiguous
+
+
+@CASES
+def test_a_batch_is_its_samples_one_by_one(anywhere, case):
+    op = built(case)
+    if not anywhere.takes(op):
+        pytest.skip("it has no kernel")
+    x = images(op, "uint8", samples=5)
+    found = anywhere(op, x, index=2, epoch=1)
+    for n, one in enumerate(x):
+        compare(anywhere(op, one, index=2 + n, epoch=1), found[n])
+
+
+@CASES
+def test_lists_of_different_shapes_are_their_samples_one_by_one(anywhere, case):
+    op = built(case)
+    if not anywhere.takes(op):
+        pytest.skip("it has no kernel")
+    parts = [
+        images(op, "uint8", "FHWC", size=(9, 4))[:2],
+        images(op, "uint8", "FHWC", size=(1, 1)),
+        images(op, "uint8", "FHWC", size=(23, 31), seed=1)[::-1],
+    ]
+    before = getattr(anywhere.device, "launches", 0)
+    found = anywhere(op, parts, index=3)
+    if anywhere.device is not None:
+        assert anywhere.device.launches - before == 1
+    assert isinstance(found, list)
+    for n, part in enumerate(parts):
+        compare(found[n], anywhere(op, part, index=3 + n))
+
+
+@CASES
+def test_a_sequence_is_its_frames(anywhere, case):
+    """With one draw for all of them."""
+    op = built(case)
+    if not anywhere.takes(op):
+        pytest.skip("it has no kernel")
+    x = images(op, "uint8", "FHWC")
+    whole = anywhere(op, x, index=6)
+    for frame, one in enumerate(x):
+        compare(anywhere(op, one, index=6), whole[frame])
+
+
+@NAMES
+def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, name):
+    cls = REGISTRY[name]
+    for q in cls.drawable:
+        values = some_values(q, 3)
+        op = built((name, 0), **{q.name: per_frame(values)})
+        if not anywhere.takes(op):
+            pytest.skip("it has no kernel")
+        x = images(op, "uint8")
+        found = anywhere(op, x)
+        for frame, value in enumerate(values):
+            compare(
+                found[:, frame], anywhere(built((name, 0), **{q.name: value}), x[:, frame], layout="FHWC")
+            )
+        both = np.stack([values, values[::-1]])
+        found = anywhere(built((name, 0), **{q.name: per_frame(both)}), x)
+        for sample, one in enumerate(both):
+            compare(found[sample], anywhere(built((name, 0), **{q.name: per_frame(one)}), x[sample]))
+
+
+@NAMES
+def test_arguments_for_each_sample_are_samples_with_an_argument_each(anywhere, name):
+    for q in REGISTRY[name].drawable:
+        values = some_values(q, 4)
+        op = built((name, 0), **{q.name: values})
+        if not anywhere.takes(op):
+            pytest.skip("it has no kernel")
+        x = images(op, "uint8", samples=4)
+        found = anywhere(op, x)
+        for sample, value in enumerate(values):
+            compare(found[sample], anywhere(built((name, 0), **{q.name: value}), x[sample]))
+        compare(np.stack(anywhere(op, list(x))), found)
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+@CASES
+def test_memory_of_any_kind_is_read_and_none_is_written(anywhere, case):
+    op = built(case)
+    if not anywhere.takes(op):
+        pytest.skip("it has no kernel")
+    base = images(op, "uint8", size=(10, 14))
+    for x in (
+        base[:, :, ::2, 1::2],
+        base[:, ::-1, ::-1, ::-1],
+        np.broadcast_to(base[:1, :1], base.shape),
+        base.transpose(0, 1, 3, 2, 4),
+        np.moveaxis(np.ascontiguousarray(np.moveaxis(base, -1, 2)), 2, -1),
+    ):
+        kept = x.copy()
+        x.flags.writeable = False
+        found = anywhere(op, x)
+        compare(found, anywhere(op, kept))
+        compare(x, kept)
+        assert not np.shares_memory(found, base)
+        assert found.flags.writeable
+
+
+# ------------------------------------------------------------------------------------------ identity, inverse
+
+
+@NAMES
+def test_parameters_that_change_nothing_change_no_bit(anywhere, name):
+    cls = REGISTRY[name]
+    still = {q.name: q.identity for q in cls.parameters if q.identity is not None}
+    ways = [{"p": 0.0}, *([still] if still else [])]
+    for way in ways:
+        for dtype in cls.dtypes:
+            op = built((name, 0), **way)
+            x = images(op, dtype)
+            if anywhere.takes(op) and op.result_dtype(dtype) == dtype:
+                compare(anywhere(op, x), x)
+
+
+@CASES
+def test_the_inverse_takes_it_back(anywhere, case):
+    op = built(case)
+    if not hasattr(op, "inverse") or not anywhere.takes(op):
+        pytest.skip("it has none")
+    x = images(op, "uint8")
+    compare(anywhere(op.inverse(), anywhere(op, x)), x)
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+
+def rows(op, indices, epoch=0, spec=SPEC):
+    block = resolve(op, [spec] * len(indices), epoch, indices)
+    return [list(map(str, block.of(n, spec.frames).tolist())) for n in range(len(indices))]
+
+
+def test_randomness_is_among_the_examples():
+    for name in names():
+        if REGISTRY[name].drawable:
+            assert any(built((name, n)).is_random for n in range(len(REGISTRY[name].examples))), name
+
+
+@CASES
+@pytest.mark.parametrize("frames", [False, True])
+def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
+    op = built(case, per_frame=frames)
+    if not op.is_random:
+        pytest.skip("it draws nothing")
+    whole = rows(op, range(40))
+    assert rows(op, list(range(39, -1, -1)))[::-1] == whole
+    assert [rows(op, [index])[0] for index in range(40)] == whole
+    assert rows(pickle.loads(pickle.dumps(op)), range(40)) == whole
+    assert rows(op, range(40), spec=SPEC._replace(height=9)) == whole or not op.keeps_size
+    for other in (
+        rows(op, range(40), epoch=1),
+        rows(built(case, per_frame=frames, seed=op.seed + 1), range(40)),
+        rows(op, range(40, 80)),
+    ):
+        assert other != whole
+    named = type("Other", (type(op),), {"__module__": __name__}, register=False)
+    assert rows(named(**op.settings()), range(40)) != whole
+    if frames:
+        assert any(len(set(one)) > 1 for one in whole)
+    else:
+        assert all(len(one) == 1 for one in whole)
+
+
+@NAMES
+def test_draws_fill_their_range_and_stay_in_it(name):
+    for q in REGISTRY[name].drawable:
+        if q.param.kind is bool:
+            op, lo, hi = built((name, 0), **{q.name: seqpipe.ops.Choice([False, True])}), 0, 1
+        else:
+            values = some_values(q, 64)
+            lo, hi = values.min(axis=0), values.max(axis=0)
+            op = built(
+                (name, 0), **{q.name: Uniform(tuple(lo), tuple(hi)) if q.size else (float(lo), float(hi))}
+            )
+        block = resolve(op, [SPEC] * 400, 0, range(400))
+        drawn = block.rows[q.name]
+        assert (drawn >= np.float32(lo)).all()
+        assert (drawn <= np.float32(hi)).all()
+        near = 0 if q.param.kind is not float else 0.02 * (np.asarray(hi) - lo)
+        assert (drawn.min(axis=0) <= lo + near).all()
+        assert (drawn.max(axis=0) >= hi - near).all()
+
+
+@NAMES
+def test_it_acts_with_its_probability(name):
+    op = built((name, 0), p=0.3)
+    x = images(op, "uint8", samples=400, size=(2, 3))
+    block = resolve(op, [SPEC] * 400, 0, range(400))
+    assert 0.22 < np.mean(block.rows["acts"]) < 0.38
+    found, sure = apply(op, x), apply(built((name, 0)), x)
+    for acts, one, certain, given in zip(block.rows["acts"], found, sure, x, strict=True):
+        compare(one, certain if acts else given)
+
+
+# ------------------------------------------------------------------------------------------ refusals
+
+
+@NAMES
+def test_what_it_does_not_take_is_refused(name):
+    op = built((name, 0))
+    x = images(op, "uint8", "FHWC")
+    for bad, options, said in (
+        (x.astype(np.complex64), {}, r"values of type complex64; allowed: "),
+        (x.astype(">u2"), {}, r"values of type >u2; allowed: "),
+        (x, {"layout": "HWC"}, r"layout='HWC' names 3 axes, but the array has 4; allowed: FHWC"),
+        (x, {"layout": "CFHW"}, r"layout='CFHW' is unknown; allowed: HW, HWC, CHW"),
+        (x[0, 0, 0], {}, r"an array with 1 axes; allowed: 2 to 5"),
+        (x[:0], {}, r"shape \(0, 5, 7, \d\) holds no pixels"),
+        (x[:, :0], {}, r"holds no pixels"),
+        ([x, x.astype(op.dtypes[-1])], {}, r"arrays of different types, .*uint8"),
+        ([], {}, "a list of no arrays; allowed: one or more"),
+        ("frame.png", {}, "a str is not an array; allowed: NumPy, CuPy and torch"),
+        (x, {"index": [1, 2]}, r"index has the shape \(2,\).*allowed: a whole number, or 1 of them"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            op(bad, **options)
+    if op.channels:
+        with pytest.raises(ParameterError, match=rf"{name}: pixels of 7 values; allowed: "):
+            op(np.zeros((4, 4, 7), np.uint8))
+
+
+@NAMES
+def test_tables_of_the_wrong_length_are_refused(name):
+    for q in REGISTRY[name].drawable:
+        x = images(built((name, 0)), "uint8")
+        for value, said in (
+            (
+                some_values(q, 3),
+                rf"{name}: {q.name} has values for \(3,\); allowed: \(2,\), the samples given",
+            ),
+            (per_frame(some_values(q, 2)), r"has values for \(2,\); allowed: \(3,\), the frames given"),
+            (
+                per_frame(np.stack([some_values(q, 3)] * 3)),
+                r"\(3, 3\); allowed: \(2, 3\), the samples and frames",
+            ),
+        ):
+            with pytest.raises(ParameterError, match=said):
+                built((name, 0), **{q.name: value})(x)
+
+
+@NAMES
+def test_values_that_no_parameter_has_are_refused(name):
+    for q in REGISTRY[name].drawable:
+        bad = [
+            np.nan,
+            "wide",
+            [np.nan, 1.0],
+            np.array(["a"]),
+            per_frame(1),
+            (0, 1, 2, 3, 4, 5, 6),
+            [[[[1.0]]]],
+        ]
+        bad += (
+            [q.param.lo - 1, [q.param.lo - 1] * max(1, q.size), (q.param.lo - 1, q.param.lo)]
+            if q.param.lo is not None
+            else []
+        )
+        bad += [q.param.hi + 1] if q.param.hi is not None else []
+        for value in bad:
+            with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: "):
+                built((name, 0), **{q.name: value})
+    with pytest.raises(
+        ParameterError, match=rf"{name}: there is no parameter 'colour_of_money'; allowed: .*seed"
+    ):
+        built((name, 0), colour_of_money=1)
+    for common in ({"p": 1.5}, {"p": -0.1}, {"seed": 0.5}, {"per_frame": 2}):
+        with pytest.raises(ParameterError, match=rf"^{name}: {next(iter(common))}="):
+            built((name, 0), **common)
+
+
+@NAMES
+def test_its_own_examples_of_errors(name):
+    assert REGISTRY[name].errors, "one at least"
+    for arguments, said in REGISTRY[name].errors:
+        with pytest.raises(ParameterError, match=said):
+            REGISTRY[name](**arguments)
+        with pytest.raises(ParameterError, match=said):
+            getattr(fn, name)(np.zeros((4, 4, 3), np.uint8), **arguments)
+
+
+# ------------------------------------------------------------------------------------------ what follows from it
+
+
+@CASES
+def test_it_is_a_value(case):
+    op = built(case)
+    for other in (
+        built(case),
+        pickle.loads(pickle.dumps(op)),
+        Op.from_json(op.to_json()),
+        type(op)(**op.settings()),
+    ):
+        assert other == op
+        assert hash(other) == hash(op)
+        assert repr(other) == repr(op)
+    assert eval(repr(op), {**vars(seqpipe.ops)}) == op
+    assert built(case, seed=op.seed + 1) != op
+    with pytest.raises(AttributeError, match="cannot assign"):
+        op.seed = 5
+
+
+@NAMES
+def test_values_of_every_kind_go_there_and_back(name):
+    for q in REGISTRY[name].drawable:
+        values = some_values(q, 3)
+        for value in (
+            values,
+            per_frame(values),
+            per_frame(np.stack([values] * 2)),
+            seqpipe.ops.Normal(values.flat[0], 0.0),
+        ):
+            if isinstance(value, seqpipe.ops.Normal) and q.param.kind is bool:
+                continue
+            op = built((name, 0), **{q.name: value})
+            assert Op.from_json(op.to_json()) == op
+            assert pickle.loads(pickle.dumps(op)) == op
+
+
+@CASES
+def test_the_function_is_the_operator(case):
+    name, number = case
+    op = built(case)
+    x = images(op, "uint8")
+    compare(getattr(fn, name)(x, **REGISTRY[name].examples[number], index=3), op(x, index=3))
+
+
+@NAMES
+def test_it_is_documented(name):
+    cls = REGISTRY[name]
+    function = getattr(fn, name)
+    assert cls.__doc__
+    assert cls.examples
+    assert inspect.getdoc(function).startswith(inspect.getdoc(cls).partition("\n")[0])
+    signature = inspect.signature(function)
+    assert [*signature.parameters] == ["x", *(q.name for q in cls.parameters), "layout", "epoch", "index"]
+    for q in cls.parameters:
+        assert len(q.param.doc) > 3
+        assert f"{q.name}: {q.param.doc.rstrip('.')}" in function.__doc__
+        assert signature.parameters[q.name].default == q.default
+        if q.identity is not None:
+            assert q.normal(q.identity) == q.identity
+    assert re.fullmatch("[a-z][a-z0-9_]*", name)
+    assert getattr(seqpipe.ops, cls.__name__) is cls

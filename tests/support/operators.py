@@ -1,0 +1,116 @@
+"""What tests of operators share: the registry's examples as cases, images, and a comparison that raises."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqpipe import ops
+from seqpipe.layout import LAYOUTS
+from seqpipe.ops import REGISTRY
+
+__all__ = ["LAYOUTS", "built", "cases", "compare", "five", "images", "names", "some_values", "unfive"]
+
+FRAMES, HEIGHT, WIDTH = 3, 5, 7
+
+
+def names() -> list[str]:
+    """The operators of seqpipe itself; tests may have registered others."""
+    return sorted(name for name, cls in REGISTRY.items() if cls.__module__.startswith("seqpipe."))
+
+
+def cases() -> list[tuple[str, int]]:
+    """(operator, number of its example), for all."""
+    return [(name, number) for name in names() for number in range(len(REGISTRY[name].examples))]
+
+
+def built(case: tuple[str, int], **changes: Any) -> Any:
+    """The operator of a case."""
+    name, number = case
+    return REGISTRY[name](**{**REGISTRY[name].examples[number], **changes})
+
+
+def images(
+    op: Any,
+    dtype: str,
+    layout: str = "NFHWC",
+    *,
+    samples: int = 2,
+    size: tuple[int, int] = (HEIGHT, WIDTH),
+    seed: int = 0,
+) -> NDArray[Any]:
+    """Images that an operator takes: all levels of a type, or floats below, within and above 0 to 1."""
+    channels = (op.channels or (3,))[0]
+    lengths = dict(zip("NFDHWC", (samples, FRAMES, FRAMES, *size, channels), strict=True))
+    shape = tuple(lengths[letter] for letter in layout)
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return rng.normal(0.5, 1, shape).astype(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def five(array: NDArray[Any], layout: str) -> NDArray[Any]:
+    """An array of any layout as NFHWC, written without seqpipe."""
+    for letter in "NFHWC":
+        if letter not in layout.replace("D", "F"):
+            array, layout = array[..., None], layout + letter
+    return np.transpose(array, [layout.replace("D", "F").index(letter) for letter in "NFHWC"])
+
+
+def unfive(array: NDArray[Any], layout: str) -> NDArray[Any]:
+    """What :func:`five` was given."""
+    letters = layout.replace("D", "F")
+    for place in reversed(range(5)):
+        if "NFHWC"[place] not in letters:
+            array = array.take(0, axis=place)
+    rest = [letter for letter in "NFHWC" if letter in letters]
+    return np.transpose(array, [rest.index(letter) for letter in letters])
+
+
+def compare(found: Any, wanted: NDArray[Any], tolerance: tuple[float, float] = (0, 0)) -> None:
+    """Raise unless arrays agree: by the worst element, in levels or rounding steps, and by the share that differs."""
+    found = np.asarray(found)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    steps = distance(found, wanted)
+    worst, share = float(steps.max(initial=0)), float((steps > 0).mean())
+    assert worst <= tolerance[0], f"the worst element is {worst:g} steps off, {share:.2%} differ"
+    assert share <= tolerance[1], f"{share:.2%} differ, by at most {worst:g} steps"
+
+
+def distance(found: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+    """Of each element: levels for whole numbers, rounding steps for floats; infinite between NaN and a number."""
+    if wanted.dtype.kind != "f":
+        return np.abs(found.astype(np.float64) - wanted.astype(np.float64))
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.abs(found.astype(np.float64) - wanted.astype(np.float64)) / np.spacing(
+            np.abs(wanted)
+        ).astype(np.float64)
+    return np.where(same, 0, np.where(np.isfinite(steps), np.maximum(steps, 1e-9), np.inf))
+
+
+def some_values(q: ops._param.Parameter, count: int, seed: int = 0) -> NDArray[Any]:
+    """Values that a parameter may have: ``(count,)``, or ``(count, size)``."""
+    shape = (count, q.size) if q.size else (count,)
+    rng = np.random.default_rng(seed)
+    if q.param.kind is bool:
+        return np.resize([True, False, False], shape)
+    middle = 1.0 if q.default is None else float(np.mean(q.default))
+    lo = max(q.param.lo if q.param.lo is not None else -np.inf, middle - 1)
+    hi = min(q.param.hi if q.param.hi is not None else np.inf, middle + 1)
+    values = rng.uniform(lo, hi, shape)
+    return np.rint(values) if q.param.kind is int else values
+
+
+@functools.cache
+def cupy() -> Any:
+    """CuPy, for tests marked gpu."""
+    import cupy as library
+
+    return library
