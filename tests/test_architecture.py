@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A room imports only rooms above it. Readers and operators never see each other.
 ROOMS = (
-    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence", "kernel")),
+    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence", "kernel", "native")),
     Room("sampling", ("sampling",)),
     Room("video", ("video",)),
     Room("volume", ("volume",)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +14,7 @@ from av.codec.context import CodecContext
 
 from ..errors import BackendError
 from .index import PacketIndex
-from .packet_decoder import Decoded, DecodeError
+from .packet_decoder import Decoded, DecodeError, Fed
 from .surface import Surface
 
 if TYPE_CHECKING:
@@ -67,20 +69,21 @@ class CpuDecoder:
         self._context = context
         self.threads = threads
 
-    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> list[Decoded]:  # noqa: ARG002
-        """Decode packet ``number``; its picture comes out whether it is wanted or not.
+    def feed(self, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
+        """Decode packets; their pictures come out whether they are wanted or not.
 
         Raises:
-            DecodeError: libavcodec refused it, or with threads: one of the packets fed last.
+            DecodeError: libavcodec refused one of them, or with threads: one that was fed shortly before.
         """
-        # Packet(data) would lend the decoder our bytes without the zero padding that it reads beyond their end.
-        packet: av.Packet[Any] = av.Packet(len(data))
-        packet.update(data)
-        # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
-        packet.pts = packet.dts = number
-        # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
-        packet.is_keyframe = key
-        return self._decode(packet)
+        for number, data, key, _ in packets:
+            # Packet(data) would lend the decoder our bytes without the zero padding that it reads beyond their end.
+            packet: av.Packet[Any] = av.Packet(len(data))
+            packet.update(data)
+            # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
+            packet.pts = packet.dts = number
+            # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
+            packet.is_keyframe = key
+            yield self._decode(packet, number)
 
     def flush(self) -> list[Decoded]:
         """Drain the decoder and reset it."""
@@ -88,11 +91,11 @@ class CpuDecoder:
         self._context.flush_buffers()
         return rest
 
-    def _decode(self, packet: av.Packet[Any] | None) -> list[Decoded]:
+    def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> list[Decoded]:
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
-            raise DecodeError(error.strerror or str(error)) from error
+            raise DecodeError(error.strerror or str(error), packet=number) from error
         return [Decoded(f.pts, partial(Surface.of, f), f.is_corrupt) for f in frames if f.pts is not None]
 
 

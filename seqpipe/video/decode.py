@@ -10,19 +10,21 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from ..array import IntArray
 from .index import PacketIndex, PacketTable
-from .packet_decoder import AnySurface, Decoded, DecodeError, Decoders, PacketDecoder
+from .packet_decoder import AnySurface, Decoded, DecodeError, Decoders, Fed, PacketDecoder
 from .packets import PacketReader
 from .plan import Segment, damaged_by, make_plan
 
 __all__ = ["Decoding", "Lost"]
 
 _EARLIER_KEYS_TO_TRY = 1
+_FED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Decoding:
                     yield from self._run(run, decoder, threads)
                 except DecodeError as error:
                     if threads == 1:
-                        yield from self._lose(run.at, str(error))
+                        yield from self._lose(run.at if error.packet is None else error.packet, str(error))
                     return str(error)
             sound = True
         finally:
@@ -111,9 +113,9 @@ class Decoding:
         return None
 
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
-        for feed, data in zip(run.feeds, self._reader.read(run.segment.packets), strict=True):
-            run.feeding(feed)
-            if frames := decoder.feed(feed.packet, data, key=feed.key, wanted=feed.packet in run.wanted):
+        packets = zip(run.feeds, self._reader.read(run.segment.packets), strict=True)
+        while part := [run.feeding(feed, data) for feed, data in islice(packets, _FED_AT_ONCE)]:
+            for frames in filter(None, decoder.feed(part)):
                 yield from self._sort(run, frames, threads)
         yield from self._sort(run, decoder.flush(), threads)
         for packet in run.swallowed():
@@ -189,11 +191,13 @@ class _Run:
         self.held: deque[Decoded] = deque()
         self._inside: dict[int, None] = {}
 
-    def feeding(self, feed: _Feed) -> None:
+    def feeding(self, feed: _Feed, data: bytes) -> Fed:
         """Note a packet on its way in."""
-        self.at = feed.packet
-        if feed.awaited:
-            self._inside[feed.packet] = None
+        packet, key, awaited = feed
+        self.at = packet
+        if awaited:
+            self._inside[packet] = None
+        return Fed(packet, data, key, packet in self.wanted)
 
     def came_out(self, decoded: Decoded) -> None:
         """Note a frame on its way out, or the news that it was decoded."""

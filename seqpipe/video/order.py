@@ -11,7 +11,7 @@ import numpy as np
 from ..array import BoolArray, IntArray
 from .cpu import CpuDecoder
 from .index import PacketIndex, PacketTable
-from .packet_decoder import DecodeError
+from .packet_decoder import DecodeError, Fed
 from .packets import open_packets
 from .source import Source
 
@@ -106,7 +106,8 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             if table.shown[number]:
                 inside[number] = None
             try:
-                out = [decoded.packet for decoded in decoder.feed(number, data, key=bool(table.key[number]))]
+                fed = decoder.feed([Fed(number, data, bool(table.key[number]), wanted=True)])
+                out = [decoded.packet for news in fed for decoded in news]
             except DecodeError:
                 # Damage is reported when the frame is asked for; the rest still comes in its order.
                 found.doubtful += inside

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .index import PacketIndex
 
-__all__ = ["AnySurface", "DecodeError", "Decoded", "Decoders", "PacketDecoder"]
+__all__ = ["AnySurface", "DecodeError", "Decoded", "Decoders", "Fed", "PacketDecoder"]
 
 AnySurface: TypeAlias = Any
 """A decoded frame in the codec's own form: :class:`seqpipe.video.surface.Surface`, or its like in a card's memory."""
 
 
 class DecodeError(Exception):
-    """A decoder refused a packet; internal, the engine turns it into what the user sees."""
+    """A decoder refused a packet; internal, the engine turns it into what the user sees.
+
+    Args:
+        fact: what it said.
+        packet: the packet's number, where the decoder knows it.
+    """
+
+    def __init__(self, fact: str, *, packet: int | None = None) -> None:
+        super().__init__(fact)
+        self.packet = packet
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Fed(NamedTuple):
+    """A packet for a decoder.
+
+    Attributes:
+        number: comes back with its picture.
+        data: its bytes, as the container has them.
+        key: whether decoding can start at it.
+        wanted: whether its picture is to be handed out; a decoder may hand it out all the same.
+    """
+
+    number: int
+    data: bytes
+    key: bool
+    wanted: bool
+
+
+class Decoded(NamedTuple):
     """News of a packet that was fed: its picture came out, or it is only known how decoding it went.
 
     Attributes:
@@ -41,17 +64,11 @@ class PacketDecoder(Protocol):
     run. One that has raised is thrown away.
     """
 
-    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> Seq[Decoded]:
-        """Decode one packet and return what became known, pictures in presentation order.
-
-        Args:
-            number: the packet's number.
-            data: its bytes, as the container has them.
-            key: whether decoding can start at it.
-            wanted: whether its picture is to be handed out; a decoder may hand it out all the same.
+    def feed(self, packets: Seq[Fed]) -> Iterator[Seq[Decoded]]:
+        """Decode packets, and tell as it goes what became known, pictures in presentation order.
 
         Raises:
-            DecodeError: it cannot be decoded.
+            DecodeError: one of them cannot be decoded; those before it are.
         """
 
     def flush(self) -> Seq[Decoded]:

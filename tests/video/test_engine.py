@@ -18,6 +18,7 @@ from seqpipe.video.jobs import cut
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.pool import DecoderPool
 from seqpipe.video.request import Request
+from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
 
@@ -54,14 +55,7 @@ def test_codecs_and_sizes_in_one_read(engine):
 
 
 def test_requests_that_share_a_gop_share_its_decode(monkeypatch):
-    fed: list[int] = []
-    plain = CpuDecoder.feed
-
-    def counting(self, number, data, **how):
-        fed.append(number)
-        return plain(self, number, data, **how)
-
-    monkeypatch.setattr(CpuDecoder, "feed", counting)
+    fed = count_packets(monkeypatch)
     with Engine(2) as engine:
         alone = engine.read([request("h264_long_gop", range(10, 30, 2))])
         once = len(fed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from seqpipe.video.reader import VideoReader
 from seqpipe.video.request import Request
 from seqpipe.video.way import Way
 from seqpipe.video.workplace import Workplace
+from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
 
@@ -30,13 +30,15 @@ class Faulty(CpuDecoder):
 
     fault, packet = "", 0
 
-    def feed(self, number, data, *, key, wanted=True):
-        if number == self.packet and self.fault == "refused":
-            raise DecodeError("this one not")
-        frames = super().feed(number, data, key=key, wanted=wanted)
-        if self.fault == "damaged":
-            return [replace(f, damaged=f.packet == self.packet) for f in frames]
-        return [f for f in frames if self.fault != "swallowed" or f.packet != self.packet]
+    def feed(self, packets):
+        for fed in packets:
+            if fed.number == self.packet and self.fault == "refused":
+                raise DecodeError("this one not", packet=fed.number)
+            for frames in super().feed([fed]):
+                if self.fault == "damaged":
+                    yield [f._replace(damaged=f.packet == self.packet) for f in frames]
+                else:
+                    yield [f for f in frames if self.fault != "swallowed" or f.packet != self.packet]
 
 
 class NoDecoders:
@@ -137,11 +139,7 @@ def test_a_stream_goes_on_in_order_through_faults_of_the_first(fault, monkeypatc
 
 
 def test_a_stream_that_the_first_cannot_decode_is_decoded_once(monkeypatch):
-    fed: list[int] = []
-    plain = CpuDecoder.feed
-    monkeypatch.setattr(
-        CpuDecoder, "feed", lambda self, n, data, **how: fed.append(n) or plain(self, n, data, **how)
-    )
+    fed = count_packets(monkeypatch)
     with reader_with(NoDecoders(), monkeypatch) as reader:
         assert len(list(reader.stream(range(48)))) == 48
     assert sorted(fed) == list(range(48))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_scripts.frame_code import read
-from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.engine import Engine
 from seqpipe.video.jobs import Job, JobQueue, Video, cut
 from seqpipe.video.open import open_index
@@ -20,6 +20,7 @@ from seqpipe.video.pool import DecoderPool
 from seqpipe.video.request import Request
 from seqpipe.video.source import open_source
 from seqpipe.video.way import Way
+from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
 
@@ -92,15 +93,8 @@ def test_a_worker_that_cannot_choose_ends_what_waits_with_its_error():
 
 
 def test_submissions_that_wait_for_the_same_packets_are_decoded_once(monkeypatch):
-    fed: list[int] = []
-    plain, gate = CpuDecoder.feed, threading.Event()
-
-    def counting(self, number, data, **how):
-        gate.wait(30)
-        fed.append(number)
-        return plain(self, number, data, **how)
-
-    monkeypatch.setattr(CpuDecoder, "feed", counting)
+    gate = threading.Event()
+    fed = count_packets(monkeypatch, before=partial(gate.wait, 30))
     with Engine(1) as engine:
         # the first keeps the only thread until the others are in the queue
         holding = engine.submit([request([0], "vp9")])
@@ -118,12 +112,7 @@ def test_submissions_that_wait_for_the_same_packets_are_decoded_once(monkeypatch
 @pytest.mark.parametrize("threads", [1, 3])
 def test_closing_an_engine_cancels_what_waits(threads, monkeypatch):
     gate = threading.Event()
-    plain = CpuDecoder.feed
-    monkeypatch.setattr(
-        CpuDecoder,
-        "feed",
-        lambda self, number, data, **how: gate.wait(30) and plain(self, number, data, **how),
-    )
+    count_packets(monkeypatch, before=partial(gate.wait, 30))
     engine = Engine(threads)
     reads = [engine.submit([request([k], "h264_short_gops")]) for k in range(0, 48, 4)]
     closing = threading.Thread(target=engine.close)

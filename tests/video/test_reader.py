@@ -17,9 +17,9 @@ from seqpipe.errors import (
     ParameterError,
     UnreadableSourceError,
 )
-from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.reader import VideoReader
+from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
 
@@ -106,11 +106,7 @@ def test_times_and_frames_are_inverse(name):
 
 
 def test_going_forward_by_number_decodes_once(drawn, monkeypatch):
-    fed: list[int] = []
-    plain = CpuDecoder.feed
-    monkeypatch.setattr(
-        CpuDecoder, "feed", lambda self, n, data, **how: fed.append(n) or plain(self, n, data, **how)
-    )
+    fed = count_packets(monkeypatch)
     with VideoReader(made("h264_long_gop"), threads=1) as reader:
         found = [numbers(reader[i])[0] for i in range(len(reader))]
         assert found == list(entry("h264_long_gop").numbers)

@@ -248,7 +248,6 @@ class Cuvid:
         self.create_parser = _function(
             waiting, "cuvidCreateVideoParser", POINTER(c_void_p), POINTER(ParserParams)
         )
-        self.parse = _function(waiting, "cuvidParseVideoData", c_void_p, c_void_p)
         self.destroy_parser = _function(waiting, "cuvidDestroyVideoParser", c_void_p)
         self.create_decoder = _function(waiting, "cuvidCreateDecoder", POINTER(c_void_p), POINTER(CreateInfo))
         self.destroy_decoder = _function(waiting, "cuvidDestroyDecoder", c_void_p)
@@ -257,7 +256,14 @@ class Cuvid:
         self.map_frame = _function(
             waiting, "cuvidMapVideoFrame64", c_void_p, c_int, c_void_p, c_void_p, c_void_p
         )
+        # Parsing takes some microseconds itself; what waits for the card are the calls that it calls back for.
+        self.parse = _function(quick, "cuvidParseVideoData", c_void_p, c_void_p)
         self.unmap_frame = _function(quick, "cuvidUnmapVideoFrame64", c_void_p, c_uint64)
+
+    def addresses(self) -> tuple[int, ...]:
+        """Where parse, decode_picture, status, map_frame and unmap_frame are."""
+        functions = self.parse, self.decode_picture, self.status, self.map_frame, self.unmap_frame
+        return tuple(ctypes.cast(function, c_void_p).value or 0 for function in functions)
 
 
 @cache

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
-from functools import partial
+from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Sequence as Seq
 from typing import cast
 
 from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
-from ..gpu.device_surface import DeviceSurface
 from ..index import PacketIndex
-from ..packet_decoder import Decoded, DecodeError, PacketDecoder
-from ..surface import SurfaceFormat, surface_format
+from ..packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
 from .caps import mistrust, refusal
 from .cuvid import CODECS
-from .hardware import Mapped
-from .session import Event, Session
+from .feeder import Coded
+from .session import Session
 
 __all__ = ["IN_USE", "CardDecoders", "NvdecDecoder", "NvdecPool"]
 
-IN_USE = 12
+IN_USE = 16
 """Pictures of one session that may be referred to while it hands over others."""
-
-_CHROMA_444 = 3
 
 
 class NvdecDecoder:
@@ -40,24 +36,28 @@ class NvdecDecoder:
         self._stream = ElementaryStream(index.info.codec, index.extradata)
         self._first = True
 
-    def feed(self, number: int, data: bytes, *, key: bool, wanted: bool = True) -> list[Decoded]:  # noqa: ARG002
-        """Decode packet ``number``; the parser knows by itself what a key packet is.
+    def feed(self, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
+        """Decode packets; the parser knows by itself which are key packets.
 
         Raises:
-            DecodeError: it cannot be parsed, or the card refused it.
+            DecodeError: one of them cannot be parsed, or the card refused it.
             BackendError: the card cannot decode such a stream.
         """
-        try:
-            payload = self._stream.packet(data, first=self._first)
-        except BitstreamError as error:
-            raise DecodeError(str(error)) from error
-        self._first = False
-        return [_decoded(event) for event in self.session.feed(number, payload, wanted=wanted)]
+        coded: list[Coded] = []
+        for number, data, _, wanted in packets:
+            try:
+                payload = self._stream.packet(data, first=self._first)
+            except BitstreamError as error:
+                yield from self.session.feed(coded)
+                raise DecodeError(str(error), packet=number) from error
+            self._first = False
+            coded.append(Coded(number, payload, wanted))
+        yield from self.session.feed(coded)
 
     def flush(self) -> list[Decoded]:
         """Drain the session; the next packet begins another run."""
         self._first = True
-        return [_decoded(event) for event in self.session.finish()]
+        return self.session.finish()
 
 
 class NvdecPool:
@@ -146,38 +146,3 @@ def _key(index: PacketIndex) -> Hashable:
     """What a session's decoder was created for."""
     info = index.info
     return info.codec, info.pixel_format, info.width, info.height
-
-
-def _decoded(event: Event) -> Decoded:
-    surface = None if event.picture is None else partial(_surface, event.picture)
-    return Decoded(event.packet, surface, event.damaged)
-
-
-def _surface(picture: Mapped, number: int) -> DeviceSurface:
-    """Where the planes of a mapped picture lie: luma, then interleaved chroma, or Cb and Cr for 4:4:4."""
-    shape, pitch = picture.shape, picture.pitch
-    x, y, width, height = shape.area
-    form = _format(shape.chroma, shape.bits)
-    size = 1 if shape.bits == 8 else 2
-    plane = pitch * shape.height
-    first = picture.pointer + y * pitch + x * size
-    if shape.chroma == _CHROMA_444:
-        planes: tuple[int, ...] = (first, first + plane, first + 2 * plane)
-    else:
-        planes = (first, picture.pointer + plane + y // 2 * pitch + x // 2 * 2 * size)
-    return DeviceSurface(
-        number=number,
-        planes=planes,
-        pitch=pitch,
-        width=width,
-        height=height,
-        format=form,
-        interleaved=shape.chroma != _CHROMA_444,
-        shift=0 if shape.bits == 8 else 16 - shape.bits,
-        owner=picture,
-    )
-
-
-def _format(chroma: int, bits: int) -> SurfaceFormat:
-    stem = "yuv444p" if chroma == _CHROMA_444 else "yuv420p"
-    return surface_format(stem if bits == 8 else f"{stem}{bits}le")

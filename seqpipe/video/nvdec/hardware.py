@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
 
 from ...errors import BackendError
+from ..gpu.device_surface import DeviceSurface
 from ..gpu.memory import make_room, no_room
+from ..surface import SurfaceFormat, surface_format
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["HardwareDecoder", "Mapped", "StreamShape"]
@@ -76,6 +79,33 @@ class Mapped:
     def __init__(self, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> None:
         self._decoder = decoder
         self.pointer, self.pitch, self.shape = pointer, pitch, shape
+
+    def surface(self, number: int) -> DeviceSurface:
+        """Where its planes lie: luma, then interleaved chroma, or Cb and Cr for 4:4:4.
+
+        Args:
+            number: the frame's number.
+        """
+        shape, pitch = self.shape, self.pitch
+        x, y, width, height = shape.area
+        size = 1 if shape.bits == 8 else 2
+        plane = pitch * shape.height
+        first = self.pointer + y * pitch + x * size
+        if shape.chroma == _CHROMA_444:
+            planes: tuple[int, ...] = (first, first + plane, first + 2 * plane)
+        else:
+            planes = (first, self.pointer + plane + y // 2 * pitch + x // 2 * 2 * size)
+        return DeviceSurface(
+            number=number,
+            planes=planes,
+            pitch=pitch,
+            width=width,
+            height=height,
+            format=_format(shape.chroma, shape.bits),
+            interleaved=shape.chroma != _CHROMA_444,
+            shift=0 if shape.bits == 8 else 16 - shape.bits,
+            owner=self,
+        )
 
     def __del__(self) -> None:
         self._decoder.hand_back(self.pointer)
@@ -147,6 +177,11 @@ class HardwareDecoder:
         samples = self.shape.width * self.shape.height * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
         return int(samples * (1 if self.shape.bits == 8 else 2) * (self.surfaces + self._outputs))
 
+    @property
+    def addresses(self) -> tuple[int | None, int]:
+        """The driver's handle, and where the parameters of handing over lie."""
+        return self._handle.value, ctypes.addressof(self._proc)
+
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
         self._proc.stream = stream
@@ -186,7 +221,7 @@ class HardwareDecoder:
         proc.second_field = display.repeat_first_field + 1
         proc.top_field_first = display.top_field_first
         proc.unpaired_field = display.repeat_first_field < 0
-        self._check(
+        self.check(
             self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
             "hand over a picture of",
         )
@@ -221,9 +256,15 @@ class HardwareDecoder:
         if code == _OUT_OF_MEMORY:
             make_room()
             code = self._cuvid.create_decoder(*arguments)
-        self._check(code, "create a decoder for")
+        self.check(code, "create a decoder for")
 
-    def _check(self, code: int, what: str) -> None:
+    def check(self, code: int, what: str) -> None:
+        """Raise what a code of CUDA means, if it is not 0.
+
+        Raises:
+            DeviceMemoryError: the card is full.
+            BackendError: anything else.
+        """
         if not code:
             return
         shape = self.shape
@@ -239,3 +280,9 @@ class HardwareDecoder:
 def _whole(side: int) -> int:
     """Some parsers tell the picture's size for the coded one; what is coded are whole macroblocks."""
     return side if side % 2 == 0 else -(-side // 16) * 16
+
+
+@cache
+def _format(chroma: int, bits: int) -> SurfaceFormat:
+    stem = "yuv444p" if chroma == _CHROMA_444 else "yuv420p"
+    return surface_format(stem if bits == 8 else f"{stem}{bits}le")

@@ -1,62 +1,27 @@
-"""Session: the driver's parser and a decoder of the card, fed packet by packet.
-
-A picture is called sound only on the card's word. The card decodes in order, so once a picture has been handed over,
-all that were decoded before it are finished, and each has said whether it came to an end without an error.
-
-No exception can pass through the driver: what the callbacks raise is kept, and raised when the driver has returned.
-"""
+"""Session: the driver's parser and a decoder of the card, fed a few dozen packets at a time."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from typing import Any
 
 from ...errors import BackendError
-from ..packet_decoder import DecodeError
-from .cuvid import (
-    CODECS,
-    DISPLAY,
-    END_OF_PICTURE,
-    END_OF_STREAM,
-    FAILED_STATES,
-    IN_PROGRESS,
-    PICTURE,
-    SEQUENCE,
-    TIMESTAMP,
-    Cuvid,
-    Display,
-    Packet,
-    ParserParams,
-    Picture,
-    VideoFormat,
-    load,
-)
-from .hardware import HardwareDecoder, Mapped, StreamShape
+from ..packet_decoder import Decoded
+from .callbacks import PythonFeeder
+from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
+from .feeder import Coded, Feeder
+from .hardware import HardwareDecoder, StreamShape
+from .native_feeder import NativeFeeder, native
 
-__all__ = ["Event", "Session"]
+__all__ = ["Session"]
 
 # the parser is told the true number once it has seen the stream
 _DECODE_SURFACES = 20
 _DISPLAY_DELAY = 4
 # VP9 and AV1 show pictures in the order of their packets, and may show one from before once more.
 _IN_ORDER = frozenset({CODECS["vp9"], CODECS["av1"]})
-_SURFACE_AT = Picture.surface.offset
-_SECOND_FIELD_AT = Picture.is_second_field.offset
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that became known of a packet.
-
-    Attributes:
-        packet: its number.
-        picture: its picture, if it was wanted.
-        damaged: the card, or the parser, says that the picture is not as it was coded.
-    """
-
-    packet: int
-    picture: Mapped | None
-    damaged: bool
 
 
 class Session:
@@ -75,66 +40,48 @@ class Session:
         self._cuvid: Cuvid = load()
         self._stream, self._in_use = stream, in_use
         self._decoder: HardwareDecoder | None = None
-        self._error: Exception | None = None
-        self._wanted: set[int] = set()
-        self._number = -1
-        self._touched = False
-        self._in_order = codec in _IN_ORDER
-        self._inside: dict[int, int] = {}
-        self._unchecked: dict[int, int] = {}
-        self._events: list[Event] = []
-        self._packet = Packet()
-        self._packet_address = ctypes.addressof(self._packet)
-        callbacks = SEQUENCE(self._on_sequence), PICTURE(self._on_picture), DISPLAY(self._on_display)
-        self._callbacks: tuple[object, ...] = callbacks  # the parser does not keep them alive
+        self._error: BaseException | None = None
+        self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER)
+        self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
         self._parser = ctypes.c_void_p()
         params = ParserParams(
             codec=codec,
             decode_surfaces=_DECODE_SURFACES,
             display_delay=_DISPLAY_DELAY,
-            on_sequence=callbacks[0],
-            on_picture=callbacks[1],
-            on_display=callbacks[2],
+            user_data=self._feeder.user_data,
+            on_sequence=self._on_sequence,
+            on_picture=self._feeder.on_picture,
+            on_display=self._feeder.on_display,
         )
         code = self._cuvid.create_parser(ctypes.byref(self._parser), ctypes.byref(params))
         if code:
             raise BackendError(f"NVDEC has no parser for codec {codec}: CUDA error {code}")
+        self._feeder.start(self._parser.value or 0)
 
-    def feed(self, number: int, data: bytes, *, wanted: bool) -> list[Event]:
-        """Parse one packet, and begin to decode it.
-
-        Args:
-            number: the packet's number, which comes back with its picture.
-            data: one frame or field of the elementary stream.
-            wanted: whether the picture is to be handed over.
+    def feed(self, packets: Seq[Coded]) -> Iterator[list[Decoded]]:
+        """Parse packets, begin to decode them, and tell as it goes what became known.
 
         Raises:
-            DecodeError: the card refused it.
+            DecodeError: the card refused one of them.
             BackendError: the card refused the stream.
         """
-        if wanted:
-            self._wanted.add(number)
-        self._number, self._touched = number, False
-        events = self._parse(TIMESTAMP | END_OF_PICTURE, data, number)
-        if not self._touched:
-            events.append(Event(number, None, damaged=True))
-        return events
+        begin = 0
+        while begin < len(packets):
+            fed, news = self._fed(packets, begin)
+            begin += fed
+            yield news
+            del news  # it holds pictures, of which there must not be too many
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[Decoded]:
         """Hand over what is left, and make ready for another stream.
 
         Raises:
             DecodeError: the card refused something.
         """
-        events = self._parse(END_OF_STREAM, b"", 0)
-        self._events = events
-        for surface in list(self._unchecked):
-            self._judge(surface, wait=True)
-        self._wanted.clear()
-        self._unchecked.clear()
-        self._inside.clear()
-        self._events = []
-        return events
+        try:
+            return self._feeder.finish()
+        finally:
+            self._raise()
 
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
@@ -152,90 +99,44 @@ class Session:
         if self._parser:
             self._cuvid.destroy_parser(self._parser)
             self._parser = ctypes.c_void_p()
-        self._decoder, self._callbacks = None, ()
+            self._feeder.close()
+        self._decoder, self._on_sequence = None, None
 
-    def _parse(self, flags: int, data: bytes, number: int) -> list[Event]:
-        events: list[Event] = []
-        self._events = events
-        packet = self._packet
-        packet.flags, packet.size, packet.payload, packet.timestamp = flags, len(data), data, number
-        code = self._cuvid.parse(self._parser, self._packet_address)
-        self._events = []  # those that are given out hold pictures, which must not be held here
+    def _fed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+        try:
+            return self._feeder.feed(packets, begin)
+        finally:
+            self._raise()
+
+    def _raise(self) -> None:
+        """Raise what the parser's call could not let through."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if code:
-            raise DecodeError(f"NVDEC's parser gives up with CUDA error {code}")
-        return events
 
-    def _on_sequence(self, _: int, form: ctypes._Pointer[VideoFormat]) -> int:
+    def _sequence(self, _: int, form: ctypes._Pointer[VideoFormat]) -> int:
         try:
-            decoder = self._configure(StreamShape.of(form.contents))
-        except Exception as error:
+            return self._configure(StreamShape.of(form.contents)).surfaces
+        except BaseException as error:
             self._error = error
+            self._feeder.stop()
             return 0
-        return decoder.surfaces
 
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
         if self._decoder is not None and self._decoder.take(shape):
             return self._decoder
-        for surface in list(self._unchecked):
-            self._judge(surface, wait=True)
+        self._feeder.settle()
+        self._feeder.use(None)
         self._decoder = None  # it goes when the last of its pictures does
         self._decoder = decoder = HardwareDecoder(
-            self._cuvid,
-            shape,
-            stream=self._stream,
-            ahead=_DISPLAY_DELAY,
-            in_use=self._in_use,
+            self._cuvid, shape, stream=self._stream, ahead=_DISPLAY_DELAY, in_use=self._in_use
         )
+        self._feeder.use(decoder)
         return decoder
 
-    def _on_picture(self, _: int, picture: int) -> int:
-        try:
-            decoder = self._decoder
-            if decoder is None:
-                return 0
-            surface = ctypes.c_int.from_address(picture + _SURFACE_AT).value
-            if surface in self._unchecked and not ctypes.c_int.from_address(picture + _SECOND_FIELD_AT).value:
-                self._judge(surface, wait=True)
-            code = decoder.decode(picture)
-            if code:
-                self._error = DecodeError(f"NVDEC refuses it with CUDA error {code}")
-                return 0
-            self._unchecked[surface] = self._inside[surface] = self._number
-            self._touched = True
-        except Exception as error:
-            self._error = error
-            return 0
-        return 1
 
-    def _on_display(self, _: int, display: ctypes._Pointer[Display]) -> int:
-        try:
-            if not display or self._decoder is None:
-                return 1
-            shown = display.contents
-            # The parser hands timestamps out sorted, so where pictures are reordered only the surface tells the packet.
-            number: int = shown.timestamp if self._in_order else self._inside[shown.surface]
-            self._touched = True
-            if number in self._wanted:
-                picture = self._decoder.map(shown)
-                for surface in list(self._unchecked):
-                    if not self._judge(surface, wait=False):
-                        break
-                self._events.append(Event(number, picture, damaged=False))
-        except Exception as error:
-            self._error = error
-            return 0
-        return 1
-
-    def _judge(self, surface: int, *, wait: bool) -> bool:
-        """Report whether the picture in a surface was decoded without an error; False if that is not known yet."""
-        decoder = self._decoder
-        if decoder is None:
-            return False
-        state = decoder.wait(surface) if wait else decoder.state(surface)
-        if state == IN_PROGRESS:
-            return False
-        self._events.append(Event(self._unchecked.pop(surface), None, state in FAILED_STATES))
-        return True
+def _feeder(cuvid: Cuvid, *, in_order: bool) -> Feeder:
+    library = native()
+    if library is None:
+        return PythonFeeder(cuvid, in_order=in_order)
+    return NativeFeeder(library, cuvid, in_order=in_order)

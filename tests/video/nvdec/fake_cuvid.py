@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
 from typing import Any
 
 from seqpipe.video.nvdec.cuvid import (
@@ -44,6 +45,18 @@ class FakeCuvid:
         self._surface = itertools.count()
         self._pointers = itertools.count(4096, 4096)
 
+    def addresses(self) -> tuple[int, ...]:
+        """Where its functions are, for callers that are no Python."""
+        kinds = {
+            "parse": (c_void_p, c_void_p),
+            "decode_picture": (c_void_p, c_void_p),
+            "status": (c_void_p, c_int, c_void_p),
+            "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
+            "unmap_frame": (c_void_p, c_uint64),
+        }
+        self._kept = [CFUNCTYPE(c_int, *kind)(getattr(self, name)) for name, kind in kinds.items()]
+        return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._kept)
+
     def create_parser(self, handle: Any, params: Any) -> int:
         handle._obj.value = 1
         self._params = params._obj
@@ -64,7 +77,7 @@ class FakeCuvid:
                 codec=4, coded_width=width, coded_height=height, chroma=1, min_surfaces=SURFACES
             )
             form.display_area.right, form.display_area.bottom = width, height
-            if not self._params.on_sequence(None, ctypes.pointer(form)):
+            if not self._params.on_sequence(self._params.user_data, ctypes.pointer(form)):
                 return 0
             words = words[2:]
         kind, place = words
@@ -73,7 +86,7 @@ class FakeCuvid:
         surface = next(self._surface) % (SURFACES + 4)
         picture = Picture(surface=surface)
         self._states[surface] = 9 if kind == "X" else 2
-        if self._params.on_picture(None, ctypes.addressof(picture)):
+        if self._params.on_picture(self._params.user_data, ctypes.addressof(picture)):
             self._waiting.append((int(place), surface))
             self._show()
         return 0
@@ -82,7 +95,9 @@ class FakeCuvid:
         self._waiting.sort()
         while self._waiting and (everything or len(self._waiting) > 2):
             _, surface = self._waiting.pop(0)
-            self._params.on_display(None, ctypes.pointer(Display(surface=surface, progressive=1)))
+            self._params.on_display(
+                self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
+            )
 
     def create_decoder(self, handle: Any, info: Any) -> int:
         made = info._obj

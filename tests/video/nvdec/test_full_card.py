@@ -12,6 +12,7 @@ from seqpipe.video.gpu import memory
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import NvdecPool
+from seqpipe.video.nvdec.feeder import Coded
 from seqpipe.video.nvdec.session import Session
 from tests.video.gpu.fake_cupy import FakeCupy
 from tests.video.nvdec.fake_cuvid import FakeCuvid
@@ -52,12 +53,9 @@ def stream(width, height):
 def decode(session, width, height):
     """The packets whose pictures came."""
     texts = [f"S {width}x{height} I 0", "P 1", "P 2"]
-    events = [
-        event
-        for number, text in enumerate(texts)
-        for event in session.feed(number, text.encode(), wanted=True)
-    ]
-    return [event.packet for event in events + session.finish() if event.picture is not None]
+    coded = [Coded(number, text.encode(), wanted=True) for number, text in enumerate(texts)]
+    events = [event for news in session.feed(coded) for event in news]
+    return [event.packet for event in events + session.finish() if event.surface is not None]
 
 
 def test_idle_decoders_make_room_for_the_one_that_is_needed(cuvid, pool):
@@ -78,7 +76,7 @@ def test_a_card_that_stays_full_is_named_with_the_decoder_and_its_size(cuvid, po
     other = pool.take(stream(1920, 1088), 0, exact=True)
     with pytest.raises(
         DeviceMemoryError,
-        match=r"cuda:0 has no room for an NVDEC decoder for 1920×1088 pixels of 0\.08 GiB; "
+        match=r"cuda:0 has no room for an NVDEC decoder for 1920×1088 pixels of 0\.\d\d GiB; "
         r"allowed: 1\.00 GiB, which are free of 1\.00 GiB.*SEQPIPE_NVDEC_IDLE_GIB",
     ):
         decode(other.session, 1920, 1088)

@@ -6,40 +6,58 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.nvdec import session as session_module
+from seqpipe.video.nvdec.feeder import Coded
+from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
 START = "S 128x96 "
 
 
-@pytest.fixture
-def cuvid(monkeypatch):
+@pytest.fixture(params=["python", "native"])
+def cuvid(monkeypatch, request):
+    """In place of the driver; with the callbacks in Python and in C."""
+    if request.param == "python":
+        monkeypatch.setattr(session_module, "native", lambda: None)
+    elif native() is None:
+        pytest.skip("no C compiler")
     fake = FakeCuvid()
     monkeypatch.setattr(session_module, "load", lambda: fake)
     return fake
 
 
-def run(session, packets, wanted=None):
+def feed(session, number, text, *, wanted=True):
+    return [news for step in session.feed([Coded(number, text.encode(), wanted)]) for news in step]
+
+
+def run(session, packets, wanted=None, at_once=32):
     """(packets whose picture came, in order; packets that were found damaged; packets that were found sound)."""
     came, damaged, sound = [], [], []
-    feeds = [
-        lambda number=number, text=text: session.feed(
-            number, text.encode(), wanted=wanted is None or number in wanted
-        )
+    coded = [
+        Coded(number, text.encode(), wanted is None or number in wanted)
         for number, text in enumerate(packets)
     ]
-    for feed in [*feeds, session.finish]:
-        for event in feed():
-            if event.picture is not None:
+
+    def take(news):
+        for event in news:
+            if event.surface is not None:
                 came.append(event.packet)
             else:
                 (damaged if event.damaged else sound).append(event.packet)
+
+    # nothing of a step may be held while the next one is done: pictures in use are few
+    for begin in range(0, len(coded), at_once):
+        for news in map(take, session.feed(coded[begin : begin + at_once])):
+            assert news is None
+    take(session.finish())
     return came, damaged, sound
 
 
-def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(cuvid):
+@pytest.mark.parametrize("at_once", [1, 3, 32])
+def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(cuvid, at_once):
     session = Session(4, 0, in_use=4)
-    came, damaged, sound = run(session, [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"])
+    packets = [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"]
+    came, damaged, sound = run(session, packets, at_once=at_once)
     assert came == [0, 2, 3, 1, 5, 6, 4]
     assert damaged == []
     assert sound == list(range(7))
@@ -49,8 +67,8 @@ def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
     session = Session(4, 0, in_use=4)
     known = set()
     for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
-        for event in session.feed(number, text.encode(), wanted=True):
-            if event.picture is None:
+        for event in feed(session, number, text):
+            if event.surface is None:
                 known.add(event.packet)
             else:
                 assert set(range(event.packet + 1)) <= known
@@ -78,17 +96,17 @@ def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
 
 def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):
     session = Session(4, 0, in_use=4)
-    kept = list(session.feed(0, (START + "I 0").encode(), wanted=True)) + session.finish()
+    kept = feed(session, 0, START + "I 0") + session.finish()
     run(session, [START + "I 0", "P 1", "P 2"])
-    assert any(event.picture is not None for event in kept)
+    assert any(event.surface is not None for event in kept)
     assert cuvid.created == [(128, 96)]
 
 
 def test_pictures_in_use_outlive_a_change_of_size(cuvid):
     session = Session(4, 0, in_use=4)
-    kept = list(session.feed(0, (START + "I 0").encode(), wanted=True))
+    kept = feed(session, 0, START + "I 0")
     kept += session.finish()
-    assert any(event.picture is not None for event in kept)
+    assert any(event.surface is not None for event in kept)
     run(session, ["S 96x64 I 0", "P 1"])
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 2
@@ -107,11 +125,11 @@ def test_a_stream_of_another_size_gets_another_decoder_in_place_of_the_first(cuv
 
 def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
     session = Session(4, 0, in_use=1)
-    kept = [session.feed(0, (START + "P 0").encode(), wanted=True)]
+    kept = [feed(session, 0, START + "P 0")]
 
     def hold(count):
         for number in range(1, count):
-            kept.append(session.feed(number, f"P {number}".encode(), wanted=True))
+            kept.append(feed(session, number, f"P {number}"))
 
     with pytest.raises(BackendError, match=r"could not hand over a picture of 128×96 pixels.*CUDA error 205"):
         hold(100)

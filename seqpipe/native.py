@@ -1,0 +1,88 @@
+"""C sources, compiled by the system's compiler when first used, and kept in the cache directory.
+
+What is written in C here is also written in Python, for machines without a compiler: slower, with the same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+__all__ = ["COMPILER", "compiled", "compiler", "load_native", "native_directory"]
+
+COMPILER = "SEQPIPE_CC"
+"""The environment variable that names the compiler; empty to do without."""
+
+_FLAGS = ("-O2", "-shared", "-fPIC")
+_LONGEST_S = 60
+
+_log = logging.getLogger(__name__)
+
+
+def compiler() -> str | None:
+    """The C compiler's path: ``SEQPIPE_CC``, else ``cc``, ``gcc`` or ``clang``; None if there is none."""
+    chosen = os.environ.get(COMPILER)
+    names = ("cc", "gcc", "clang") if chosen is None else (chosen,)
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
+def native_directory() -> Path:
+    """Where compiled sources are kept: in ``SEQPIPE_CACHE_DIR``, else in the platform's cache directory."""
+    if environment := os.environ.get("SEQPIPE_CACHE_DIR"):
+        return Path(environment) / "native"
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("seqpipe")) / "native"
+
+
+@cache
+def load_native(package: str, name: str) -> ctypes.CDLL | None:
+    """A C source of the package as a library; None, with a line in the log, where it cannot be compiled or loaded.
+
+    Args:
+        package: the package whose folder the source lies in.
+        name: its file's name.
+    """
+    try:
+        return ctypes.CDLL(str(compiled(package, name, native_directory())))
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or error
+        _log.info("%s is not compiled, its Python form is used instead: %s", name, said)
+        return None
+
+
+def compiled(package: str, name: str, directory: Path) -> Path:
+    """The library made of a C source; compiled if it is not in the directory yet.
+
+    Raises:
+        FileNotFoundError: there is no compiler.
+        OSError: the directory cannot be written.
+        subprocess.SubprocessError: the compiler fails, or does not end.
+    """
+    source = resources.files(package).joinpath(name).read_bytes()
+    digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
+    library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
+    if not library.exists():
+        _compile(source, library)
+    return library
+
+
+def _compile(source: bytes, library: Path) -> None:
+    path = compiler()
+    if path is None:
+        raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        beside = Path(folder) / library.name
+        command = [path, *_FLAGS, "-o", str(beside), "-x", "c", "-"]
+        subprocess.run(command, input=source, check=True, capture_output=True, timeout=_LONGEST_S)
+        beside.replace(library)

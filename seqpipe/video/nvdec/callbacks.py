@@ -1,0 +1,178 @@
+"""PythonFeeder: the parser's callbacks in Python, for machines without a C compiler, and to be read.
+
+No exception can pass through the driver: what the callbacks raise is kept, and raised when the driver has returned.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence as Seq
+from typing import Any
+
+from ..packet_decoder import Decoded, DecodeError
+from .cuvid import (
+    DISPLAY,
+    END_OF_PICTURE,
+    END_OF_STREAM,
+    FAILED_STATES,
+    IN_PROGRESS,
+    PICTURE,
+    TIMESTAMP,
+    Cuvid,
+    Display,
+    Packet,
+    Picture,
+)
+from .feeder import ENOUGH, Coded
+from .hardware import HardwareDecoder
+
+__all__ = ["PythonFeeder"]
+
+_SURFACE_AT = Picture.surface.offset
+_SECOND_FIELD_AT = Picture.is_second_field.offset
+
+
+class PythonFeeder:
+    """A feeder; see :class:`seqpipe.video.nvdec.feeder.Feeder`.
+
+    Args:
+        cuvid: the library.
+        in_order: whether the codec shows pictures in the order of their packets.
+    """
+
+    user_data: int | None = None
+
+    def __init__(self, cuvid: Cuvid, *, in_order: bool) -> None:
+        self._cuvid, self._in_order = cuvid, in_order
+        self._parser = 0
+        self._decoder: HardwareDecoder | None = None
+        self._error: BaseException | None = None
+        self._wanted: set[int] = set()
+        self._number, self._touched, self._stopped = -1, False, False
+        self._inside: dict[int, int] = {}
+        self._undecided: dict[int, int] = {}
+        self._news: list[Decoded] = []
+        self._mapped = 0
+        self._packet = Packet()
+        self._packet_address = ctypes.addressof(self._packet)
+        self.on_picture: Any = PICTURE(self._on_picture)
+        self.on_display: Any = DISPLAY(self._on_display)
+
+    def start(self, parser: int) -> None:
+        """Use a parser that was made with these callbacks."""
+        self._parser = parser
+
+    def use(self, decoder: HardwareDecoder | None) -> None:
+        """Decode with another decoder from now on."""
+        self._decoder = decoder
+
+    def feed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+        """Feed packets from a place on, until enough pictures have come.
+
+        Raises:
+            DecodeError: the card or its parser refused the last one that was fed.
+            BackendError: the card could not hand over a picture.
+        """
+        self._mapped, self._stopped, fed = 0, False, 0
+        for number, data, wanted in packets[begin:]:
+            if self._mapped >= ENOUGH or self._stopped:
+                break
+            if wanted:
+                self._wanted.add(number)
+            self._number, self._touched = number, False
+            self._parse(TIMESTAMP | END_OF_PICTURE, data, number)
+            if not self._touched:
+                self._news.append(Decoded(number, None, damaged=True))
+            fed += 1
+        return fed, self._taken()
+
+    def finish(self) -> list[Decoded]:
+        """Hand over what is left, and make ready for another stream.
+
+        Raises:
+            DecodeError: the card or its parser refused something.
+            BackendError: the card could not hand over a picture.
+        """
+        self._parse(END_OF_STREAM, b"", 0)
+        self.settle()
+        self._wanted.clear()
+        self._inside.clear()
+        return self._taken()
+
+    def settle(self) -> None:
+        """Wait for all that is being decoded, and report on it."""
+        for surface in list(self._undecided):
+            self._judge(surface, wait=True)
+
+    def stop(self) -> None:
+        """Feed nothing more of what was given."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Break the circle of callbacks."""
+        self._decoder, self.on_picture, self.on_display = None, None, None
+
+    def _taken(self) -> list[Decoded]:
+        # what is given out holds pictures, which must not be held here
+        news, self._news = self._news, []
+        return news
+
+    def _parse(self, flags: int, data: bytes, number: int) -> None:
+        packet = self._packet
+        packet.flags, packet.size, packet.payload, packet.timestamp = flags, len(data), data, number
+        code = self._cuvid.parse(self._parser, self._packet_address)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if code:
+            raise DecodeError(f"NVDEC's parser gives up with CUDA error {code}", packet=self._number)
+
+    def _on_picture(self, _: int, picture: int) -> int:
+        try:
+            decoder = self._decoder
+            if decoder is None:
+                return 0
+            surface = ctypes.c_int.from_address(picture + _SURFACE_AT).value
+            if surface in self._undecided and not ctypes.c_int.from_address(picture + _SECOND_FIELD_AT).value:
+                self._judge(surface, wait=True)
+            code = decoder.decode(picture)
+            if code:
+                self._error = DecodeError(f"NVDEC refuses it with CUDA error {code}", packet=self._number)
+                return 0
+            self._undecided[surface] = self._inside[surface] = self._number
+            self._touched = True
+        except BaseException as error:
+            self._error = error
+            return 0
+        return 1
+
+    def _on_display(self, _: int, display: ctypes._Pointer[Display]) -> int:
+        try:
+            if not display or self._decoder is None:
+                return 1
+            shown = display.contents
+            # The parser hands timestamps out sorted, so where pictures are reordered only the surface tells the packet.
+            number: int = shown.timestamp if self._in_order else self._inside[shown.surface]
+            self._touched = True
+            if number in self._wanted:
+                picture = self._decoder.map(shown)
+                self._mapped += 1
+                for surface in list(self._undecided):
+                    if not self._judge(surface, wait=False):
+                        break
+                self._news.append(Decoded(number, picture.surface, damaged=False))
+        except BaseException as error:
+            self._error = error
+            return 0
+        return 1
+
+    def _judge(self, surface: int, *, wait: bool) -> bool:
+        """Report whether the picture in a surface was decoded without an error; False if that is not known yet."""
+        decoder = self._decoder
+        if decoder is None:
+            return False
+        state = decoder.wait(surface) if wait else decoder.state(surface)
+        if state == IN_PROGRESS:
+            return False
+        self._news.append(Decoded(self._undecided.pop(surface), None, state in FAILED_STATES))
+        return True

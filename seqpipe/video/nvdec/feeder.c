@@ -1,0 +1,232 @@
+/* Feeder: packets into the driver's parser, pictures out of the decoder, for many packets at a time without Python.
+ *
+ * It does what callbacks.py does, and is tested by the same tests; that module says why each thing is done. All that
+ * can wait for the card happens here, so Python's lock is let go once for a few dozen packets instead of several times
+ * for each. What is called of the driver comes in as pointers: nothing of CUDA is needed to compile this.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SURFACES = 256, RECENT = 256 };
+enum { END_OF_STREAM = 1, TIMESTAMP = 2, END_OF_PICTURE = 8 };
+enum { IN_PROGRESS = 1, FAILED = 8, FAILED_CONCEALED = 9 };
+enum { PARSER_FAILED = 1, PICTURE_REFUSED = 2, MAP_FAILED = 3, NO_ROOM = 4, STOPPED = 5 };
+
+/* heads of the driver's structures, as cuvid.py has them; what follows in them is passed on unread */
+typedef struct { unsigned long flags, size; const void *payload; long long timestamp; } Packet;
+typedef struct { int width, height, surface, is_field, is_bottom_field, is_second_field; } Picture;
+typedef struct { int surface, progressive, top_field_first, repeat_first_field; long long timestamp; } Display;
+typedef struct { int progressive, second_field, top_field_first, unpaired_field; } Proc;
+typedef struct { int state, reserved[31]; void *reserved_pointers[8]; } Status;
+
+typedef int (*Parse)(void *, void *);
+typedef int (*Decode)(void *, void *);
+typedef int (*GetStatus)(void *, int, void *);
+typedef int (*Map)(void *, int, void *, void *, void *);
+typedef int (*Unmap)(void *, uint64_t);
+
+typedef struct { int64_t packet, pointer, pitch, damaged; } Event;
+typedef struct { int surface; int64_t packet; } Undecided;
+typedef struct { int64_t packet; int wanted; } Fed;
+
+typedef struct {
+    Parse parse; Decode decode; GetStatus status; Map map; Unmap unmap;
+    void *parser, *decoder;
+    Proc *proc;
+    int in_order;
+    int64_t number;           /* the packet that is being parsed */
+    int touched;              /* whether anything came of it */
+    int64_t inside[SURFACES]; /* the packet of each surface */
+    Undecided undecided[SURFACES];
+    int undecided_count;
+    Fed recent[RECENT];
+    unsigned recent_count;
+    Event *events;
+    int event_count, event_room, mapped;
+    int failure, code;
+} Feeder;
+
+static int fail(Feeder *f, int failure, int code) {
+    if (!f->failure) { f->failure = failure; f->code = code; }
+    return 0;
+}
+
+static int report(Feeder *f, int64_t packet, uint64_t pointer, unsigned pitch, int damaged) {
+    if (f->event_count >= f->event_room) return fail(f, NO_ROOM, 0);
+    Event event = {packet, (int64_t)pointer, pitch, damaged};
+    f->events[f->event_count++] = event;
+    return 1;
+}
+
+static int state_of(Feeder *f, int surface) {
+    Status status;
+    memset(&status, 0, sizeof status);
+    return f->status(f->decoder, surface, &status) ? 0 : status.state;
+}
+
+static int map(Feeder *f, const Display *display, uint64_t *pointer, unsigned *pitch) {
+    f->proc->progressive = display->progressive;
+    f->proc->second_field = display->repeat_first_field + 1;
+    f->proc->top_field_first = display->top_field_first;
+    f->proc->unpaired_field = display->repeat_first_field < 0;
+    int code = f->map(f->decoder, display->surface, pointer, pitch, f->proc);
+    return code ? fail(f, MAP_FAILED, code) : 1;
+}
+
+/* Wait until the picture in a surface is decoded: handing it over waits. */
+static int wait_for(Feeder *f, int surface) {
+    Display display = {surface, 1, 0, 0, 0};
+    uint64_t pointer;
+    unsigned pitch;
+    if (state_of(f, surface) != IN_PROGRESS) return 1;
+    if (!map(f, &display, &pointer, &pitch)) return 0;
+    f->unmap(f->decoder, pointer);
+    return 1;
+}
+
+/* Report on the oldest undecided picture; 0 if it is not known yet how decoding it went. */
+static int judge_oldest(Feeder *f, int wait) {
+    Undecided oldest = f->undecided[0];
+    if (wait && !wait_for(f, oldest.surface)) return 0;
+    int state = state_of(f, oldest.surface);
+    if (state == IN_PROGRESS) return 0;
+    f->undecided_count--;
+    memmove(f->undecided, f->undecided + 1, (size_t)f->undecided_count * sizeof *f->undecided);
+    return report(f, oldest.packet, 0, 0, state == FAILED || state == FAILED_CONCEALED);
+}
+
+static int place_of(const Feeder *f, int surface) {
+    for (int i = 0; i < f->undecided_count; i++)
+        if (f->undecided[i].surface == surface) return i;
+    return -1;
+}
+
+static int is_wanted(const Feeder *f, int64_t packet) {
+    unsigned known = f->recent_count < RECENT ? f->recent_count : RECENT;
+    for (unsigned i = 1; i <= known; i++) {
+        const Fed *fed = &f->recent[(f->recent_count - i) % RECENT];
+        if (fed->packet == packet) return fed->wanted;
+    }
+    return 0;
+}
+
+int seqpipe_on_picture(void *user, void *address) {
+    Feeder *f = user;
+    const Picture *picture = address;
+    int surface = picture->surface, place, code;
+    if (!f->decoder || surface < 0 || surface >= SURFACES) return 0;
+    place = place_of(f, surface);
+    if (place >= 0 && !picture->is_second_field) {
+        for (; place >= 0; place--) /* the card decodes in order, so the older ones are decided, too */
+            if (!judge_oldest(f, 1)) return 0;
+    }
+    code = f->decode(f->decoder, address);
+    if (code) return fail(f, PICTURE_REFUSED, code);
+    if (place < 0) {
+        place = f->undecided_count++;
+        f->undecided[place].surface = surface;
+    }
+    f->undecided[place].packet = f->inside[surface] = f->number;
+    f->touched = 1;
+    return 1;
+}
+
+int seqpipe_on_display(void *user, void *address) {
+    Feeder *f = user;
+    const Display *display = address;
+    uint64_t pointer;
+    unsigned pitch;
+    int64_t number;
+    if (!display || !f->decoder || display->surface < 0 || display->surface >= SURFACES) return 1;
+    number = f->in_order ? display->timestamp : f->inside[display->surface];
+    f->touched = 1;
+    if (!is_wanted(f, number)) return 1;
+    if (!map(f, display, &pointer, &pitch)) return 0;
+    f->mapped++;
+    while (f->undecided_count && judge_oldest(f, 0)) {}
+    return report(f, number, pointer, pitch, 0);
+}
+
+static void begin(Feeder *f, Event *events, int room) {
+    f->events = events;
+    f->event_room = room;
+    f->event_count = f->mapped = f->failure = f->code = 0;
+}
+
+static void parse(Feeder *f, unsigned long flags, const void *data, int64_t size, int64_t number) {
+    Packet packet = {flags, (unsigned long)size, data, number};
+    int code = f->parse(f->parser, &packet);
+    if (code) fail(f, PARSER_FAILED, code);
+}
+
+void *seqpipe_feeder_new(void *const functions[5], int in_order) {
+    Feeder *f = calloc(1, sizeof *f);
+    if (!f) return 0;
+    f->parse = (Parse)functions[0];
+    f->decode = (Decode)functions[1];
+    f->status = (GetStatus)functions[2];
+    f->map = (Map)functions[3];
+    f->unmap = (Unmap)functions[4];
+    f->in_order = in_order;
+    return f;
+}
+
+void seqpipe_feeder_free(void *feeder) { free(feeder); }
+
+void seqpipe_feeder_parser(void *feeder, void *parser) { ((Feeder *)feeder)->parser = parser; }
+
+/* Decode with another decoder from now on; proc says how it hands pictures over. */
+void seqpipe_feeder_use(void *feeder, void *decoder, void *proc) {
+    Feeder *f = feeder;
+    f->decoder = decoder;
+    f->proc = proc;
+}
+
+/* Feed packets until enough pictures are mapped; returns how many packets were fed. */
+int seqpipe_feed(void *feeder, int count, const void *const data[], const int64_t sizes[], const int64_t numbers[],
+                 const uint8_t wanted[], int enough, Event *events, int room) {
+    Feeder *f = feeder;
+    int fed = 0;
+    begin(f, events, room);
+    while (fed < count && !f->failure && f->mapped < enough && f->event_room - f->event_count > SURFACES) {
+        Fed *recent = &f->recent[f->recent_count++ % RECENT];
+        recent->packet = f->number = numbers[fed];
+        recent->wanted = wanted[fed];
+        f->touched = 0;
+        parse(f, TIMESTAMP | END_OF_PICTURE, data[fed], sizes[fed], f->number);
+        if (!f->touched && !f->failure) report(f, f->number, 0, 0, 1);
+        fed++;
+    }
+    return fed;
+}
+
+/* Report on all that is undecided, at the end of what was reported since feeding or finishing began. */
+void seqpipe_settle(void *feeder) {
+    Feeder *f = feeder;
+    while (f->undecided_count && judge_oldest(f, 1)) {}
+}
+
+/* Feed nothing more of what was given. */
+void seqpipe_stop(void *feeder) { fail(feeder, STOPPED, 0); }
+
+/* Take out what was reported so far: the decoder that it came from is about to change. */
+int seqpipe_drain(void *feeder) {
+    Feeder *f = feeder;
+    int count = f->event_count;
+    f->event_count = 0;
+    return count;
+}
+
+/* Hand over what is left, and make ready for another stream. */
+void seqpipe_finish(void *feeder, Event *events, int room) {
+    Feeder *f = feeder;
+    begin(f, events, room);
+    parse(f, END_OF_STREAM, 0, 0, 0);
+    if (!f->failure) seqpipe_settle(f);
+    f->undecided_count = 0;
+    f->recent_count = 0;
+}
+
+int seqpipe_failure(const void *feeder) { return ((const Feeder *)feeder)->failure; }
+int seqpipe_code(const void *feeder) { return ((const Feeder *)feeder)->code; }
