@@ -14,13 +14,12 @@ from ..output import OutputSpec
 from ..paint import converter_key
 from ..surface import Surface
 from .converter import DeviceConverter
-from .device_surface import DeviceSurface
+from .device_surface import DeviceSurface, at_once
 from .streams import Streams
 from .upload import Uploader
 
 __all__ = ["DevicePainter"]
 
-_AT_ONCE = 4
 _KEPT = 64
 
 
@@ -76,7 +75,7 @@ class DevicePainter:
         if isinstance(surface, Surface):
             surface = self._upload(surface, self._stream)
         self._gathered.append((surface, targets))
-        if len(self._gathered) >= _AT_ONCE:
+        if len(self._gathered) >= at_once(surface.width, surface.height):
             self._launch()
 
     def finish(self) -> None:

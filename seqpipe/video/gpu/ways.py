@@ -27,6 +27,8 @@ from .streams import Streams
 __all__ = ["card_ways", "card_workplace"]
 
 _STREAMED_AT_ONCE = 16
+# one decodes while the other waits for its last pictures, or begins with the next file
+_WORKERS_PER_ENGINE = 2
 
 
 def card_ways(
@@ -49,7 +51,7 @@ def card_ways(
     if decode == "cpu":
         return [Way("cpu", cpu, painter, close=cpu.clear)], streams.allocate
     with streams.bound():
-        workers = engines(device) or 1
+        workers = _WORKERS_PER_ENGINE * (engines(device) or 1)
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
     if decode == "nvdec":
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate

@@ -10,17 +10,18 @@ from typing import cast
 from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
+from ..gpu.device_surface import at_once
 from ..index import PacketIndex
 from ..packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
 from .caps import mistrust, refusal
 from .cuvid import CODECS
-from .feeder import Coded
+from .feeder import ENOUGH, Coded
 from .session import Session
 
-__all__ = ["IN_USE", "CardDecoders", "NvdecDecoder", "NvdecPool"]
+__all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
 
-IN_USE = 16
-"""Pictures of one session that may be referred to while it hands over others."""
+# what the session hands over in one step, while the step before is still being looked at
+_STEPS = 2
 
 
 class NvdecDecoder:
@@ -91,7 +92,7 @@ class NvdecPool:
             place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
             session = None if place is None else self._idle.pop(place)[1]
         if session is None:
-            session = Session(CODECS[index.info.codec], stream, in_use=IN_USE)
+            session = Session(CODECS[index.info.codec], stream, in_use=_in_use(index))
         session.use(stream)
         return NvdecDecoder(session, index)
 
@@ -140,6 +141,11 @@ class CardDecoders:
     def discard(self, decoder: PacketDecoder) -> None:
         """Close a session that has raised, or that was left in the middle of a run."""
         cast("NvdecDecoder", decoder).session.close()
+
+
+def _in_use(index: PacketIndex) -> int:
+    """How many pictures of a stream may be referred to: some are being converted while the next are gathered."""
+    return 2 * at_once(index.info.width, index.info.height) + _STEPS * ENOUGH
 
 
 def _key(index: PacketIndex) -> Hashable:
