@@ -1,6 +1,6 @@
 """How fast sequences come to a GPU, beside the peers on the same files in the same run.
 
-    python -m tests.bench.gpu_decode --large VIDEO --small VIDEO... [--windows 240,1920] [--only NAME]...
+    python -m tests.bench.gpu_decode --large VIDEO --small VIDEO... [--job NAME]... [--only NAME]... [--share 0.5]
 
 ``--large`` is a 1080p video, ``--small`` some of 340×256, all of 300 frames or more; each is copied until there are
 enough distinct files. Every contestant runs in a process of its own, once to warm up and once that counts, with all
@@ -34,21 +34,35 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Job:
-    """Random windows over distinct files."""
+    """Random windows over distinct files.
+
+    Attributes:
+        name: for the command line; the files of job "large" are copies of what ``--large`` names, and so on.
+        title: for the table.
+        source: the option that names the videos.
+        length: frames of a window.
+        stride: from frame to frame.
+        batch: windows that are asked for together.
+        files: how many.
+        windows: how many.
+    """
 
     name: str
     title: str
+    source: str
     length: int
     stride: int
     batch: int
     files: int
+    windows: int
 
 
 JOBS = {
     job.name: job
     for job in (
-        Job("large", "windows 32×5, 1080p", 32, 5, 8, 24),
-        Job("small", "windows 16×4, 340×256", 16, 4, 32, 320),
+        Job("large", "windows 32×5, 1080p", "large", 32, 5, 8, 24, 240),
+        Job("small", "windows 16×4, 340×256", "small", 16, 4, 32, 320, 1920),
+        Job("comparison", "173 videos, 60×5, 1080p", "large", 60, 5, 8, 173, 173),
     )
 }
 
@@ -134,6 +148,63 @@ def _spdl(windows: Windows, job: Job) -> Iterator[Any]:
     yield from _threaded(one, 7, windows)
 
 
+def _dali(name: str) -> Callable[[Windows, Job], Iterator[Any]]:
+    built: list[Any] = []
+
+    def read(windows: Windows, job: Job) -> Iterator[Any]:
+        import torch
+
+        if not built:  # its index is made with the pipeline, which does not count
+            built.append((_dali_reader if name == "reader" else _dali_decoder)(windows, job))
+            built[0].build()
+        for _ in range(0, len(windows), job.batch):
+            (sequences,) = built[0].run()
+            for i in range(len(sequences)):
+                yield torch.from_dlpack(sequences[i])
+
+    return read
+
+
+def _dali_reader(windows: Windows, job: Job) -> Any:
+    """DALI draws its own windows from the same files."""
+    from nvidia.dali import fn, pipeline_def
+
+    folder = Path(windows[0][0]).parent
+
+    @pipeline_def(batch_size=job.batch, num_threads=8, device_id=0)
+    def pipeline() -> Any:
+        return fn.readers.video(
+            device="gpu",
+            filenames=sorted(map(str, folder.glob(f"{job.name}_*.mp4"))),
+            sequence_length=job.length,
+            stride=job.stride,
+            random_shuffle=True,
+            initial_fill=16,
+        )
+
+    return pipeline()
+
+
+def _dali_decoder(windows: Windows, job: Job) -> Any:
+    """The same windows, over and over."""
+    from nvidia.dali import fn, pipeline_def, types
+
+    def window(info: Any) -> tuple[Any, Any]:
+        path, frames = windows[info.idx_in_epoch % len(windows)]
+        return np.fromfile(path, np.uint8), np.array(frames[0], np.int32)
+
+    @pipeline_def(batch_size=job.batch, num_threads=8, device_id=0)
+    def pipeline() -> Any:
+        encoded, start = fn.external_source(
+            window, num_outputs=2, batch=False, dtype=[types.UINT8, types.INT32], ndim=[1, 0]
+        )
+        return fn.decoders.video(
+            encoded, device="mixed", start_frame=start, sequence_length=job.length, stride=job.stride
+        )
+
+    return pipeline()
+
+
 CONTESTANTS: dict[str, Callable[[Windows, Job], Iterator[Any]]] = {
     "seqpipe nvdec": _seqpipe("nvdec"),
     "seqpipe mixed": _seqpipe("mixed"),
@@ -141,6 +212,8 @@ CONTESTANTS: dict[str, Callable[[Windows, Job], Iterator[Any]]] = {
     "torchcodec cuda, 7 threads": _torchcodec("cuda", 7),
     "torchcodec cpu, 16 threads": _torchcodec("cpu", 16),
     "SPDL nvdec, 7 threads": _spdl,
+    "DALI readers.video": _dali("reader"),
+    "DALI decoders.video": _dali("decoder"),
 }
 
 
@@ -172,18 +245,13 @@ def main() -> int:
         name, job_name, copies, count = options.measure
         print(json.dumps(_measure(name, JOBS[job_name], Path(copies), int(count))))
         return 0
-    folder: Path = options.folder
-    for kind, sources in (("large", options.large), ("small", options.small)):
-        for i in range(JOBS[kind].files if sources else 0):
-            shutil.copy(sources[i % len(sources)], folder / f"{kind}_{i:04d}.mp4")
-    _index(folder)
-    counts = dict(zip(JOBS, map(int, options.windows.split(",")), strict=True))
     rows = []
-    for job in JOBS.values():
-        if not list(folder.glob(f"{job.name}_*.mp4")):
+    for job in [JOBS[name] for name in options.job or JOBS]:
+        if not (videos := getattr(options, job.source)):
             continue
+        _copy(videos, job, options.folder)
         for name in options.only or CONTESTANTS:
-            found, why = _run(name, job.name, folder, counts[job.name])
+            found, why = _run(name, job.name, options.folder, round(options.share * job.windows))
             rows.append((job.title, name, found))
             print(f"{job.title}, {name}: {found or why}", file=sys.stderr, flush=True)
     print("| job | contestant | delivered frames/s | most memory |\n|---|---|---|---|")
@@ -193,13 +261,16 @@ def main() -> int:
     return 0
 
 
-def _index(folder: Path) -> None:
-    """Build the indexes of all copies, so that no contestant has to."""
+def _copy(videos: list[str], job: Job, folder: Path) -> None:
+    """Make the files of a job, and their indexes, so that no contestant has to."""
     from seqpipe.video.engine import Engine
     from seqpipe.video.open import open_index
 
+    paths = [folder / f"{job.name}_{i:04d}.mp4" for i in range(job.files)]
+    for i, path in enumerate(paths):
+        shutil.copy(videos[i % len(videos)], path)
     with Engine() as engine:
-        for _ in engine.map(open_index, sorted(folder.glob("*.mp4"))):
+        for _ in engine.map(open_index, paths):
             pass
 
 
@@ -227,7 +298,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--large", nargs="*", default=[], help="1080p videos")
     parser.add_argument("--small", nargs="*", default=[], help="videos of 340×256")
-    parser.add_argument("--windows", default="240,1920", help="how many of the large and of the small ones")
+    parser.add_argument("--job", action="append", choices=list(JOBS), help="may be repeated")
+    parser.add_argument("--share", type=float, default=1.0, help="of each job's windows")
     parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_decode"), help="for the copies")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
