@@ -31,7 +31,8 @@ from .errors import (
 from .sequence import Batch, Sequence
 
 if TYPE_CHECKING:
-    from . import readers
+    from . import ops, readers
+    from .ops import operator
     from .video.device import Decode
     from .video.output import OutputSpec
     from .video.reader import VideoReader
@@ -54,13 +55,20 @@ __all__ = [
     "UnreadableSourceError",
     "__version__",
     "open",
+    "operator",
+    "ops",
     "readers",
 ]
 
 __version__ = "0.1.0"
 
-# name → (module, attribute of it; None for the module itself). These bring PyAV and OpenCV along.
-_LAZY = {"OutputSpec": ("seqpipe.video.output", "OutputSpec"), "readers": ("seqpipe.readers", None)}
+# name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
+_LAZY = {
+    "OutputSpec": ("seqpipe.video.output", "OutputSpec"),
+    "operator": ("seqpipe.ops", "operator"),
+    "ops": ("seqpipe.ops", None),
+    "readers": ("seqpipe.readers", None),
+}
 
 
 def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzip.open and Image.open

@@ -1,5 +1,50 @@
-"""Operators: declared once, exact on every backend."""
+"""Operators: declared once, the same on every backend, on images, sequences, volumes and batches.
 
+``fn.flip(x, horizontal=True)`` is ``ops.Flip(horizontal=True)(x)``. A number among the arguments may be a constant, a
+range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with a value for each sample, or
+:func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
+
+How to add an operator
+======================
+One class in the module of its family, here all of it::
+
+    class Gain(Op):
+        \"\"\"Multiply all levels.\"\"\"
+
+        factor: Number = param(1.0, "of all levels", lo=0, hi=16, identity=1.0)
+
+        pointwise = True                                        # on a CPU, 8 bits then go through a table
+        examples = ({"factor": 1.5}, {"factor": (0.5, 2.0)})    # one of them random
+        errors = (({"factor": -1}, "factor=-1 is not valid; allowed: a number from 0 to 16"),)
+
+        def reference(self, x: Array, p: Any) -> Array:
+            \"\"\"The product.\"\"\"
+            return x * p.factor
+
+        body = Body("value", "value = value * row.factor;")
+
+and its name in the family's ``__all__``; then ``python -m seqpipe.ops`` writes the type stubs. Validation,
+messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
+``tests/ops/test_every_operator.py`` follow. What is left to write is a test against an independent judge.
+
+- The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as
+  float32; what it returns is rounded half to even and saturates, by the engine and once. ``body`` says the same
+  in C++, where ``Real`` is a float32 that is rounded after every operation, so that both agree to the last bit.
+  Where they cannot (``exp``, ``pow``), ``tolerance`` says how far they are apart.
+- A ``"value"`` body changes ``value``; a ``"pixel"`` body changes ``pixel[0]`` to ``pixel[CHANNELS - 1]`` (give
+  ``channels = (3,)``). A faster form for CPUs is a method ``cpu`` like ``reference``. Without a body, the
+  reference runs on CuPy's arrays.
+- What follows from parameters and the type, such as a level, is computed once for each row in ``derive``; its
+  names stand in ``derived``. Draws that belong together are made in ``sample``.
+- An operator that moves pixels derives from :class:`Geometry` and states :meth:`Geometry.mapping`; boxes,
+  points, masks, a volume's affine and the kernel follow from that.
+- A family is a module of its own with one line below. Operators of users need none of this: ``register=False``
+  keeps a class out of the registry, and :func:`operator` makes one of a function.
+"""
+
+from __future__ import annotations
+
+from . import colour, geometry
 from ._apply import apply
 from ._body import Body
 from ._custom import operator
@@ -9,35 +54,38 @@ from ._function import function_of, functions
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._op import Op
-from ._param import param
-from ._spec import Spec
+from ._param import Parameter, param
+from ._spec import Spec, full_range, half_range
 from ._together import Moved, Together
-from .colour import BrightnessContrast
-from .geometry import Flip
+from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
+from .geometry import *  # noqa: F403  likewise
 
 __all__ = [
     "REGISTRY",
     "Body",
-    "BrightnessContrast",
     "Choice",
     "Declaration",
     "Distribution",
     "Flag",
-    "Flip",
     "Geometry",
     "Mapping",
     "Moved",
     "Normal",
     "Number",
     "Op",
+    "Parameter",
     "PerFrame",
     "Spec",
     "Together",
     "Uniform",
     "apply",
+    "full_range",
     "function_of",
     "functions",
+    "half_range",
     "operator",
     "param",
     "per_frame",
 ]
+__all__ += colour.__all__
+__all__ += geometry.__all__

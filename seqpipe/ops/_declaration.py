@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
 import warnings
@@ -19,7 +20,7 @@ from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Distribution, PerFrame, Table, decoded, encoded
-from ._param import Parameter, param, parameters_of
+from ._param import Parameter, param, parameters_of, signature_of
 from ._spec import COMPUTED, Spec
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Declaration(ABC):
     errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     drawable: ClassVar[tuple[Parameter, ...]] = ()
+    __signature__: ClassVar[inspect.Signature]
 
     p: float = param(
         1.0,
@@ -98,6 +100,7 @@ class Declaration(ABC):
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
+        cls.__signature__ = signature_of(cls.parameters)
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
         if register:
             if cls.name in REGISTRY:
@@ -224,6 +227,34 @@ class Declaration(ABC):
             if isinstance(value, Distribution):
                 found.append((q, value, by_frame))
         return tuple(found)
+
+    @cached_property
+    def tabled(self) -> tuple[Parameter, ...]:
+        """The parameters with values that are given for each sample or frame."""
+        found = []
+        for q in self.drawable:
+            value = getattr(self, q.name)
+            if isinstance(value.values if isinstance(value, PerFrame) else value, Table):
+                found.append(q)
+        return tuple(found)
+
+    @cached_property
+    def template(self) -> npt.NDArray[Any]:
+        """A block of one row, with the parameters that are constant; None is NaN there."""
+        row = np.zeros(1, self.block_dtype())
+        for q in self.drawable:
+            value = getattr(self, q.name)
+            if not isinstance(value, (Distribution, Table, PerFrame)):
+                row[q.name] = np.nan if value is None else value
+        return row
+
+    @cached_property
+    def may_be_identity(self) -> bool:
+        """Whether there are parameters, among those that it may have, that change nothing."""
+        known = [q for q in self.drawable if q.identity is not None]
+        varying = (Distribution, Table, PerFrame)
+        values = ((q, getattr(self, q.name)) for q in known)
+        return bool(known) and all(isinstance(value, varying) or value == q.identity for q, value in values)
 
     @cached_property
     def is_constant(self) -> bool:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..random import stream
 from ._declaration import Declaration
-from ._distribution import Distribution, PerFrame, Table
+from ._distribution import PerFrame, Table
 from ._param import Parameter
 from ._spec import Spec
 
@@ -95,15 +95,9 @@ def _constant(op: Declaration, spec: Spec) -> tuple[npt.NDArray[Any], SimpleName
 def _rows(
     op: Declaration, specs: Seq[Spec], first: Seq[int], epoch: int, indices: Seq[int]
 ) -> npt.NDArray[Any]:
-    rows = np.zeros(first[-1], op.block_dtype())
-    for q in op.drawable:
-        value = getattr(op, q.name)
-        if value is None:
-            rows[q.name] = np.nan
-        elif isinstance(value, (Table, PerFrame)):
-            _write_table(op, q, rows, specs, first)
-        elif not isinstance(value, Distribution):
-            rows[q.name] = value
+    rows = op.template.repeat(first[-1])
+    for q in op.tabled:
+        _write_table(op, q, rows, specs, first)
     acts: Any = op.p > 0
     if op.is_random:
         acts = _draw(op, rows, specs, first, epoch, indices)
@@ -149,8 +143,6 @@ def _write_table(
 ) -> None:
     """Write the values that are given for each sample or frame."""
     value = getattr(op, q.name)
-    if isinstance(value, PerFrame) and isinstance(value.values, Distribution):
-        return
     table: Table = value.values if isinstance(value, PerFrame) else value
     array, axes = table.values, table.values.ndim - bool(q.size)
     for sample, (spec, start, end) in enumerate(zip(specs, first[:-1], first[1:], strict=True)):
@@ -168,11 +160,13 @@ def _write_table(
         rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
 
 
-def _identical(op: Declaration, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _identical(op: Declaration, rows: npt.NDArray[Any]) -> Any:
     """Which rows change nothing."""
-    known = [q for q in op.drawable if q.identity is not None]
-    same = np.full(len(rows), bool(known))
-    for q in known:
-        equal = rows[q.name] == np.asarray(q.identity, rows.dtype[q.name].base)
-        same &= equal.all(axis=-1) if q.size else equal
+    if not op.may_be_identity:
+        return np.False_
+    same: Any = np.True_
+    for q in op.drawable:
+        if q.identity is not None:
+            equal = rows[q.name] == np.asarray(q.identity, rows.dtype[q.name].base)
+            same = same & (equal.all(axis=-1) if q.size else equal)
     return same

@@ -58,9 +58,7 @@ def _made(name: str) -> Callable[..., Any]:
         return _operator(cls, arguments)(x, layout=layout, epoch=epoch, index=index)
 
     own = inspect.signature(function).parameters
-    parameters = [
-        inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in cls.parameters
-    ]
+    parameters = cls.__signature__.parameters.values()
     described: Any = function
     described.__signature__ = inspect.Signature(
         [own["x"], *parameters, *(own[key] for key in ("layout", "epoch", "index"))]

@@ -19,7 +19,7 @@ from ._draw import Block
 
 __all__ = ["Item", "OpSource", "cuda_device", "defines_of", "run_kernel", "source_of"]
 
-THREADS: Final = 256
+_THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _INLINE: Final = 4000
 _TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
@@ -101,6 +101,7 @@ def source_of(op: type[Declaration]) -> OpSource:
 def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[str, int]:
     """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
     shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, "INLINE": _INLINE}
+    shared |= {"THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
     if op.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
     return {"IN": _TYPES[dtype], "OUT": _TYPES[result], **shared}
@@ -136,8 +137,8 @@ def run_kernel(
     defines = defines_of(
         op, items[0].x.dtype.name, items[0].out.dtype.name, counts.pop() if len(counts) == 1 else 0
     )
-    grid = -(-pixels // THREADS), min(images, _IMAGES_IN_Y), -(-images // _IMAGES_IN_Y)
-    device.launch(source_of(type(op)), "each", defines, grid, THREADS, job, None)
+    grid = -(-pixels // _THREADS), min(images, _IMAGES_IN_Y), -(-images // _IMAGES_IN_Y)
+    device.launch(source_of(type(op)), "each", defines, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept
 

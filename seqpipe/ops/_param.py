@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +16,7 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["Parameter", "param", "parameters_of"]
+__all__ = ["Parameter", "param", "parameters_of", "signature_of"]
 
 _KEY: Final = "seqpipe"
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
@@ -59,7 +60,8 @@ class Parameter:
     @property
     def sentence(self) -> str:
         """What it means and what it may be, for documentation."""
-        forms = " (or a range, a distribution, an array, per_frame)" if self.drawn else ""
+        forms = "a Choice" if self.param.kind is bool else "a range, a distribution"
+        forms = f" (or {forms}, an array, per_frame)" if self.drawn else ""
         unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
         still = "" if self.identity is None else f"; {self.identity!r} changes nothing"
         allowed = self.allowed.removesuffix(f" {self.param.unit}") + unit
@@ -219,6 +221,13 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
         named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
         found.append((not own, named))
     return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
+
+
+def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:
+    """The signature of what takes parameters, by keyword."""
+    return inspect.Signature(
+        [inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in parameters]
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from seqpipe.ops import Flag, Number
 
 X = TypeVar("X")
+
 """
 _TAIL = (("layout", "str | None", "None"), ("epoch", "int", "0"), ("index", "Any", "None"))
 
@@ -27,7 +28,7 @@ def _function(cls: type[Declaration]) -> str:
     lines = [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
     lines += [f"{name}: {kind} = {default}" for name, kind, default in _TAIL]
     arguments = "".join(f"    {line},\n" for line in lines)
-    return f"\ndef {cls.name}(\n    x: X,\n    /,\n    *,\n{arguments}) -> X: ...\n"
+    return f"def {cls.name}(\n    x: X,\n    /,\n    *,\n{arguments}) -> X: ...\n"
 
 
 def _type(q: Parameter) -> str:

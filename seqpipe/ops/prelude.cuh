@@ -4,9 +4,7 @@
 //           ELEMENT_BYTES says how long they are
 // CHANNELS  values of a pixel, or 0 where images differ in that
 // INLINE    bytes of tables that are given by value
-
-#define THREADS 256
-#define IMAGES_IN_Y 32768
+// THREADS, IMAGES_IN_Y      of a block; of the grid along y, before it goes on along z
 
 typedef unsigned long long Address;
 

@@ -95,7 +95,7 @@ def distance(found: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(same, 0, np.where(np.isfinite(steps), np.maximum(steps, 1e-9), np.inf))
 
 
-def some_values(q: ops._param.Parameter, count: int, seed: int = 0) -> NDArray[Any]:
+def some_values(q: ops.Parameter, count: int, seed: int = 0) -> NDArray[Any]:
     """Values that a parameter may have: ``(count,)``, or ``(count, size)``."""
     shape = (count, q.size) if q.size else (count,)
     rng = np.random.default_rng(seed)

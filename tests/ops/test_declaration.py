@@ -1,0 +1,362 @@
+"""What a declaration gives to an operator of one's own: the class of the manual, functions, names, warnings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn, ops
+from seqpipe.errors import ParameterError
+from seqpipe.ops import (
+    REGISTRY,
+    Body,
+    Choice,
+    Distribution,
+    Flip,
+    Normal,
+    Number,
+    Op,
+    Spec,
+    Uniform,
+    param,
+    per_frame,
+)
+from seqpipe.ops._declaration import Declaration
+from seqpipe.ops._draw import resolve
+from tests.support.operators import compare, images
+
+SPEC = Spec(4, 5, 7, 3, "uint8")
+CLEAR = {"__module__": __name__}
+
+
+class Shift(Op, register=False):
+    """Add what is drawn for each channel, and a whole number."""
+
+    level: Number = param((0.0, 0.0, 0.0), "for each channel", kind=float, size=3, identity=(0.0, 0.0, 0.0))
+    steps: Number = param(0, "added to all", lo=-5, hi=5, identity=0)
+    mode: str = param("add", "how", choices=("add", "take"))
+
+    channels = (3,)
+
+    def reference(self, x: Any, p: Any) -> Any:
+        sign = 1 if self.mode == "add" else -1
+        return x + sign * (p.level + np.float32(p.steps))
+
+    body = Body(
+        "pixel", "for (int c = 0; c < CHANNELS; c++) pixel[c] = pixel[c] + (row.level[c] + Real(row.steps));"
+    )
+
+
+# ------------------------------------------------------------------------------------------ the manual
+
+
+def test_the_operator_of_the_manual(unregistered, anywhere):
+    """The docstring of seqpipe.ops is true: its class is all that an operator needs."""
+    code = textwrap.dedent(re.search(r"    class Gain.*?row\.factor;\"\)\n", ops.__doc__, re.DOTALL)[0])
+    scope = {"__name__": __name__, "Array": Any, "Any": Any, **vars(ops)}
+    exec(code, scope)
+    gain = scope["Gain"]
+    x = images(gain(factor=2), "uint8", size=(40, 60))
+    wanted = np.rint(np.minimum(x * 1.5, 255)).astype(np.uint8)
+    compare(anywhere(gain(factor=1.5), x), wanted)
+    compare(fn.gain(x, factor=1.5), wanted)
+    for arguments, said in gain.errors:
+        with pytest.raises(ParameterError, match=said):
+            gain(**arguments)
+    assert Op.from_json(gain(factor=(1, 2)).to_json()) == gain(factor=Uniform(1.0, 2.0))
+
+
+def test_a_vector_and_a_body_of_pixels(anywhere):
+    x = images(Shift(steps=1), "uint8")
+    given = x.astype(int)
+    for op, added in (
+        (Shift(level=(1.0, 20.0, -30.0)), [1, 20, -30]),
+        (Shift(level=[1, 2, 3], steps=-2), [-1, 0, 1]),
+        (
+            Shift(level=np.array([[1, 2, 3], [4, 5, 6]])),
+            np.array([[1, 2, 3], [4, 5, 6]])[:, None, None, None],
+        ),
+        (Shift(level=per_frame(np.arange(9).reshape(3, 3))), np.arange(9).reshape(3, 1, 1, 3)),
+        (Shift(steps=[3, -4]), np.array([3, -4]).reshape(2, 1, 1, 1, 1)),
+    ):
+        compare(anywhere(op, x), np.clip(given + added, 0, 255).astype(np.uint8))
+
+
+def test_ranges_of_a_vector():
+    op = Shift(level=(5.0, (0.0, 10.0), (-2.0, 2.0)), seed=2)
+    levels = resolve(op, [SPEC] * 300, 0, range(300)).rows["level"]
+    assert (levels[:, 0] == 5).all()
+    assert 0 <= levels[:, 1].min() < 0.3
+    assert 9.7 < levels[:, 1].max() <= 10
+    assert abs(np.corrcoef(levels[:, 1], levels[:, 2])[0, 1]) < 0.2
+    each = Shift(level=per_frame(((0.0, 1.0), 2.0, 3.0)))
+    assert len(set(resolve(each, [SPEC], 0, [0]).rows["level"][:, 0])) == 4
+    assert Op.__mro__[1].from_json is Declaration.from_json
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1.0, 2.0),
+        1.0,
+        [1.0, 2.0],
+        ((1, 2), (3, 4)),
+        ((2, 1), 0, 0),
+        np.zeros((2, 4)),
+        Uniform((0, 0), (1, 1)),
+    ],
+)
+def test_vectors_of_another_length_are_refused(value):
+    with pytest.raises(ParameterError, match=r"^shift: level.*allowed: "):
+        Shift(level=value)
+
+
+def test_whole_numbers_reach_both_ends():
+    drawn = resolve(Shift(steps=(-5, 5)), [SPEC] * 300, 0, range(300)).rows["steps"]
+    assert sorted(set(drawn.tolist())) == list(range(-5, 6))
+    for value in (0.5, [1, 0.5], (0, 6), (-6, 0), [6], True):
+        with pytest.raises(ParameterError, match=r"^shift: steps.*allowed: a whole number from -5 to 5"):
+            Shift(steps=value)
+
+
+def test_texts_are_constants():
+    x = images(Shift(steps=1), "uint8")
+    compare(Shift(steps=3, mode="take")(x), Shift(steps=-3)(x))
+    for value in ("put", ("add", "take"), ["add"]):
+        with pytest.raises(ParameterError, match=r"shift: mode=.*allowed: 'add', 'take'"):
+            Shift(mode=value)
+
+
+# ------------------------------------------------------------------------------------------ distributions
+
+
+def test_normal_stays_within_the_bounds():
+    values = resolve(Shift(steps=Normal(4.0, 3.0)), [SPEC] * 500, 0, range(500)).rows["steps"]
+    assert values.max() == 5
+    assert values.min() >= -5
+    assert 2.5 < values.mean() < 4
+    levels = resolve(ops.BrightnessContrast(brightness=Normal(3, 0.5)), [SPEC] * 500, 0, range(500)).rows[
+        "brightness"
+    ]
+    assert abs(levels.mean() - 3) < 0.1
+    assert abs(levels.std() - 0.5) < 0.1
+
+
+def test_a_choice_keeps_to_its_weights():
+    rows = resolve(Shift(steps=Choice([1, 2, 3], weights=[6, 3, 0])), [SPEC] * 600, 0, range(600)).rows
+    counts = np.bincount(rows["steps"], minlength=4)[1:]
+    assert abs(counts[0] - 400) < 60
+    assert counts[2] == 0
+
+
+def test_a_distribution_of_ones_own(monkeypatch):
+    monkeypatch.setattr(Distribution, "kinds", dict(Distribution.kinds))
+
+    @dataclass(frozen=True)
+    class Edges(Distribution):
+        """The least or the greatest of two values."""
+
+        lo: float
+        hi: float
+
+        def draw(self, rng, shape, *, whole):  # noqa: ARG002  both are whole or not
+            return np.where(rng.random(shape) < 0.5, self.lo, self.hi)
+
+        def support(self):
+            return self.lo, self.hi
+
+    op = ops.BrightnessContrast(brightness=Edges(0.5, 2.0))
+    assert set(resolve(op, [SPEC] * 60, 0, range(60)).rows["brightness"].tolist()) == {0.5, 2.0}
+    assert Op.from_json(op.to_json()) == op
+    with pytest.raises(ParameterError, match="brightness=-1 is not valid; allowed: a number of at least 0"):
+        ops.BrightnessContrast(brightness=Edges(-1, 2))
+    with pytest.raises(ParameterError, match="there is a distribution Edges already"):
+        type("Edges", (Distribution,), CLEAR)
+    with pytest.raises(
+        ParameterError, match="there is no distribution 'Middle'; allowed: Choice, Edges, Normal"
+    ):
+        Op.from_json('{"op": "brightness_contrast", "brightness": {"Middle": {}}}')
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Uniform(2, 1), r"the range \(2, 1\) is upside down; allowed: \(least, greatest\)"),
+        (lambda: Normal(0, -1), "stddev=-1 is not valid; allowed: a number of at least 0"),
+        (lambda: Choice([]), "a choice of no values; allowed: one value or more"),
+        (
+            lambda: Choice([1, 2], [1]),
+            r"weights=.* do not fit 2 values; allowed: a number of at least 0 for each",
+        ),
+        (lambda: Choice([1, 2], [0, 0]), "do not fit 2 values"),
+        (lambda: Flip(horizontal=(0, 1)), "horizontal=.*allowed: True, False, or a Choice of both"),
+        (lambda: Flip(horizontal=Choice([0, 2])), "flip: horizontal=2 is not valid; allowed: True or False"),
+        (lambda: Op.from_json('{"op": "flop"}'), "there is no operator 'flop'; allowed: .*flip"),
+    ],
+)
+def test_what_is_no_distribution_is_refused(make, said):
+    with pytest.raises(ParameterError, match=said):
+        make()
+
+
+# ------------------------------------------------------------------------------------------ draws that belong together
+
+
+class Corners(Op, register=False):
+    """Draws two numbers whose sum is 1."""
+
+    first: Number = param(0.5, "one", lo=0, hi=1)
+    second: Number = param(0.5, "the other", lo=0, hi=1)
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        value = rng.random(spec.frames if self.per_frame else None)
+        return {"first": value, "second": 1 - value}
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+    @property
+    def is_constant(self) -> bool:
+        return False
+
+    def reference(self, x: Any, p: Any) -> Any:
+        return x * (p.first + p.second)
+
+
+def test_draws_that_belong_together():
+    rows = resolve(Corners(), [SPEC] * 20, 0, range(20)).rows
+    np.testing.assert_allclose(rows["first"] + rows["second"], 1, rtol=1e-6)
+    assert len(set(rows["first"])) == 20
+    assert len(resolve(Corners(per_frame=True), [SPEC] * 20, 0, range(20)).rows) == 80
+
+
+# ------------------------------------------------------------------------------------------ functions
+
+
+def test_a_function_becomes_an_operator(unregistered, anywhere):
+    @seqpipe.operator(level=param(0.0, "the least level that is left", lo=0, hi=255, identity=0.0))
+    def lift_blacks(x, level):
+        """Raise what is darker than a level to it."""
+        return np.maximum(x, level)
+
+    assert lift_blacks is fn.lift_blacks
+    assert REGISTRY["lift_blacks"] is lift_blacks.op
+    assert lift_blacks.op.__name__ == "LiftBlacks"
+    assert [*inspect.signature(lift_blacks).parameters][:2] == ["x", "level"]
+    assert "the least level that is left; a number from 0 to 255" in lift_blacks.__doc__
+    x = images(lift_blacks.op(level=9), "uint8")
+    compare(lift_blacks(x, level=100), np.maximum(x, 100))
+    compare(
+        lift_blacks(x, level=per_frame([0, 50, 255])),
+        np.maximum(x, np.array([0, 50, 255], np.uint8).reshape(3, 1, 1, 1)),
+    )
+    found = lift_blacks(x, level=(0, 255), seed=1, index=4)
+    assert (found[0] != lift_blacks(x, level=(0, 255), seed=1, index=5)[0]).any()
+    assert lift_blacks.op.from_json(lift_blacks.op(level=3).to_json()) == lift_blacks.op(level=3)
+    with pytest.raises(
+        ParameterError, match="lift_blacks: level=300 is not valid; allowed: a number from 0 to 255"
+    ):
+        lift_blacks(x, level=300)
+
+    @seqpipe.operator
+    def upside_down(x):
+        """Levels the other way round."""
+        return 255 - x
+
+    compare(upside_down(x, p=1.0), 255 - x)
+    if anywhere.name in ("reference", "cpu"):
+        compare(anywhere(lift_blacks.op(level=7), x), np.maximum(x, 7))
+
+
+def test_functions_that_are_no_operators_are_refused(unregistered):
+    with pytest.raises(ParameterError, match="cannot be an operator; allowed: a function with a docstring"):
+        seqpipe.operator(lambda x: x)
+
+    def undeclared(x, level):
+        """Raise."""
+
+    of_all, of_none = param(1.0, "of all"), param(1.0, "of none")
+    for declared, names in (({}, "nothing"), ({"level": of_all, "other": of_none}, "level, other")):
+        with pytest.raises(ParameterError, match=rf"undeclared takes level, but {names} is declared"):
+            seqpipe.operator(**declared)(undeclared)
+    with pytest.raises(
+        ParameterError, match=r"Undeclared\.level is not declared as a parameter; allowed: param"
+    ):
+        seqpipe.operator(level=1.0)(undeclared)
+    with pytest.raises(AttributeError, match=r"module 'seqpipe\.fn' has no attribute 'flop'; it has .*flip"):
+        _ = fn.flop
+    assert set(fn.__dir__()) >= {"flip", "brightness_contrast"}
+
+
+def test_names_are_taken_once(unregistered):
+    with pytest.raises(
+        ParameterError, match=r"there is an operator 'flip' already: Flip\. Name it otherwise"
+    ):
+        type("Flip", (Flip,), CLEAR)
+    assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"
+    assert type("Other", (Flip,), CLEAR, name="mirror").name == "mirror"
+    assert REGISTRY["flip"] is Flip
+
+
+# ------------------------------------------------------------------------------------------ no-ops, values
+
+
+def test_what_does_nothing_by_mistake_warns_once(unregistered):
+    with pytest.warns(
+        UserWarning, match=r"brightness_contrast without arguments does nothing; try BrightnessContrast\(c"
+    ):
+        ops.BrightnessContrast(seed=1)
+    ops.BrightnessContrast()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Shift(steps=0)  # on purpose
+        Flip(horizontal=False)
+        pickle.loads(pickle.dumps(ops.BrightnessContrast(contrast=1)))
+    with pytest.warns(UserWarning, match="shift without arguments does nothing") as caught:
+        Shift()
+    assert caught[0].filename == __file__
+
+
+def test_an_operator_cannot_be_changed():
+    op = ops.BrightnessContrast(brightness=[0.5, 2.0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        op.brightness = 1
+    with pytest.raises(ValueError, match="read-only"):
+        op.brightness.values[0] = 3
+    mine = np.array([0.5, 2.0])
+    op = ops.BrightnessContrast(brightness=mine)
+    mine[:] = 9
+    assert op == ops.BrightnessContrast(brightness=[0.5, 2.0])
+    assert op != ops.BrightnessContrast(brightness=[0.5, 2.5])
+
+
+def test_values_that_only_look_alike_are_told_apart():
+    """True, 1 and 1.0 are equal and hash alike, so what keeps operators for their arguments must look at types."""
+    x = images(Flip(), "uint8")
+    fn.brightness_contrast(x, brightness=1.0)
+    fn.brightness_contrast(x, brightness=(1.0, 1.0))
+    for value in (True, (True, True)):
+        with pytest.raises(ParameterError, match=r"brightness=.*allowed: "):
+            fn.brightness_contrast(x, brightness=value)
+
+
+def test_operators_are_light_and_know_no_framework():
+    program = (
+        "import sys; from seqpipe import fn, ops; ops.Flip();"
+        "print(*sorted({n.partition('.')[0] for n in sys.modules} & {'torch', 'cupy', 'av', 'cv2', 'nibabel'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

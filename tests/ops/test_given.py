@@ -1,0 +1,148 @@
+"""What comes in goes out: arrays of every library, sequences, batches, lists; with their metadata."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe import Batch, Sequence, fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import BrightnessContrast, Flip, apply
+from tests.support.operators import compare, cupy, images
+
+BRIGHTER = BrightnessContrast(brightness=(0.2, 3.0), seed=4)
+
+
+def sequence(seed=0, size=(5, 7), layout="FHWC"):
+    data = images(Flip(), "uint8", layout, size=size, seed=seed)
+    return Sequence(
+        data, layout, source=f"{seed}.mp4", frames=np.arange(3) + 10, timestamps=np.arange(3) / 25
+    )
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW", "FHW"])
+def test_a_sequence_keeps_what_it_knows(layout):
+    given = sequence(layout=layout)
+    found = BRIGHTER(given, index=3)
+    compare(found.data, BRIGHTER(given.data, layout=layout, index=3))
+    assert (found.layout, found.source) == (layout, "0.mp4")
+    assert found.frames.tolist() == [10, 11, 12]
+    assert found.timestamps.tolist() == given.timestamps.tolist()
+
+
+def test_a_sequence_has_a_layout_of_its_own():
+    with pytest.raises(
+        ParameterError, match="brightness_contrast: layout='FCHW' of a sequence of layout FHWC"
+    ):
+        BRIGHTER(sequence(), layout="FCHW")
+    with pytest.raises(ParameterError, match="layout='NFCHW' of a batch of layout NFHWC"):
+        BRIGHTER(Batch.of([sequence(), sequence(1)]), layout="NFCHW")
+
+
+@pytest.mark.parametrize("sizes", [[(5, 7)] * 3, [(5, 7), (2, 9), (8, 3)]])
+def test_a_batch_draws_for_its_indices(sizes):
+    sequences = [sequence(n, size) for n, size in enumerate(sizes)]
+    batch = Batch.of(sequences, labels=[4, 5, 6], indices=[70, 3, 12])
+    found = BRIGHTER(batch, epoch=2)
+    assert isinstance(found, Batch)
+    assert found.labels.tolist() == [4, 5, 6]
+    assert found.indices.tolist() == [70, 3, 12]
+    assert (found.stacked is None) == (batch.stacked is None)
+    for one, given, index in zip(found, sequences, (70, 3, 12), strict=True):
+        compare(one.data, BRIGHTER(given.data, index=index, epoch=2))
+        assert one.source == given.source
+        assert one.frames.tolist() == given.frames.tolist()
+    if found.stacked is not None:
+        assert np.shares_memory(found[1].data, found.stacked)
+    elsewhere = BRIGHTER(batch, index=5)
+    compare(elsewhere[2].data, BRIGHTER(sequences[2].data, index=7))
+
+
+def test_the_mask_of_a_batch_is_moved_too():
+    batch = Batch.of([sequence(0), sequence(1)], indices=[0, 1])
+    mask = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.5
+    batch = Batch(batch.sequences, batch.stacked, indices=batch.indices, mask=mask)
+    found = Flip(p=0.5, seed=2)(batch)
+    flags = [bool((one.data != given.data).any()) for one, given in zip(found, batch, strict=True)]
+    assert sorted(flags) == [False, True]
+    for flipped, one, given in zip(flags, found.mask, mask, strict=True):
+        compare(one, given[..., ::-1] if flipped else given)
+    compare(fn.brightness_contrast(batch, brightness=2.0).mask, mask)
+
+
+def test_the_affines_of_a_batch_are_moved_too():
+    volumes = [
+        Sequence(np.zeros((2, 3, 4), np.int16), "DHW", affine=np.diag([1, 2, 3 + n, 1])) for n in range(2)
+    ]
+    with pytest.raises(ParameterError, match="layout='NDHW' is unknown"):
+        fn.flip(Batch.of(volumes))
+    volumes = [Sequence(v.data[..., None], "DHWC", affine=v.affine) for v in volumes]
+    found = fn.flip(Batch.of(volumes))
+    assert [one.affine[2, [2, 3]].tolist() for one in found] == [[-3, 9], [-4, 12]]
+
+
+def test_lists_and_tuples():
+    parts = [images(Flip(), "uint8", "HWC", size=(4, n + 1)) for n in range(3)]
+    assert isinstance(fn.flip(tuple(parts)), tuple)
+    found = fn.flip([sequence(0), sequence(1, (2, 2))])
+    assert [type(one) for one in found] == [Sequence, Sequence]
+    batches = fn.flip([np.stack([part] * 2)[:, None] for part in parts], horizontal=[0, 1, 1, 1, 0, 0])
+    for flags, found, given in zip(((0, 1), (1, 1), (0, 0)), batches, parts, strict=True):
+        for flag, one in zip(flags, found, strict=True):
+            compare(one[0], given[:, ::-1] if flag else given)
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    x = images(Flip(), "uint8")
+    given = torch.from_numpy(x.copy())
+    found = fn.flip(given)
+    assert isinstance(found, torch.Tensor)
+    compare(found.numpy(), x[:, :, :, ::-1])
+    assert found.data_ptr() != given.data_ptr()
+    compare(given.numpy(), x)
+    half = torch.rand(3, 8, 9, dtype=torch.float16, requires_grad=True)
+    compare(fn.flip(half.permute(1, 2, 0)).numpy(), half.detach().numpy().transpose(1, 2, 0)[:, ::-1])
+    with pytest.raises(ParameterError, match=r"flip: .*; allowed: .*uint8"):
+        fn.flip(torch.zeros(4, 4, 3, dtype=torch.bfloat16))
+
+
+def test_parameters_as_tensors():
+    torch = pytest.importorskip("torch")
+    x = images(Flip(), "uint8")
+    found = fn.brightness_contrast(x, brightness=torch.tensor([0.5, 2.0]))
+    compare(found, fn.brightness_contrast(x, brightness=[0.5, 2.0]))
+
+
+def test_a_backend_that_an_operator_has_not_is_refused(unregistered):
+    bare = type("Bare", (Flip,), {"__module__": __name__, "body": None}, register=False)()
+    with pytest.raises(ParameterError, match="bare has no kernel; allowed: the backends reference and cpu"):
+        apply(bare, np.zeros((4, 4), np.uint8), backend="cuda")
+
+
+@pytest.mark.gpu
+def test_arrays_on_a_gpu_stay_there():
+    x = images(BRIGHTER, "uint8")
+    found = BRIGHTER(cupy().asarray(x), index=9)
+    assert isinstance(found, cupy().ndarray)
+    compare(found.get(), apply(BRIGHTER, x, backend="reference", index=9))
+    held = Sequence(cupy().asarray(x[0]))
+    assert isinstance(fn.flip(held).data, cupy().ndarray)
+    with pytest.raises(
+        ParameterError, match="arrays of different devices, cpu, cuda:0; allowed: one for all"
+    ):
+        fn.flip([x, cupy().asarray(x)])
+
+
+@pytest.mark.gpu
+def test_torch_tensors_on_a_gpu_stay_there():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    x = images(BRIGHTER, "uint8")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        given = torch.from_numpy(x).cuda()
+        found = BRIGHTER(given, index=2) + 0
+    stream.synchronize()
+    compare(found.cpu().numpy(), apply(BRIGHTER, x, backend="reference", index=2))

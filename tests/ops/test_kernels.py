@@ -1,0 +1,91 @@
+"""Kernels of operators: they compile for every GPU, take any number of images and rows, and are told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.kernel import compile_options
+from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, _kernel, apply, per_frame
+from seqpipe.ops._kernel import defines_of, source_of
+from tests.ops.test_declaration import Shift
+from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.operators import compare, images, names
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+WITH_KERNEL = [REGISTRY[name] for name in names() if REGISTRY[name].body is not None]
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize("cls", [*WITH_KERNEL, Shift], ids=lambda cls: cls.name)
+def test_every_kernel_compiles_without_spilling(cls):
+    op = cls(**(cls.examples or ({"steps": 1},))[0])
+    channels = (op.channels or (3,))[0]
+    every = [(architecture, op.dtypes[0], channels) for architecture in ARCHITECTURES]
+    every += [("sm_90", dtype, channels) for dtype in op.dtypes] + (
+        [] if op.channels else [("sm_90", op.dtypes[0], 0)]
+    )
+    for architecture, dtype, count in dict.fromkeys(every):
+        defines = defines_of(op, dtype, op.result_dtype(dtype), count)
+        source = source_of(cls)
+        code, log = compiled(source.text, cls.name, architecture, compile_options(defines))
+        assert code.startswith(b"\x7fELF")
+        assert "0 bytes spill stores, 0 bytes spill loads" in log
+        assert " 0 bytes stack frame" in log
+        assert "warning" not in log
+
+
+def test_one_launch_for_more_rows_than_fit_by_value(place):
+    frames = 1000
+    x = np.full((2, frames, 1, 2, 1), 100, np.uint8)
+    factors = np.linspace(0, 2.5, 2 * frames).reshape(2, frames)
+    op = BrightnessContrast(brightness=per_frame(factors))
+    before = getattr(place.device, "launches", 0)
+    compare(place(op, x), apply(op, x, backend="reference"))
+    assert place.device is None or place.device.launches == before + 1
+
+
+def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
+    monkeypatch.setattr(_kernel, "_IMAGES_IN_Y", 7)
+    x = np.random.default_rng(0).integers(0, 255, (3, 10, 1, 2, 1), dtype=np.uint8)
+    compare(place(Flip(horizontal=[1, 0, 1]), x), np.stack([x[0][:, :, ::-1], x[1], x[2][:, :, ::-1]]))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 5, 31])
+@pytest.mark.parametrize("op", [Flip(), BrightnessContrast(brightness=0.5)], ids=repr)
+def test_any_number_of_channels(place, op, channels):
+    x = np.random.default_rng(0).integers(0, 255, (2, 6, 9, channels), dtype=np.uint8)
+    compare(place(op, x), apply(op, x, backend="reference"))
+
+
+def test_a_list_may_differ_in_channels(place):
+    rng = np.random.default_rng(0)
+    parts = [rng.integers(0, 255, (4, 5, channels), dtype=np.uint8) for channels in (1, 3, 6)]
+    for op in (Flip(), BrightnessContrast(brightness=0.5)):
+        for found, part in zip(place(op, parts), parts, strict=True):
+            compare(found, apply(op, part, backend="reference"))
+
+
+def test_sources_are_made_once_and_told_apart():
+    assert source_of(Flip) is source_of(Flip)
+    assert source_of(Flip) != source_of(BrightnessContrast)
+    assert "Real matrix[9];" in source_of(Flip).text
+    assert "Real contrast_center;" in source_of(BrightnessContrast).text
+    assert "struct Row {\n    int acts;\n    Real level[3];\n    int steps;\n}" in source_of(Shift).text
+
+
+def test_images_are_not_spoiled_around(emulated):
+    """Nothing is written beside the result, whatever its strides."""
+    x = images(Flip(), "uint16")
+    for op in (Flip(), BrightnessContrast(brightness=0.5)):
+        wanted = apply(op, x, backend="reference")
+        compare(
+            apply(
+                op,
+                np.ascontiguousarray(np.moveaxis(x, -1, 2)),
+                layout="NFCHW",
+                backend="cuda",
+                device=emulated,
+            ),
+            np.moveaxis(wanted, -1, 2),
+        )

@@ -1,0 +1,117 @@
+"""Together: one draw for images, masks, boxes and points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe import Batch, Sequence
+from seqpipe.errors import ParameterError
+from seqpipe.ops import BrightnessContrast, Flip, Together, per_frame
+from tests.support.operators import compare, images
+
+FLIP = Flip(p=0.5, seed=1)
+BOX = np.array([[1.0, 2.0, 4.0, 5.0]])
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW", "NFHWC", "NFCHW", "DHWC"])
+def test_masks_follow_their_images(layout):
+    op = FLIP if layout[0] == "N" else Flip()
+    x = images(op, "uint8", layout, samples=8)
+    channel = layout.index("C")
+    labels = (x.take(0, channel) // 50).astype(np.int64)
+    image, mask, *_ = Together(op)(x, mask=labels, layout=layout)
+    assert (image != x).any()
+    compare(mask, (image.take(0, channel) // 50).astype(np.int64))
+    compare(Together(op)(x, mask=x > 128, layout=layout).mask, image > 128)
+
+
+def test_boxes_of_a_batch():
+    x = images(FLIP, "uint8", samples=8)
+    found = Together(FLIP)(x, boxes=np.tile(BOX, (8, 1, 1)), points=[np.full((n, 2), 0.5) for n in range(8)])
+    flipped = [bool((one != given).any()) for one, given in zip(found.image, x, strict=True)]
+    assert 0 < sum(flipped) < 8
+    assert found.boxes[:, 0, 0].tolist() == [3 if flag else 1 for flag in flipped]
+    assert [points.tolist() for points in found.points] == [
+        [[6.5 if flag else 0.5, 0.5]] * n for n, flag in enumerate(flipped)
+    ]
+    assert found.mask is None
+
+
+def test_boxes_of_frames_that_are_flipped_by_themselves():
+    x = images(FLIP, "uint8", "FHWC")
+    each = Together(Flip(horizontal=per_frame([0, 1, 0])))
+    found = each(x, boxes=np.tile(BOX, (3, 1, 1)))
+    assert found.boxes[:, 0, 0].tolist() == [1, 3, 1]
+    with pytest.raises(
+        ParameterError, match=r"each frame is moved by itself, but boxes have the shape \(1, 4\)"
+    ):
+        each(x, boxes=BOX)
+
+
+def test_types_of_boxes():
+    x = images(FLIP, "uint8", "HWC")
+    for dtype in (np.int32, np.float32, np.float64):
+        found = Together(Flip())(x, boxes=BOX.astype(dtype)).boxes
+        compare(found, np.array([[3, 2, 6, 5]], dtype))
+    torch = pytest.importorskip("torch")
+    found = Together(Flip())(torch.from_numpy(x.copy()), boxes=torch.tensor(BOX), mask=torch.zeros(5, 7))
+    assert [type(part) for part in found[:3]] == [torch.Tensor] * 3
+
+
+def test_sequences_and_batches():
+    sequences = [Sequence(images(FLIP, "uint8", "FHWC", seed=n)) for n in range(6)]
+    batch = Batch.of(sequences, indices=[9, 1, 4, 30, 31, 32])
+    found = Together(FLIP)(batch, boxes=np.tile(BOX, (6, 1, 1)))
+    assert isinstance(found.image, Batch)
+    compare(found.image.data, FLIP(batch).data)
+    for index, one, boxes in zip(batch.indices, sequences, found.boxes, strict=True):
+        alone = Together(FLIP)(one, boxes=BOX, index=int(index))
+        assert isinstance(alone.image, Sequence)
+        compare(alone.boxes, boxes)
+    assert 0 < sum(found.boxes[:, 0, 0] == 3) < 6
+
+
+def test_colours_leave_places_alone():
+    x = images(FLIP, "uint8", "FHWC")
+    op = BrightnessContrast(brightness=2.0)
+    found = Together(op)(x, mask=x[..., 0], boxes=BOX, points=np.array([[1.0, 2.0]]))
+    compare(found.image, op(x))
+    compare(found.mask, x[..., 0])
+    compare(found.boxes, BOX)
+    assert not np.shares_memory(found.mask, x)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"mask": np.zeros((3, 5, 6), np.uint8)},
+            r"flip: a mask of uint8 of shape \(3, 5, 6\).*\(3, 5, 7, 3\)",
+        ),
+        ({"mask": np.zeros((3, 5, 7), np.complex64)}, "a mask of complex64"),
+        (
+            {"boxes": np.zeros((2, 5))},
+            r"boxes of float64 of shape \(2, 5\).*allowed: numbers \(K, 4\) or \(3, K, 4\)",
+        ),
+        ({"points": np.zeros((4, 2, 2))}, r"points of float64 of shape \(4, 2, 2\)"),
+        ({"points": np.zeros(2)}, r"points of float64 of shape \(2,\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given, said):
+    with pytest.raises(ParameterError, match=said):
+        Together(FLIP)(images(FLIP, "uint8", "FHWC"), **given)
+
+
+def test_batches_need_boxes_for_each_sample_and_one_shape():
+    x = images(FLIP, "uint8")
+    with pytest.raises(ParameterError, match="flip: boxes for 3 samples; allowed: 2"):
+        Together(FLIP)(x, boxes=[BOX] * 3)
+    with pytest.raises(
+        ParameterError, match="flip: a list of images; allowed: an array, a Sequence, or a Batch"
+    ):
+        Together(FLIP)([x, x])
+
+
+def test_it_prints_its_operator():
+    assert repr(Together(Flip(p=0.5))) == "Together(Flip(p=0.5))"
