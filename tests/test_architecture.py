@@ -55,10 +55,10 @@ HOMES = {
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(
         ("threading.Thread", "threading.Timer", "multiprocessing"),
-        ("video.engine", "pipeline.executor"),
+        ("video.workers", "pipeline.executor"),
     ),
-    # jobs carry a Future to the engine's threads; it starts none itself
-    "concurrent.futures": ("video.engine", "video.jobs", "pipeline.executor"),
+    # futures carry what threads give; none of these is ThreadPoolExecutor's
+    "concurrent.futures": ("video.engine", "video.jobs", "video.workers", "pipeline.executor"),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
     "seqpipe.random": ("sampling", "ops"),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendError
+from ..native import COMPILER, compiler
 
 __all__ = ["Finding", "findings"]
 
@@ -45,6 +46,7 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
     yield _ffmpeg()
     yield _cache(cache_dir)
     yield from (_part(name, *about) for name, about in _PARTS.items())
+    yield _compiler()
     yield from _gpu()
 
 
@@ -80,6 +82,18 @@ def _part(name: str, use: str, *extras: str) -> Finding:
     except importlib.metadata.PackageNotFoundError:
         version = "installed"  # CuPy's distributions have the CUDA version in their names
     return Finding(name, version)
+
+
+def _compiler() -> Finding:
+    path = compiler()
+    if path is not None:
+        return Finding("C compiler", path)
+    return Finding(
+        "C compiler",
+        "none; with one, small videos are decoded on a GPU about twice as fast",
+        ok=None,
+        advice=f"Install gcc, or name a compiler in {COMPILER}",
+    )
 
 
 def _installed(name: str) -> bool:

@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -29,6 +29,7 @@ from .paint import HostPainter, Painter
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
 from .way import Way
+from .workers import Workers
 
 __all__ = ["Engine", "PendingRead", "available_cores"]
 
@@ -53,9 +54,14 @@ class PendingRead:
 
     def cancel(self) -> None:
         """Do not begin what has not begun."""
-        if not self._planning.cancel() and self._planning.done() and self._planning.exception() is None:
-            for future in self._planning.result():
-                future.cancel()
+        if not self._planning.cancel():
+            self._planning.add_done_callback(_cancel_planned)
+
+
+def _cancel_planned(planning: Future[list[Future[Outcomes]]]) -> None:
+    if not planning.cancelled() and planning.exception() is None:
+        for future in planning.result():
+            future.cancel()
 
 
 class Engine:
@@ -77,7 +83,7 @@ class Engine:
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
     ) -> None:
         self.threads = threads or available_cores()
-        self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="seqpipe")
+        self._executor = Workers(self.threads, "seqpipe")
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
@@ -106,8 +112,8 @@ class Engine:
         """Begin nothing more, wait for what has begun, and give back decoders and files."""
         self._queue.clear()
         for _, executor in self._ways:
-            executor.shutdown(wait=True, cancel_futures=True)
-        self._executor.shutdown(wait=True, cancel_futures=True)
+            executor.close()
+        self._executor.close()
         self._queue.clear()
         self._closing.close()
         self._library.clear()
@@ -131,7 +137,7 @@ class Engine:
             for item in items:
                 if len(waiting) >= limit:
                     yield waiting.popleft().result()
-                waiting.append(self._executor.submit(function, item))
+                waiting.append(self._executor.submit(partial(function, item)))
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -148,7 +154,7 @@ class Engine:
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
-        return PendingRead(len(requests), self._executor.submit(self._begin, requests))
+        return PendingRead(len(requests), self._executor.submit(partial(self._begin, requests)))
 
     def stats(self) -> dict[str, dict[str, int]]:
         """What was done so far: frames by the way they were decoded, and why some took another way, with a count."""
@@ -156,10 +162,10 @@ class Engine:
             reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
             return {"frames": dict(self._frames), "fallbacks": reasons}
 
-    def _executor_of(self, way: Way) -> ThreadPoolExecutor:
+    def _executor_of(self, way: Way) -> Workers:
         if not way.threads:
             return self._executor
-        return ThreadPoolExecutor(way.threads, thread_name_prefix=f"seqpipe-{way.name}")
+        return Workers(way.threads, f"seqpipe-{way.name}")
 
     def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
         """Open the videos, and put the runs that the requests need in the threads' queue."""
@@ -179,7 +185,7 @@ class Engine:
         self._queue.put(jobs)
         for way, executor in self._ways:
             for _ in jobs:
-                executor.submit(self._work, way)
+                executor.submit(partial(self._work, way))
         done: Future[Outcomes] = Future()
         done.set_result(failed)
         return [done, *(job.future for job in jobs)]

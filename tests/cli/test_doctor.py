@@ -36,6 +36,17 @@ def test_optional_parts_that_are_missing_come_with_the_command(run, monkeypatch)
     assert found["cupy"]["advice"] == "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]'"
 
 
+@pytest.mark.parametrize(("named", "ok"), [("", None), (sys.executable, True)])
+def test_a_compiler_is_optional(run, monkeypatch, named, ok):
+    monkeypatch.setenv("SEQPIPE_CC", named)
+    found = told(run)["C compiler"]
+    assert found["ok"] is ok
+    assert found["value"] == (
+        named or "none; with one, small videos are decoded on a GPU about twice as fast"
+    )
+    assert ("SEQPIPE_CC" in found["advice"]) is (ok is None)
+
+
 def test_a_decoder_that_must_be_there_fails_it(run, monkeypatch):
     monkeypatch.setattr(ffmpeg_build, "_DECODERS", ("h264", "no_such_decoder"))
     text = run("doctor", code=1).stdout

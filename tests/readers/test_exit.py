@@ -26,12 +26,6 @@ NAMES = ("h264", "vp9", "h264_open_gop", "odd_vp9", "h264_long_gop", "hevc_open_
 # A program may take this long for what is under way, whatever else the machine does.
 SOON_S, START_S = 8, 60
 ROUNDS = 12
-FUTURES = pytest.mark.xfail(
-    strict=True,
-    reason="the engine's threads are those of concurrent.futures: they do all that waits before a program ends, "
-    "and take nothing once the main thread has ended",
-)
-
 HEAD = """
 import signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it puts in the background ignore it
@@ -207,7 +201,6 @@ begun()
 """
 
 
-@FUTURES
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("end", ["end", "error"])
 def test_what_was_only_read_ahead_is_not_decoded_before_the_end(device, end):
@@ -231,7 +224,6 @@ begun()
 """
 
 
-@FUTURES
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_thread_may_read_on_when_the_main_thread_has_ended(device):
     with program(THREADED, device, "thread", *files(*NAMES)) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
-from ...errors import DeviceMemoryError
+from ...errors import BackendError, DeviceMemoryError
 from ...kernel import load_cupy
 from .memory import with_room
 
@@ -33,11 +34,12 @@ class Streams:
         shared: whether there is one stream only, used by one thread at a time.
 
     Raises:
-        BackendError: CuPy is missing or does not fit the driver.
+        BackendError: CuPy is missing or does not fit the driver, or this is a forked process.
         DeviceMemoryError: the card has no room for a context.
     """
 
     def __init__(self, device: int, *, shared: bool = False) -> None:
+        _refuse_fork()
         self._cupy = load_cupy()
         self.device = device
         self._shared = shared
@@ -45,7 +47,12 @@ class Streams:
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
-        """The stream to use; a thread that has one of its own gets the card as its current one for good."""
+        """The stream to use; a thread that has one of its own gets the card as its current one for good.
+
+        Raises:
+            BackendError: this is a forked process.
+        """
+        _refuse_fork()
         stream = getattr(self._local, "stream", None)
         if stream is None:
             if not self._shared:
@@ -61,7 +68,12 @@ class Streams:
             yield
 
     def ready(self) -> Any:
-        """A context in which the card is the thread's current one."""
+        """A context in which the card is the thread's current one.
+
+        Raises:
+            BackendError: this is a forked process.
+        """
+        _refuse_fork()
         return self._cupy.cuda.Device(self.device)
 
     def address(self) -> int:
@@ -104,3 +116,19 @@ class Streams:
             raise DeviceMemoryError(
                 f"cuda:{self.device} has not even room to begin with", advice="End other programs on the card"
             ) from error
+
+
+def _refuse_fork() -> None:
+    """CUDA does not survive a fork.
+
+    Raises:
+        BackendError: the process was forked after it had used a card.
+    """
+    if _process.setdefault("id", os.getpid()) != os.getpid():
+        raise BackendError(
+            "a forked process cannot use the GPU that its parent has used",
+            advice="Start workers with the method 'spawn', or read in the main process: decoding has threads anyway",
+        )
+
+
+_process: dict[str, int] = {}

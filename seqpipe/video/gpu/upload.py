@@ -53,6 +53,7 @@ class Uploader:
         )
 
     def _buffers(self, size: int) -> _Buffers:
+        size = 1 << (size - 1).bit_length()  # few sizes: what is kept must not grow with every new one
         free = self._free[size]
         return free.pop() if free else _Buffers(self._cupy, size)
 

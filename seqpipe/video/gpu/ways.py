@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 from collections.abc import Callable, Hashable
 from functools import cache, partial
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
-from ...errors import BackendError
 from ..device import Decode
 from ..info import StreamInfo
 from ..nvdec.caps import engines, mistrust
@@ -44,7 +42,6 @@ def card_ways(
     Raises:
         BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
     """
-    _refuse_fork()
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     cpu = DecoderPool(idle=4 * cores)
@@ -87,7 +84,6 @@ def card_workplace(device: int, decode: Decode) -> Workplace:
     Raises:
         BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
     """
-    _refuse_fork()
     streams = Streams(device, shared=True)
     painter = partial(DevicePainter, streams)
     cpu = DecoderPool()
@@ -106,20 +102,3 @@ def _pool(device: int) -> NvdecPool:
     atexit.register(pool.clear)
     when_full(device, pool.clear)
     return pool
-
-
-def _refuse_fork() -> None:
-    """CUDA does not survive a fork.
-
-    Raises:
-        BackendError: the process was forked after it had used a card.
-    """
-    _process.setdefault("id", os.getpid())
-    if _process["id"] != os.getpid():
-        raise BackendError(
-            "a forked process cannot use the GPU that its parent has used",
-            advice="Start workers with the method 'spawn', or read in the main process: decoding has threads anyway",
-        )
-
-
-_process: dict[str, int] = {}

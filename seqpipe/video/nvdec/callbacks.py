@@ -122,8 +122,10 @@ class PythonFeeder:
         packet.flags, packet.size, packet.payload, packet.timestamp = flags, len(data), data, number
         code = self._cuvid.parse(self._parser, self._packet_address)
         if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            try:
+                raise self._error  # a local name for it would be a circle, in which pictures stay
+            finally:
+                self._error = None
         if code:
             raise DecodeError(f"NVDEC's parser gives up with CUDA error {code}", packet=self._number)
 

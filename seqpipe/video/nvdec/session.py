@@ -13,6 +13,7 @@ from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
 from .feeder import Coded, Feeder
 from .hardware import HardwareDecoder, StreamShape
+from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
 
 __all__ = ["Session"]
@@ -79,7 +80,8 @@ class Session:
             DecodeError: the card refused something.
         """
         try:
-            return self._feeder.finish()
+            with interrupts_later():
+                return self._feeder.finish()
         finally:
             self._raise()
 
@@ -104,15 +106,18 @@ class Session:
 
     def _fed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
         try:
-            return self._feeder.feed(packets, begin)
+            with interrupts_later():
+                return self._feeder.feed(packets, begin)
         finally:
             self._raise()
 
     def _raise(self) -> None:
         """Raise what the parser's call could not let through."""
         if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            try:
+                raise self._error  # a local name for it would be a circle, in which pictures stay
+            finally:
+                self._error = None
 
     def _sequence(self, _: int, form: ctypes._Pointer[VideoFormat]) -> int:
         try:

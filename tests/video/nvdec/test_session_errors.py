@@ -22,10 +22,6 @@ from tests.video.nvdec.fake_cuvid import SURFACES, FakeCuvid
 
 PACKETS = ("S 128x96 I 0", "P 1", "P 2", "P 3", "P 4", "P 5")
 AT = 3
-CIRCLE = pytest.mark.xfail(
-    strict=True,
-    reason="the raised error and the name it is raised by hold one another, and pictures with them",
-)
 
 
 class FaultyCuvid(FakeCuvid):
@@ -121,9 +117,7 @@ def came(session, packets=PACKETS):
         ("picture kept back", BackendError, r"hand over a picture of 128×96.*CUDA error 400.*decode='cpu'"),
     ],
 )
-def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kind, said, request):
-    if "python-picture kept back" in request.node.name:
-        request.applymarker(CIRCLE)
+def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kind, said):
     session, kept, numbered = Session(4, 0, in_use=4), [], list(enumerate(PACKETS))
     feed(session, numbered[:AT], kept)
     cuvid.fault = fault
@@ -158,9 +152,6 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     assert cuvid.clean()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the session does not hold interrupts back while the library calls back"
-)
 def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, monkeypatch):
     """Python handles it where the callback begins, before its first line: what is raised there, ctypes only prints."""
     lost = []
