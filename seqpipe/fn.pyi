@@ -21,6 +21,20 @@ def brightness_contrast(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def crop(
+    x: X,
+    /,
+    *,
+    crop: tuple[int, int] | None = None,
+    crop_pos_x: Number = 0.5,
+    crop_pos_y: Number = 0.5,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def flip(
     x: X,
     /,

@@ -48,9 +48,19 @@ class Geometry(Op, register=False):
         return [self.mapping(values_of(row), *spec[1:3]) if row["acts"] else still for row in rows]
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
-        """Rows and columns of the result of one sample."""
-        first = self.mappings(rows[:1], spec)[0]
-        return first.height, first.width
+        """Rows and columns of the result of one sample.
+
+        Raises:
+            ParameterError: the results of its frames have different sizes.
+        """
+        sizes = {(mapping.height, mapping.width) for mapping in self.mappings(rows, spec)}
+        if len(sizes) > 1:
+            raise ParameterError(
+                f"frames of different sizes, {sorted(sizes)}, in one sequence",
+                source=self.name,
+                advice="Give p and what decides the size once for each sequence",
+            )
+        return sizes.pop()
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:

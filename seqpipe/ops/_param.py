@@ -74,8 +74,10 @@ class Parameter:
             ParameterError: it is out of bounds or of the wrong shape.
         """
         value = _plain(value)
-        if not self.drawn or value is None:
+        if value is None or not (self.drawn or self.size):
             return self._constant(value)
+        if not self.drawn:
+            return self._vector(value)
         if isinstance(value, PerFrame):
             inner = self._varying(value.values, 2)
             if inner is None or isinstance(inner, tuple):
@@ -139,9 +141,8 @@ class Parameter:
             values = np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise self._error(value, f"an array in main memory ({error})") from error
-        if self.size and values.shape == (self.size,):
-            return tuple(self._constant(part.item(), one=True) for part in values)
-        return self._table(values, axes)
+        vector = self.size and values.shape == (self.size,)
+        return self._vector(values) if vector else self._table(values, axes)
 
     def _table(self, values: npt.NDArray[Any], axes: int) -> Table:
         trailing = values.shape[values.ndim - 1 :] if self.size else ()
@@ -160,6 +161,12 @@ class Parameter:
             for suspect in (values.min(), values.max(), *values[broken][:1]):
                 self._constant(suspect.item(), one=True)
         return Table(values)
+
+    def _vector(self, value: Any) -> tuple[Any, ...]:
+        values = np.asarray(value) if isinstance(value, (tuple, list, np.ndarray)) else np.empty(0)
+        if values.shape != (self.size,):
+            raise self._error(value, self.allowed)
+        return tuple(self._constant(part.item(), one=True) for part in values)
 
     def _constant(self, value: Any, *, one: bool = False) -> Any:
         if self.size and not one and value is not None:

@@ -38,4 +38,5 @@ def _type(q: Parameter) -> str:
         return "Flag" if q.param.kind is bool else "Number" + (" | None" if q.default is None else "")
     else:
         kind = q.param.kind.__name__
+        kind = f"tuple[{', '.join([kind] * q.size)}]" if q.size else kind
     return kind + (" | None" if q.default is None else "")

@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..array import Array
-from ._distribution import Flag
+from ..errors import ParameterError
+from ._distribution import Flag, Number
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._op import Op
 from ._param import param
 
-__all__ = ["Flip"]
+__all__ = ["Crop", "Flip"]
+
+
+class Crop(Geometry):
+    """Cut a window out of images."""
+
+    crop: tuple[int, int] | None = param(
+        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
+    )
+    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+    keeps_size = False
+    examples = (
+        {"crop": (3, 4)},
+        {"crop": (2, 5), "crop_pos_x": (0.0, 1.0), "crop_pos_y": (0.0, 1.0), "seed": 2},
+    )
+    errors = (
+        ({"crop": (0, 3)}, "crop=0 is not valid; allowed: a whole number of at least 1"),
+        ({"crop": 5}, "crop=5 is not valid; allowed: 2 values, each a whole number of at least 1"),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from.
+
+        Raises:
+            ParameterError: the window is larger than the images.
+        """
+        rows, columns = self.crop or (height, width)
+        if rows > height or columns > width:
+            raise ParameterError(
+                f"crop={self.crop} of images of {height}×{width} pixels",
+                source=self.name,
+                allowed=f"up to {height} rows and {width} columns",
+                advice="Resize or pad the images first",
+            )
+        # halves up, as DALI rounds
+        left, top = (
+            math.floor(float(place) * room + 0.5)
+            for place, room in ((p.crop_pos_x, width - columns), (p.crop_pos_y, height - rows))
+        )
+        return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The window."""
+        window = self.mapping(p, *x.shape[1:3])
+        left, top = window.matrix[:2, 2].astype(int)
+        return x[:, top : top + window.height, left : left + window.width]
 
 
 class Flip(Geometry):

@@ -21,7 +21,6 @@ from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import (
     REGISTRY,
-    Body,
     Choice,
     Distribution,
     Flip,
@@ -36,27 +35,10 @@ from seqpipe.ops import (
 from seqpipe.ops._declaration import Declaration
 from seqpipe.ops._draw import resolve
 from tests.support.operators import compare, images
+from tests.support.own_operators import Shift
 
 SPEC = Spec(4, 5, 7, 3, "uint8")
 CLEAR = {"__module__": __name__}
-
-
-class Shift(Op, register=False):
-    """Add what is drawn for each channel, and a whole number."""
-
-    level: Number = param((0.0, 0.0, 0.0), "for each channel", kind=float, size=3, identity=(0.0, 0.0, 0.0))
-    steps: Number = param(0, "added to all", lo=-5, hi=5, identity=0)
-    mode: str = param("add", "how", choices=("add", "take"))
-
-    channels = (3,)
-
-    def reference(self, x: Any, p: Any) -> Any:
-        sign = 1 if self.mode == "add" else -1
-        return x + sign * (p.level + np.float32(p.steps))
-
-    body = Body(
-        "pixel", "for (int c = 0; c < CHANNELS; c++) pixel[c] = pixel[c] + (row.level[c] + Real(row.steps));"
-    )
 
 
 # ------------------------------------------------------------------------------------------ the manual

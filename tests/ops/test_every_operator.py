@@ -92,8 +92,8 @@ def test_lists_of_different_shapes_are_their_samples_one_by_one(anywhere, case):
     if not anywhere.takes(op):
         pytest.skip("it has no kernel")
     parts = [
-        images(op, "uint8", "FHWC", size=(9, 4))[:2],
-        images(op, "uint8", "FHWC", size=(1, 1)),
+        images(op, "uint8", "FHWC", size=(9, 7))[:2],
+        images(op, "uint8", "FHWC", size=(5, 8)),
         images(op, "uint8", "FHWC", size=(23, 31), seed=1)[::-1],
     ]
     before = getattr(anywhere.device, "launches", 0)
@@ -149,6 +149,22 @@ def test_arguments_for_each_sample_are_samples_with_an_argument_each(anywhere, n
         for sample, value in enumerate(values):
             compare(found[sample], anywhere(built((name, 0), **{q.name: value}), x[sample]))
         compare(np.stack(anywhere(op, list(x))), found)
+
+
+@CASES
+def test_one_object_serves_whatever_comes(anywhere, case):
+    """What it keeps for one type, size or length is not used for another."""
+    op = built(case)
+    if not anywhere.takes(op):
+        pytest.skip("it has no kernel")
+    for dtype, layout, size in (
+        ("uint8", "FHWC", (5, 7)),
+        ("float32", "FHWC", (5, 7)),
+        ("uint16", "HWC", (9, 8)),
+        ("uint8", "DHWC", (9, 8)),
+    ):
+        x = images(op, dtype, layout, size=size)
+        compare(anywhere(op, x, layout=layout), anywhere(built(case), x, layout=layout))
 
 
 # ------------------------------------------------------------------------------------------ memory
@@ -263,9 +279,15 @@ def test_draws_fill_their_range_and_stay_in_it(name):
 @NAMES
 def test_it_acts_with_its_probability(name):
     op = built((name, 0), p=0.3)
-    x = images(op, "uint8", samples=400, size=(2, 3))
+    x = images(op, "uint8", samples=400)
     block = resolve(op, [SPEC] * 400, 0, range(400))
     assert 0.22 < np.mean(block.rows["acts"]) < 0.38
+    if not op.keeps_size:
+        with pytest.raises(
+            ParameterError, match=rf"{name}: results of different sizes.*Give the samples as a list"
+        ):
+            apply(op, x)
+        x = list(x)
     found, sure = apply(op, x), apply(built((name, 0)), x)
     for acts, one, certain, given in zip(block.rows["acts"], found, sure, x, strict=True):
         compare(one, certain if acts else given)
@@ -372,7 +394,7 @@ def test_it_is_a_value(case):
         assert other == op
         assert hash(other) == hash(op)
         assert repr(other) == repr(op)
-    assert eval(repr(op), {**vars(seqpipe.ops)}) == op
+    assert eval(repr(op), {**vars(seqpipe.ops), type(op).__name__: type(op)}) == op
     assert built(case, seed=op.seed + 1) != op
     with pytest.raises(AttributeError, match="cannot assign"):
         op.seed = 5
@@ -419,4 +441,5 @@ def test_it_is_documented(name):
         if q.identity is not None:
             assert q.normal(q.identity) == q.identity
     assert re.fullmatch("[a-z][a-z0-9_]*", name)
-    assert getattr(seqpipe.ops, cls.__name__) is cls
+    if cls.__module__.startswith("seqpipe."):
+        assert getattr(seqpipe.ops, cls.__name__) is cls

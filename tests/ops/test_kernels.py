@@ -8,18 +8,18 @@ import pytest
 from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, _kernel, apply, per_frame
 from seqpipe.ops._kernel import defines_of, source_of
-from tests.ops.test_declaration import Shift
 from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import compare, images, names
+from tests.support.own_operators import Shift
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 WITH_KERNEL = [REGISTRY[name] for name in names() if REGISTRY[name].body is not None]
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
-@pytest.mark.parametrize("cls", [*WITH_KERNEL, Shift], ids=lambda cls: cls.name)
+@pytest.mark.parametrize("cls", WITH_KERNEL, ids=lambda cls: cls.name)
 def test_every_kernel_compiles_without_spilling(cls):
-    op = cls(**(cls.examples or ({"steps": 1},))[0])
+    op = cls(**cls.examples[0])
     channels = (op.channels or (3,))[0]
     every = [(architecture, op.dtypes[0], channels) for architecture in ARCHITECTURES]
     every += [("sm_90", dtype, channels) for dtype in op.dtypes] + (
@@ -71,7 +71,10 @@ def test_sources_are_made_once_and_told_apart():
     assert source_of(Flip) != source_of(BrightnessContrast)
     assert "Real matrix[9];" in source_of(Flip).text
     assert "Real contrast_center;" in source_of(BrightnessContrast).text
-    assert "struct Row {\n    int acts;\n    Real level[3];\n    int steps;\n}" in source_of(Shift).text
+    assert (
+        "struct Row {\n    int acts;\n    Real level[3];\n    int steps;\n    Real sign;\n}"
+        in source_of(Shift).text
+    )
 
 
 def test_images_are_not_spoiled_around(emulated):

@@ -12,14 +12,17 @@ from seqpipe import ops
 from seqpipe.layout import LAYOUTS
 from seqpipe.ops import REGISTRY
 
+from . import own_operators
+
 __all__ = ["LAYOUTS", "built", "cases", "compare", "five", "images", "names", "some_values", "unfive"]
 
 FRAMES, HEIGHT, WIDTH = 3, 5, 7
 
 
 def names() -> list[str]:
-    """The operators of seqpipe itself; tests may have registered others."""
-    return sorted(name for name, cls in REGISTRY.items() if cls.__module__.startswith("seqpipe."))
+    """The operators of seqpipe, and those of ``own_operators``; a test may have registered others."""
+    homes = ("seqpipe.", own_operators.__name__)
+    return sorted(name for name, cls in REGISTRY.items() if cls.__module__.startswith(homes))
 
 
 def cases() -> list[tuple[str, int]]:
