@@ -38,6 +38,7 @@ class BrightnessContrast(Op):
         {"brightness": 1.5},
         {"brightness": (0.5, 1.5), "contrast": (0.5, 2.0), "seed": 1},
         {"brightness_shift": -0.25, "contrast": 3.0, "contrast_center": 100.0},
+        {"brightness_shift": 0.25, "brightness": 1 / 255, "dtype": "float32"},
         {"contrast": 0.37, "brightness": 1.1},
     )
     errors = (

@@ -87,8 +87,9 @@ def test_a_batch_is_its_samples_one_by_one(anywhere, case):
 
 
 @CASES
-def test_lists_of_different_shapes_are_their_samples_one_by_one(anywhere, case):
-    op = built(case)
+@pytest.mark.parametrize("frames", [False, True])
+def test_lists_of_different_shapes_are_their_samples_one_by_one(anywhere, case, frames):
+    op = built(case, per_frame=frames)
     if not anywhere.takes(op):
         pytest.skip("it has no kernel")
     parts = [
@@ -423,6 +424,20 @@ def test_the_function_is_the_operator(case):
     op = built(case)
     x = images(op, "uint8")
     compare(getattr(fn, name)(x, **REGISTRY[name].examples[number], index=3), op(x, index=3))
+
+
+@NAMES
+def test_the_function_looks_at_types(name):
+    """True, 1 and 1.0 are equal and hash alike; an operator kept for one of them is not used for another."""
+    for q in REGISTRY[name].drawable:
+        if q.param.kind is not bool and not q.size and q.param.check(1) == 1:
+            arguments = {**REGISTRY[name].examples[0], q.name: 1}
+            x = images(REGISTRY[name], "uint8")
+            getattr(fn, name)(x, **arguments)
+            getattr(fn, name)(x, **{**arguments, q.name: (1, 1)})
+            for value in (True, (True, True)):
+                with pytest.raises(ParameterError, match=f"^{name}: {q.name}=.*; allowed: "):
+                    getattr(fn, name)(x, **{**arguments, q.name: value})
 
 
 @NAMES
