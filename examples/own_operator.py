@@ -20,8 +20,9 @@ from seqpipe.ops import Body, Number, Op, Together, param, per_frame
 def vignette(x: Any, strength: Any) -> Any:
     """Darken the corners."""
     height, width = x.shape[1:3]
-    rows = np.linspace(-1, 1, height, dtype=np.float32).reshape(-1, 1, 1)
-    columns = np.linspace(-1, 1, width, dtype=np.float32).reshape(1, -1, 1)
+    # like=x: on a GPU, these arrays are there, too
+    rows = (np.arange(0.5, height, dtype=np.float32, like=x) / height * 2 - 1).reshape(-1, 1, 1)
+    columns = (np.arange(0.5, width, dtype=np.float32, like=x) / width * 2 - 1).reshape(1, -1, 1)
     return x * (1 - strength * (rows * rows + columns * columns) / 2)
 
 

@@ -56,6 +56,7 @@ from ._mapping import Mapping
 from ._op import Op
 from ._param import Parameter, param
 from ._spec import Spec, full_range, half_range
+from ._table import table
 from ._together import Moved, Together
 from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
 from .geometry import *  # noqa: F403  likewise
@@ -86,6 +87,7 @@ __all__ = [
     "operator",
     "param",
     "per_frame",
+    "table",
 ]
 __all__ += colour.__all__
 __all__ += geometry.__all__

@@ -16,7 +16,7 @@ from ._declaration import Declaration
 from ._draw import Block, resolve
 from ._given import Given, given
 from ._kernel import Item
-from ._run import run
+from ._run import on_device_of, run
 from ._spec import Backend, Spec
 
 __all__ = ["Call", "apply"]
@@ -53,13 +53,14 @@ class Call(NamedTuple):
     def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
         """The results' pixels, an array for each part, in its layout."""
         outs, items, sample = [], [], 0
-        for part in self.parts:
-            size = self._size(part, sample)
-            out = part.result(self.op.result_dtype(part.spec.dtype), size)
-            items.append(Item(part.five, part.view(out), sample))
-            outs.append(out)
-            sample += part.samples
-        run(self.op, items, self.specs, self.block, backend, device)
+        with on_device_of(self.parts[0].array):
+            for part in self.parts:
+                size = self._size(part, sample)
+                out = part.result(self.op.result_dtype(part.spec.dtype), size)
+                items.append(Item(part.five, part.view(out), sample))
+                outs.append(out)
+                sample += part.samples
+            run(self.op, items, self.specs, self.block, backend, device)
         return outs
 
     def finished(self, outs: Seq[Array]) -> list[Any]:

@@ -16,7 +16,7 @@ from ._draw import Block, values_of
 from ._kernel import Item
 from ._mapping import Mapping
 from ._op import Op
-from ._run import run
+from ._run import on_device_of, run
 from ._spec import MOVED, Spec
 
 __all__ = ["Geometry", "Nearest"]
@@ -97,8 +97,9 @@ class Geometry(Op, register=False):
             block: their parameters.
         """
         size = self.result_size(block.of(0, specs[0].frames), specs[0])
-        out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
-        run(Nearest.of(self), [Item(mask, out, 0)], specs, block)
+        with on_device_of(mask):
+            out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
+            run(Nearest.of(self), [Item(mask, out, 0)], specs, block)
         return out
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from types import SimpleNamespace
-from typing import Any, Final
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, device_of
+from ..array import Array, device_of, namespace
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ._declaration import Declaration
@@ -19,9 +20,21 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
 
-__all__ = ["run"]
+__all__ = ["on_device_of", "run"]
 
+_HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
+_CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
+
+Form: TypeAlias = Callable[[Array, Any], Array]
+
+
+def on_device_of(array: Array) -> AbstractContextManager[Any]:
+    """A context in which memory is taken where an array lies, and kernels run there."""
+    if isinstance(array, np.ndarray):
+        return _HERE
+    device: AbstractContextManager[Any] = namespace(array).cuda.Device(_number(array))
+    return device
 
 
 def run(
@@ -50,8 +63,12 @@ def run(
         return
     if op.body is None:
         raise ParameterError(f"{op.name} has no kernel", allowed="the backends reference and cpu")
-    device = device or cuda_device(int(device_of(items[0].x).partition(":")[2]))
+    device = device or cuda_device(_number(items[0].x))
     run_kernel(op, items, block, _kernel_rows(op, specs, block), device)
+
+
+def _number(array: Array) -> int:
+    return int(device_of(array).partition(":")[2])
 
 
 def _kernel_rows(op: Declaration, specs: Seq[Spec], block: Block) -> npt.NDArray[Any]:
@@ -75,18 +92,38 @@ def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
             _images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast)
 
 
-def _images(
-    op: Declaration, form: Callable[[Array, Any], Array], x: Array, out: Array, p: SimpleNamespace, fast: bool
-) -> None:
+def _images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, fast: bool) -> None:
     """Images with the same parameters."""
-    if op.values == "moved":
+    if not isinstance(x, np.ndarray):
+        p = _there(p, namespace(x))
+    if fast and len(x) > 1 and x[0].size > _CACHED:
+        for frame in range(len(x)):
+            _images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast)
+    elif op.values == "moved":
         put(out, form(x, p) if p.acts else x)
     elif not p.acts:
         put(out, x.astype(np.float32))
-    elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8 and isinstance(x, np.ndarray):
-        levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
-        table = np.empty(levels.shape, out.dtype)
-        put(table, form(levels, p))
-        out[...] = table.reshape(256)[x]
+    elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
+        put(out, _by_table(op.cpu, x, out.dtype, p))
     else:
         put(out, form(x.astype(np.float32), p))
+
+
+def _by_table(form: Form, x: npt.NDArray[Any], dtype: np.dtype[Any], p: SimpleNamespace) -> npt.NDArray[Any]:
+    """Images of 8 bits by the results of all 256 levels."""
+    levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+    table = np.empty(levels.shape, dtype)
+    put(table, form(levels, p))
+    if not x.flags.c_contiguous:
+        return np.take(table.reshape(256), x)
+    import cv2
+
+    lines = x.reshape(-1, x.shape[-2] * x.shape[-1])
+    found: npt.NDArray[Any] = cv2.LUT(lines, table.reshape(256)).reshape(x.shape)
+    return found
+
+
+def _there(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:
+    """Parameters for images on a GPU: numbers as they are, vectors there."""
+    values = vars(p).items()
+    return SimpleNamespace(**{name: library.asarray(v) if np.ndim(v) else v for name, v in values})

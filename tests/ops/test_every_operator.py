@@ -59,7 +59,7 @@ def test_large_images_agree_too(place, case):
     op = built(case)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    x = images(op, op.dtypes[0] if "uint8" not in op.dtypes else "uint8", size=(41, 67))
+    x = images(op, op.dtypes[0] if "uint8" not in op.dtypes else "uint8", size=(151, 149))
     compare(place(op, x), reference(op, x), op.tolerance)
 
 
@@ -455,6 +455,10 @@ def test_it_is_documented(name):
         assert signature.parameters[q.name].default == q.default
         if q.identity is not None:
             assert q.normal(q.identity) == q.identity
+    if cls.__module__.startswith("seqpipe."):
+        (row,) = (line for line in seqpipe.ops.table().splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.count(" | ") == 5
+        assert all(f"`{q.name}={q.default!r}`" in row for q in cls.parameters[:-3])
     assert re.fullmatch("[a-z][a-z0-9_]*", name)
     if cls.__module__.startswith("seqpipe."):
         assert getattr(seqpipe.ops, cls.__name__) is cls
