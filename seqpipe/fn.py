@@ -15,9 +15,7 @@ __all__: list[str] = []
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    function = function_of(name)
-    globals()[name] = function
-    return function
+    return function_of(name)
 
 
 def __dir__() -> list[str]:

@@ -138,19 +138,20 @@ def _batch(
         raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
     if batch.stacked is None:
         call = Call.of(op, batch.sequences, None, epoch, index)
-        sequences, stacked = call.finished(call.results(backend, device)), None
+        fresh = Batch.of(call.finished(call.results(backend, device)))  # stacked, if they have one shape now
+        sequences, stacked = fresh.sequences, fresh.stacked
     else:
         call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
         stacked = call.results(backend, device)[0]
-        sequences = [
+        sequences = tuple(
             replace(s, data=d, affine=None if s.affine is None else call.affine(s.affine, n))
             for n, (s, d) in enumerate(zip(batch.sequences, stacked, strict=True))
-        ]
+        )
     mask = batch.mask
     if mask is not None:
         specs = [spec._replace(channels=1, dtype="bool") for spec in call.specs]
         mask = op.moved_mask(mask[..., None], specs, call.block)[..., 0]
-    return replace(batch, sequences=tuple(sequences), stacked=stacked, mask=mask)
+    return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
 
 
 def _check_alike(op: Declaration, parts: Seq[Given]) -> None:

@@ -103,9 +103,11 @@ class Declaration(ABC):
         cls.__signature__ = signature_of(cls.parameters)
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
         if register:
-            if cls.name in REGISTRY:
+            known = REGISTRY.get(cls.name, cls)
+            # the same definition again, as when a cell of a notebook is run twice, takes the place of the first
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise ParameterError(
-                    f"there is an operator {cls.name!r} already: {REGISTRY[cls.name].__qualname__}",
+                    f"there is an operator {cls.name!r} already: {known.__module__}.{known.__qualname__}",
                     advice="Name it otherwise, or give register=False",
                 )
             REGISTRY[cls.name] = cls
@@ -260,12 +262,18 @@ class Declaration(ABC):
     def is_constant(self) -> bool:
         """Whether its parameters are the same for every sample and frame."""
         varying = (Distribution, Table, PerFrame)
-        return self.p in (0, 1) and not any(isinstance(value, varying) for value in self.settings().values())
+        varies = any(isinstance(value, varying) for value in self.settings().values())
+        return self.p in (0, 1) and not varies and not self._draws_together
 
     @cached_property
     def is_random(self) -> bool:
         """Whether anything is drawn."""
-        return 0 < self.p < 1 or bool(self._distributions)
+        return 0 < self.p < 1 or bool(self._distributions) or self._draws_together
+
+    @property
+    def _draws_together(self) -> bool:
+        """Whether it has a sample() of its own."""
+        return type(self).sample is not Declaration.sample
 
     @cached_property
     def is_by_frame(self) -> bool:

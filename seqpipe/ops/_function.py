@@ -14,7 +14,7 @@ __all__ = ["function_of", "functions"]
 _KEPT: Final = 4096  # operators that calls with plain arguments reuse
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 _operators: dict[Any, Op] = {}
-_functions: dict[str, Callable[..., Any]] = {}
+_functions: dict[str, Any] = {}
 
 _CALL: Final = """
     Args:
@@ -40,18 +40,18 @@ def function_of(name: str) -> Callable[..., Any]:
     Raises:
         AttributeError: there is no such operator.
     """
-    if name not in _functions:
-        if name not in REGISTRY:
-            raise AttributeError(
-                f"module 'seqpipe.fn' has no attribute {name!r}; it has {', '.join(functions())}"
-            )
-        _functions[name] = _made(name)
-    return _functions[name]
+    cls = REGISTRY.get(name)
+    if cls is None:
+        raise AttributeError(
+            f"module 'seqpipe.fn' has no attribute {name!r}; it has {', '.join(functions())}"
+        )
+    kept = _functions.get(name)
+    if kept is None or kept.op is not cls:
+        kept = _functions[name] = _made(name, cls)
+    return kept  # type: ignore[no-any-return]  # a function, to which an attribute is added
 
 
-def _made(name: str) -> Callable[..., Any]:
-    cls: Any = REGISTRY[name]
-
+def _made(name: str, cls: Any) -> Any:
     def function(
         x: Any, /, *, layout: str | None = None, epoch: int = 0, index: Any = None, **arguments: Any
     ) -> Any:
@@ -60,6 +60,7 @@ def _made(name: str) -> Callable[..., Any]:
     own = inspect.signature(function).parameters
     parameters = cls.__signature__.parameters.values()
     described: Any = function
+    described.op = cls
     described.__signature__ = inspect.Signature(
         [own["x"], *parameters, *(own[key] for key in ("layout", "epoch", "index"))]
     )

@@ -206,14 +206,6 @@ class Corners(Op, register=False):
         value = rng.random(spec.frames if self.per_frame else None)
         return {"first": value, "second": 1 - value}
 
-    @property
-    def is_random(self) -> bool:
-        return True
-
-    @property
-    def is_constant(self) -> bool:
-        return False
-
     def reference(self, x: Any, p: Any) -> Any:
         return x * (p.first + p.second)
 
@@ -285,12 +277,26 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
 
 def test_names_are_taken_once(unregistered):
     with pytest.raises(
-        ParameterError, match=r"there is an operator 'flip' already: Flip\. Name it otherwise"
+        ParameterError,
+        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.Flip\. Name it otherwise",
     ):
         type("Flip", (Flip,), CLEAR)
     assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"
     assert type("Other", (Flip,), CLEAR, name="mirror").name == "mirror"
     assert REGISTRY["flip"] is Flip
+
+
+def test_the_same_definition_again_takes_the_place_of_the_first(unregistered):
+    """As when a cell of a notebook is run twice."""
+    x = np.full((2, 2), 10, np.uint8)
+    for amount in (1, 2):
+
+        def more(x):
+            """Add a number."""
+            return x + amount  # noqa: B023  it is called within the loop
+
+        assert seqpipe.operator(more)(x)[0, 0] == 10 + amount
+        assert fn.more(x)[0, 0] == 10 + amount
 
 
 # ------------------------------------------------------------------------------------------ no-ops, values

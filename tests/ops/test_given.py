@@ -58,6 +58,15 @@ def test_a_batch_draws_for_its_indices(sizes):
     compare(elsewhere[2].data, BRIGHTER(sequences[2].data, index=7))
 
 
+def test_sequences_that_come_to_have_one_shape_are_stacked():
+    sequences = [sequence(n, size) for n, size in enumerate([(5, 7), (6, 9)])]
+    found = fn.crop(Batch.of(sequences, labels=[1, 2]), crop=(4, 4))
+    assert found.shape == (2, 3, 4, 4, 3)
+    assert found.labels.tolist() == [1, 2]
+    for one, given in zip(found, sequences, strict=True):
+        compare(one.data, fn.crop(given.data, crop=(4, 4)))
+
+
 def test_the_mask_of_a_batch_is_moved_too():
     batch = Batch.of([sequence(0), sequence(1)], indices=[0, 1])
     mask = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.5
