@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import BackendError, SourceError
+from ..errors import BackendError, DeviceMemoryError, SourceError
 from .decode import Decoding, Lost
 from .jobs import Video
 from .packet_decoder import Decoders
@@ -67,6 +67,8 @@ def _judged(
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if way.fallback is None:
+            if not isinstance(error, DeviceMemoryError):  # a full card is no fault of the video's
+                error.source = video.index.info.source
             raise
         reason = error.fact
     note(way.name, wanted - len(targets), "")

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -43,7 +44,9 @@ class Streams:
         self._cupy = load_cupy()
         self.device = device
         self._shared = shared
+        self._made: list[Any] = []
         self._begin()
+        _living.add(self)
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
@@ -58,6 +61,7 @@ class Streams:
             if not self._shared:
                 self._cupy.cuda.Device(self.device).use()
             stream = self._local.stream = self._cupy.cuda.Stream(non_blocking=True)
+            self._made.append(stream)
         return stream
 
     @contextlib.contextmanager
@@ -132,3 +136,9 @@ def _refuse_fork() -> None:
 
 
 _process: dict[str, int] = {}
+_living: weakref.WeakSet[Streams] = weakref.WeakSet()
+_inherited: list[Streams] = []
+
+# A forked process cannot destroy its parent's streams either: CuPy would try, and say so on stderr.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _inherited.extend(_living))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
@@ -16,6 +17,7 @@ from ..packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
 from .caps import mistrust, refusal
 from .cuvid import CODECS
 from .feeder import ENOUGH, Coded
+from .hardware import Forgotten
 from .session import Session
 
 __all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
@@ -70,7 +72,8 @@ class NvdecPool:
     """
 
     def __init__(self, device: int, *, memory: int) -> None:
-        self._device, self._memory = device, memory
+        self._device, self._memory, self._process = device, memory, os.getpid()
+        self._forgotten = Forgotten()
         self._idle: list[tuple[Hashable, Session]] = []
         self._lock = threading.Lock()
 
@@ -92,7 +95,9 @@ class NvdecPool:
             place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
             session = None if place is None else self._idle.pop(place)[1]
         if session is None:
-            session = Session(CODECS[index.info.codec], stream, in_use=_in_use(index))
+            session = Session(
+                CODECS[index.info.codec], stream, in_use=_in_use(index), forgotten=self._forgotten
+            )
         session.use(stream)
         return NvdecDecoder(session, index)
 
@@ -105,9 +110,12 @@ class NvdecPool:
                 surplus.append(self._idle.pop(0)[1])
         for session in surplus:
             session.close()
+        self._forgotten.destroy()
 
     def clear(self) -> None:
-        """Close all idle sessions."""
+        """Close all idle sessions; those of its parent are nothing to a forked process."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:

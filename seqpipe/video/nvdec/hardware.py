@@ -13,7 +13,7 @@ from ..gpu.memory import make_room, no_room
 from ..surface import SurfaceFormat, surface_format
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
-__all__ = ["HardwareDecoder", "Mapped", "StreamShape"]
+__all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape"]
 
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
@@ -111,6 +111,25 @@ class Mapped:
         self._decoder.hand_back(self.pointer)
 
 
+class Forgotten:
+    """The decoders of one card that nothing refers to any more."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Cuvid, ctypes.c_void_p, deque[int]]] = deque()
+
+    def add(self, cuvid: Cuvid, handle: ctypes.c_void_p, returned: deque[int]) -> None:
+        """Note a decoder, and the pictures that are still mapped; any thread may do so."""
+        self._waiting.append((cuvid, handle, returned))
+
+    def destroy(self) -> None:
+        """Destroy them, and what is mapped with them; the card must be the current one."""
+        while self._waiting:
+            cuvid, handle, returned = self._waiting.popleft()
+            while returned:
+                cuvid.unmap_frame(handle, returned.popleft())
+            cuvid.destroy_decoder(handle)
+
+
 class HardwareDecoder:
     """A CUvideodecoder; belongs to one thread at a time.
 
@@ -120,6 +139,7 @@ class HardwareDecoder:
         stream: the CUDA stream on which pictures are handed over.
         ahead: pictures that are decoded before the first of them has to be handed over.
         in_use: mapped pictures that may be in use while others are handed over.
+        forgotten: where it goes when nothing refers to it any more.
 
     Raises:
         BackendError: the card refuses; the message names the stream and the reason.
@@ -134,7 +154,9 @@ class HardwareDecoder:
         stream: int,
         ahead: int,
         in_use: int,
+        forgotten: Forgotten,
     ) -> None:
+        self._forgotten = forgotten
         self._handle = ctypes.c_void_p()
         self._cuvid = cuvid
         self._returned: deque[int] = deque()
@@ -169,7 +191,10 @@ class HardwareDecoder:
         self._status_address = ctypes.addressof(self._status)
 
     def __del__(self) -> None:
-        self.close()
+        # Not destroyed here: that takes so long that a Ctrl-C would often fall into it, and Python loses what is
+        # raised in a __del__. Nor may a forked process destroy what is its parent's.
+        if self._handle:
+            self._forgotten.add(self._cuvid, self._handle, self._returned)
 
     @property
     def memory(self) -> int:
@@ -242,13 +267,6 @@ class HardwareDecoder:
         """Unmap what was handed back."""
         while self._returned:
             self._cuvid.unmap_frame(self._handle, self._returned.popleft())
-
-    def close(self) -> None:
-        """Destroy the decoder; pictures that are still mapped go with it."""
-        if self._handle:
-            self.unmap_returned()
-            self._cuvid.destroy_decoder(self._handle)
-            self._handle = ctypes.c_void_p()
 
     def _create(self, info: CreateInfo) -> None:
         arguments = ctypes.byref(self._handle), ctypes.byref(info)

@@ -12,7 +12,7 @@ from ..packet_decoder import Decoded
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
 from .feeder import Coded, Feeder
-from .hardware import HardwareDecoder, StreamShape
+from .hardware import Forgotten, HardwareDecoder, StreamShape
 from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
 
@@ -32,12 +32,14 @@ class Session:
         codec: cudaVideoCodec.
         stream: address of the CUDA stream on which pictures are handed over.
         in_use: how many pictures may be in use while others are handed over.
+        forgotten: the card's decoders that are to be destroyed.
 
     Raises:
         BackendError: the driver has no parser for it.
     """
 
-    def __init__(self, codec: int, stream: int, *, in_use: int) -> None:
+    def __init__(self, codec: int, stream: int, *, in_use: int, forgotten: Forgotten | None = None) -> None:
+        self._forgotten = forgotten or Forgotten()
         self._cuvid: Cuvid = load()
         self._stream, self._in_use = stream, in_use
         self._decoder: HardwareDecoder | None = None
@@ -98,11 +100,15 @@ class Session:
 
     def close(self) -> None:
         """Destroy the parser, and the decoder once no picture of it is in use."""
-        if self._parser:
-            self._cuvid.destroy_parser(self._parser)
-            self._parser = ctypes.c_void_p()
+        parser, self._parser = (
+            self._parser,
+            ctypes.c_void_p(),
+        )  # first, lest an interrupt makes it happen twice
+        if parser:
+            self._cuvid.destroy_parser(parser)
             self._feeder.close()
         self._decoder, self._on_sequence = None, None
+        self._forgotten.destroy()
 
     def _fed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
         try:
@@ -133,8 +139,14 @@ class Session:
         self._feeder.settle()
         self._feeder.use(None)
         self._decoder = None  # it goes when the last of its pictures does
+        self._forgotten.destroy()
         self._decoder = decoder = HardwareDecoder(
-            self._cuvid, shape, stream=self._stream, ahead=_DISPLAY_DELAY, in_use=self._in_use
+            self._cuvid,
+            shape,
+            stream=self._stream,
+            ahead=_DISPLAY_DELAY,
+            in_use=self._in_use,
+            forgotten=self._forgotten,
         )
         self._feeder.use(decoder)
         return decoder

@@ -19,6 +19,7 @@ from seqpipe.video.nvdec.cuvid import (
     Status,
     VideoFormat,
 )
+from seqpipe.video.nvdec.hardware import Forgotten
 
 __all__ = ["FakeCuvid"]
 
@@ -31,12 +32,14 @@ class FakeCuvid:
     Attributes:
         created: (width, height) of every decoder that was created.
         mapped: pointers that are mapped now.
+        forgotten: where decoders go that nothing refers to any more.
         decoders: how many decoders there are now.
     """
 
     def __init__(self) -> None:
         self.created: list[tuple[int, int]] = []
         self.mapped: set[int] = set()
+        self.forgotten = Forgotten()
         self.decoders = 0
         self.outputs = 0
         self._params: Any = None

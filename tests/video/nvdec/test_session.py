@@ -55,7 +55,7 @@ def run(session, packets, wanted=None, at_once=32):
 
 @pytest.mark.parametrize("at_once", [1, 3, 32])
 def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(cuvid, at_once):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     packets = [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"]
     came, damaged, sound = run(session, packets, at_once=at_once)
     assert came == [0, 2, 3, 1, 5, 6, 4]
@@ -64,7 +64,7 @@ def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(
 
 
 def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     known = set()
     for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
         for event in feed(session, number, text):
@@ -75,27 +75,27 @@ def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
 
 
 def test_only_what_is_wanted_is_mapped(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     assert run(session, [START + "I 0", *(f"P {i}" for i in range(1, 40))], wanted={17, 30})[0] == [17, 30]
     assert len(cuvid.mapped) <= 2
 
 
 def test_errors_of_the_card_and_dropped_packets_are_damage(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     came, damaged, _ = run(session, [START + "I 0", "X 1", "- 2", "P 3"])
     assert came == [0, 1, 3]
     assert damaged == [2, 1]
 
 
 def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     for _ in range(5):
         run(session, [START + "I 0", "P 1", "P 2"])
     assert cuvid.created == [(128, 96)]
 
 
 def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = feed(session, 0, START + "I 0") + session.finish()
     run(session, [START + "I 0", "P 1", "P 2"])
     assert any(event.surface is not None for event in kept)
@@ -103,7 +103,7 @@ def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_las
 
 
 def test_pictures_in_use_outlive_a_change_of_size(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = feed(session, 0, START + "I 0")
     kept += session.finish()
     assert any(event.surface is not None for event in kept)
@@ -111,11 +111,12 @@ def test_pictures_in_use_outlive_a_change_of_size(cuvid):
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 2
     kept.clear()
+    cuvid.forgotten.destroy()
     assert cuvid.decoders == 1
 
 
 def test_a_stream_of_another_size_gets_another_decoder_in_place_of_the_first(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     _, damaged, sound = run(session, [START + "I 0", "X 1", "S 96x64 I 2", "P 3"])
     assert damaged == [1]
     assert sound == [0, 2, 3]
@@ -124,7 +125,7 @@ def test_a_stream_of_another_size_gets_another_decoder_in_place_of_the_first(cuv
 
 
 def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
-    session = Session(4, 0, in_use=1)
+    session = Session(4, 0, in_use=1, forgotten=cuvid.forgotten)
     kept = [feed(session, 0, START + "P 0")]
 
     def hold(count):
@@ -136,7 +137,7 @@ def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
 
 
 def test_closing_gives_everything_back(cuvid):
-    session = Session(4, 0, in_use=4)
+    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     run(session, [START + "I 0", "P 1"])
     session.close()
     assert cuvid.decoders == 0

@@ -65,7 +65,14 @@ class FaultyCuvid(FakeCuvid):
     def map_frame(self, *given):
         return 400 if self._struck("picture kept back") else super().map_frame(*given)
 
+    def destroy_decoder(self, handle):
+        code = super().destroy_decoder(handle)
+        if self._struck("interrupt while one is destroyed"):
+            signal.raise_signal(signal.SIGINT)
+        return code
+
     def clean(self) -> bool:
+        self.forgotten.destroy()
         return not self.fault and (self.decoders, self.mapped) == (0, set())
 
 
@@ -118,7 +125,7 @@ def came(session, packets=PACKETS):
     ],
 )
 def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kind, said):
-    session, kept, numbered = Session(4, 0, in_use=4), [], list(enumerate(PACKETS))
+    session, kept, numbered = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), [], list(enumerate(PACKETS))
     feed(session, numbered[:AT], kept)
     cuvid.fault = fault
     with pytest.raises(kind, match=said):
@@ -126,7 +133,7 @@ def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kin
     session.close()
     kept.clear()
     assert cuvid.clean()
-    assert came(Session(4, 0, in_use=4)) == list(range(len(PACKETS)))
+    assert came(Session(4, 0, in_use=4, forgotten=cuvid.forgotten)) == list(range(len(PACKETS)))
 
 
 @pytest.mark.parametrize("before", [(), PACKETS])
@@ -138,7 +145,7 @@ def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kin
     ],
 )
 def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, before, fault, kind, said):
-    session, kept = Session(4, 0, in_use=4), []
+    session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
     if before:
         feed(session, enumerate(before), kept)
         kept += session.finish()
@@ -158,7 +165,7 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        session = Session(4, 0, in_use=4)
+        session = Session(4, 0, in_use=4, forgotten=python_cuvid.forgotten)
         feed(session, [(0, PACKETS[0])], [])
         python_cuvid.fault = "interrupt before a callback"
         with pytest.raises(KeyboardInterrupt):
@@ -169,3 +176,23 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
         signal.signal(signal.SIGINT, usual)
     assert not lost
     assert python_cuvid.clean()
+
+
+def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatch):
+    """What is raised in a __del__ is lost, so none is destroyed there, and none twice."""
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
+        feed(session, [(0, PACKETS[0])], kept)
+        kept += session.finish()
+        cuvid.fault = "interrupt while one is destroyed"
+        kept.clear()
+        with pytest.raises(KeyboardInterrupt):
+            session.close()
+        session.close()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert not lost
+    assert cuvid.clean()
