@@ -19,7 +19,7 @@ from ._distribution import PerFrame, Table
 from ._param import Parameter
 from ._spec import Spec
 
-__all__ = ["Block", "resolve", "values_of"]
+__all__ = ["Block", "constant_of", "resolve", "values_of"]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 
@@ -59,7 +59,7 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         ParameterError: a table has not one value for each sample, or for each frame.
     """
     if op.is_constant and (len(specs) == 1 or specs.count(specs[0]) == len(specs)):
-        rows, everything = _constant(op, specs[0])
+        rows, everything = constant_of(op, specs[0])
         return Block(rows, (0,) * len(specs), 0, everything)
     counts = [spec.frames if op.is_by_frame else 1 for spec in specs]
     first = [0, *accumulate(counts)]
@@ -80,7 +80,8 @@ def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     return tuple((name, dtype[name] == np.int32) for name in dtype.names or ())
 
 
-def _constant(op: Declaration, spec: Spec) -> tuple[npt.NDArray[Any], SimpleNamespace]:
+def constant_of(op: Declaration, spec: Spec) -> tuple[npt.NDArray[Any], SimpleNamespace]:
+    """The row of an operator whose parameters are constant, and the same as attributes; both are kept."""
     kept: dict[Spec, tuple[npt.NDArray[Any], SimpleNamespace]] = op.__dict__.setdefault("_rows", {})
     found = kept.get(spec)
     if found is None:

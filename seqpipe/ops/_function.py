@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
 from ._declaration import REGISTRY
@@ -73,17 +74,15 @@ def _made(name: str, cls: Any) -> Any:
 
 def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
     """The operator with some arguments; the same one where they are plain."""
-    key: list[Any] = [cls]
-    for name, value in arguments.items():
-        kinds: Any = type(value)
-        if kinds is tuple:
-            kinds = tuple(map(type, value))
-            if not _PLAIN.issuperset(kinds):
-                return cls(**arguments)
-        elif kinds not in _PLAIN:
+    values = tuple(arguments.values())
+    kinds: tuple[Any, ...] = tuple(map(type, values))
+    if not _PLAIN.issuperset(kinds):
+        kinds = tuple(tuple(map(type, v)) if type(v) is tuple else type(v) for v in values)
+        inner = chain.from_iterable(kind if type(kind) is tuple else (kind,) for kind in kinds)
+        if not _PLAIN.issuperset(inner):
             return cls(**arguments)
-        key += name, kinds, value
-    place = tuple(key)
+    # types, because True, 1 and 1.0 are equal and hash alike
+    place = cls, tuple(arguments), values, kinds
     found = _operators.get(place)
     if found is None:
         if len(_operators) >= _KEPT:

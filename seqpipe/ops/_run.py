@@ -20,7 +20,7 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
 
-__all__ = ["on_device_of", "run"]
+__all__ = ["on_device_of", "on_images", "run"]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -82,23 +82,23 @@ def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
     form = op.cpu if fast else op.reference
     for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
         if block.all is not None:
-            _images(op, form, x, out, block.all, fast)
+            on_images(op, form, x, out, block.all, fast=fast)
             continue
         rows = block.of(item.sample + n, len(x))
         if len(rows) == 1:
-            _images(op, form, x, out, values_of(rows[0]), fast)
+            on_images(op, form, x, out, values_of(rows[0]), fast=fast)
             continue
         for frame, row in enumerate(rows):
-            _images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast)
+            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
 
 
-def _images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, fast: bool) -> None:
+def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
     """Images with the same parameters."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
     if fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
-            _images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast)
+            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
     elif op.values == "moved":
         put(out, form(x, p) if p.acts else x)
     elif not p.acts:

@@ -17,6 +17,7 @@ from ._param import param
 
 __all__ = ["Crop", "Flip"]
 
+_SMALL: Final = 2048  # values that NumPy has turned round before OpenCV has begun
 _CHANNELS: Final = 128  # of images that OpenCV takes: 128 since its version 5, 512 before
 
 
@@ -94,7 +95,7 @@ class Flip(Geometry):
     def cpu(self, x: Array, p: Any) -> Array:
         """Columns by OpenCV, which does not care what the bytes of a pixel mean."""
         pixel = x.shape[-1] * x.itemsize
-        if not p.horizontal or not x.flags.c_contiguous or pixel > _CHANNELS:
+        if not p.horizontal or x.size < _SMALL or not x.flags.c_contiguous or pixel > _CHANNELS:
             return self.reference(x, p)
         import cv2
 

@@ -23,5 +23,6 @@ def test_an_eager_call_costs_little():
     for call in (
         lambda: fn.flip(X, horizontal=True),
         lambda: fn.brightness_contrast(X, brightness=1.5, contrast=0.5),
+        lambda: fn.crop(X, crop=(4, 4)),
     ):
         assert microseconds(call) < 40 * slow
