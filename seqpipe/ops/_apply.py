@@ -131,8 +131,7 @@ def apply(
 
 def _constant(op: Declaration, part: Given) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
-    rows, p = constant_of(op, part.spec)
-    size = part.spec[1:3] if op.keeps_size else op.result_size(rows, part.spec)
+    _, p, size = constant_of(op, part.spec)
     out = part.result(op.result_dtype(part.spec.dtype), size)
     for x, into in zip(part.five, part.view(out), strict=True):
         on_images(op, op.cpu, x, into, p, fast=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ._distribution import PerFrame, Table
 from ._param import Parameter
 from ._spec import Spec
 
-__all__ = ["Block", "constant_of", "resolve", "values_of"]
+__all__ = ["Block", "Constant", "constant_of", "resolve", "values_of"]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 
@@ -59,8 +59,8 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         ParameterError: a table has not one value for each sample, or for each frame.
     """
     if op.is_constant and (len(specs) == 1 or specs.count(specs[0]) == len(specs)):
-        rows, everything = constant_of(op, specs[0])
-        return Block(rows, (0,) * len(specs), 0, everything)
+        constant = constant_of(op, specs[0])
+        return Block(constant.rows, (0,) * len(specs), 0, constant.p)
     counts = [spec.frames if op.is_by_frame else 1 for spec in specs]
     first = [0, *accumulate(counts)]
     rows = _rows(op, specs, first, epoch, indices)
@@ -80,16 +80,30 @@ def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     return tuple((name, dtype[name] == np.int32) for name in dtype.names or ())
 
 
-def constant_of(op: Declaration, spec: Spec) -> tuple[npt.NDArray[Any], SimpleNamespace]:
-    """The row of an operator whose parameters are constant, and the same as attributes; both are kept."""
-    kept: dict[Spec, tuple[npt.NDArray[Any], SimpleNamespace]] = op.__dict__.setdefault("_rows", {})
+class Constant(NamedTuple):
+    """What is the same for all samples of a shape, if no parameter varies.
+
+    Attributes:
+        rows: a block of one row.
+        p: the same as attributes.
+        size: rows and columns of the results.
+    """
+
+    rows: npt.NDArray[Any]
+    p: SimpleNamespace
+    size: tuple[int, int]
+
+
+def constant_of(op: Declaration, spec: Spec) -> Constant:
+    """What an operator whose parameters are constant does to samples of a shape; it is kept."""
+    kept: dict[Spec, Constant] = op.__dict__.setdefault("_rows", {})
     found = kept.get(spec)
     if found is None:
         rows = _rows(op, [spec], [0, 1], 0, [0])
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[spec] = rows, values_of(rows[0])
+        found = kept[spec] = Constant(rows, values_of(rows[0]), op.result_size(rows, spec))
     return found
 
 
