@@ -58,7 +58,7 @@ HOMES = {
         ("video.workers", "pipeline.executor"),
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
-    "concurrent.futures": ("video.engine", "video.jobs", "video.workers", "pipeline.executor"),
+    "concurrent.futures": ("video.ahead", "video.engine", "video.jobs", "video.workers", "pipeline.executor"),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
     "seqpipe.random": ("sampling", "ops"),
 }

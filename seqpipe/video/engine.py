@@ -22,6 +22,7 @@ import numpy as np
 from ..array import Array
 from ..errors import SeqpipeError
 from ..sequence import Sequence
+from .ahead import ReadAhead
 from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
 from .library import Library
@@ -94,6 +95,7 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
+        self._ahead = ReadAhead()
         self._library = Library(cache_dir)
         self._lock = threading.Lock()
         self._local = threading.local()
@@ -115,6 +117,7 @@ class Engine:
             executor.close()
         self._executor.close()
         self._queue.clear()
+        self._ahead.close()
         self._closing.close()
         self._library.clear()
 
@@ -182,6 +185,8 @@ class Engine:
             videos[id(video)] = video
             by_video[id(video)].append((place, request))
         jobs = [job for key, group in by_video.items() for job in cut(videos[key], group)]
+        for job in jobs:
+            self._ahead.begin(job)
         self._queue.put(jobs)
         for way, executor in self._ways:
             for _ in jobs:
@@ -223,7 +228,8 @@ class Engine:
                     memory[place] = self._prepare(video, request, painter, targets)
                 except SeqpipeError as error:
                     outcome[place] = error
-        lost = fill(video, targets, way, painter, partial(self._note, video))
+        reader = partial(self._ahead.reader, jobs)
+        lost = fill(video, targets, way, painter, partial(self._note, video), reader=reader)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:

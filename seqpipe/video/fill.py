@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..errors import BackendError, DeviceMemoryError, SourceError
 from .decode import Decoding, Lost
 from .jobs import Video
 from .packet_decoder import Decoders
-from .packets import open_packets
+from .packets import PacketReader, open_packets
 from .paint import Painter
 from .way import Way
 
@@ -26,7 +27,14 @@ Note: TypeAlias = Callable[[str, int, str], None]
 
 
 def fill(
-    video: Video, targets: Targets, way: Way, painter: Painter, note: Note, *, threads: int = 1
+    video: Video,
+    targets: Targets,
+    way: Way,
+    painter: Painter,
+    note: Note,
+    *,
+    reader: Callable[[], PacketReader] | None = None,
+    threads: int = 1,
 ) -> dict[int, str]:
     """Paint all targets; what a way cannot decode, or finds damaged, is for its fallback to judge.
 
@@ -36,6 +44,7 @@ def fill(
         way: who decodes.
         painter: the calling thread's.
         note: is told what was done.
+        reader: opens what its packets are read by; by default they are read where they lie.
         threads: frame threads of the decoder.
 
     Returns:
@@ -45,9 +54,12 @@ def fill(
         BackendError: the way cannot decode such a stream, and has no fallback.
         SourceError: the stream cannot be read, or not be converted to what is asked for.
     """
+    decode = partial(
+        _painted, video, targets, painter, reader or partial(open_packets, video.source, video.index), threads
+    )
     try:
         try:
-            return _judged(video, targets, way, painter, note, threads)
+            return _judged(video, targets, way, note, decode)
         finally:
             # Also after an error: pictures that a painter still holds would end in memory that is someone else's.
             painter.finish()
@@ -58,12 +70,12 @@ def fill(
 
 
 def _judged(
-    video: Video, targets: Targets, way: Way, painter: Painter, note: Note, threads: int
+    video: Video, targets: Targets, way: Way, note: Note, decode: Callable[[Decoders], dict[int, str]]
 ) -> dict[int, str]:
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:
-        lost = _painted(video, targets, way.decoders, painter, threads)
+        lost = decode(way.decoders)
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if way.fallback is None:
@@ -74,19 +86,24 @@ def _judged(
     note(way.name, wanted - len(targets), "")
     if targets and way.fallback is not None:
         wanted = len(targets)
-        lost = _painted(video, targets, way.fallback, painter, threads)
+        lost = decode(way.fallback)
         note("cpu", wanted - len(targets), reason)
     return lost
 
 
 def _painted(
-    video: Video, targets: Targets, decoders: Decoders, painter: Painter, threads: int
+    video: Video,
+    targets: Targets,
+    painter: Painter,
+    reader: Callable[[], PacketReader],
+    threads: int,
+    decoders: Decoders,
 ) -> dict[int, str]:
     """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
     lost: dict[int, str] = {}
     frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
-    with contextlib.closing(open_packets(video.source, video.index)) as reader:
-        for item in Decoding(video.index, reader, decoders, frames, threads=threads):
+    with contextlib.closing(reader()) as packets:
+        for item in Decoding(video.index, packets, decoders, frames, threads=threads):
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
             else:

@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
+
+from ..array import IntArray
 from .index import PacketIndex
-from .plan import make_plan
+from .plan import DecodePlan, make_plan
 from .request import Outcomes, Request
 from .source import Source
 
@@ -38,6 +42,7 @@ class Job:
         first: the first packet that is fed.
         last: the last one.
         cost: packets to decode, counted for each request.
+        packets: the numbers of the packets that are fed, ascending.
         future: will hold what became of the requests.
     """
 
@@ -46,6 +51,7 @@ class Job:
     first: int
     last: int
     cost: int
+    packets: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     future: Future[Outcomes] = field(default_factory=Future)
 
     def overlaps(self, other: Job) -> bool:
@@ -61,20 +67,37 @@ def cut(video: Video, group: Seq[tuple[int, Request]]) -> Iterator[Job]:
         plan = make_plan(table, table.frame_packet[request.frames[request.frames >= 0]])
         first = int(plan.segments[0].packets[0]) if plan.segments else 0
         last = int(plan.segments[-1].packets[-1]) if plan.segments else 0
-        spans.append((first, last, plan.cost, place, request))
-    spans.sort(key=lambda span: span[:2])
-    island: list[tuple[int, Request]] = []
-    start = end = cost = 0
-    for first, last, packets, place, request in spans:
-        if island and first > end:
-            yield Job(video, tuple(island), start, end, cost)
+        spans.append(_Span(first, last, plan, (place, request)))
+    spans.sort(key=lambda span: (span.first, span.last))
+    island: list[_Span] = []
+    for span in spans:
+        if island and span.first > max(other.last for other in island):
+            yield _job(video, island)
             island = []
-        if not island:
-            start, end, cost = first, last, 0
-        island.append((place, request))
-        end, cost = max(end, last), cost + packets
+        island.append(span)
     if island:
-        yield Job(video, tuple(island), start, end, cost)
+        yield _job(video, island)
+
+
+class _Span(NamedTuple):
+    """From the first to the last packet that a request needs."""
+
+    first: int
+    last: int
+    plan: DecodePlan
+    request: tuple[int, Request]
+
+
+def _job(video: Video, island: Seq[_Span]) -> Job:
+    segments = [segment.packets for span in island for segment in span.plan.segments]
+    return Job(
+        video,
+        tuple(span.request for span in island),
+        first=island[0].first,
+        last=max(span.last for span in island),
+        cost=sum(span.plan.cost for span in island),
+        packets=np.unique(np.concatenate(segments)) if segments else np.empty(0, np.int64),
+    )
 
 
 class JobQueue:

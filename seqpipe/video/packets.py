@@ -18,7 +18,8 @@ from .source import Source
 
 __all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
 
-_AT_ONCE = 32
+# A request for each few packets would take a distant store hours; and a reader should not hold a whole film.
+_BYTES_AT_ONCE = 4 << 20
 _SEEK_FARTHER_THAN = 64
 
 
@@ -50,8 +51,9 @@ class OffsetPackets:
         self._sizes = index.packets.size
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The packets' bytes, fetched a few dozen at a time."""
-        for part in (numbers[i : i + _AT_ONCE] for i in range(0, len(numbers), _AT_ONCE)):
+        """The packets' bytes, fetched a few megabytes at a time."""
+        before = np.cumsum(self._sizes[numbers], dtype=np.int64) // _BYTES_AT_ONCE
+        for part in np.split(numbers, np.flatnonzero(np.diff(before)) + 1) if len(numbers) else ():
             ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
             for number, (_, size), data in zip(part, ranges, self._source.read(ranges), strict=True):
                 if len(data) != size:

@@ -33,9 +33,11 @@ class Source(ABC):
 
     Attributes:
         name: how messages and results call it.
+        slow: whether every read waits for an answer from far away.
     """
 
     name: str
+    slow: bool = False
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
@@ -195,6 +197,8 @@ class _FileObject(Source):
 
 class _Remote(Source):
     """An object behind a URL, by fsspec; ranges are fetched together."""
+
+    slow = True
 
     def __init__(self, url: str) -> None:
         import fsspec

@@ -1,0 +1,156 @@
+"""Packets of jobs that wait are read meanwhile, where reading takes long: as many as there is room for, and once."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from data_scripts.frame_code import read
+from seqpipe.errors import SourceError
+from seqpipe.video import ahead
+from seqpipe.video.engine import Engine
+from seqpipe.video.index import PacketIndex
+from seqpipe.video.open import open_index
+from seqpipe.video.packets import OffsetPackets
+from seqpipe.video.request import Request
+from seqpipe.video.source import Source, open_source
+from tests.support.media import entry, made
+
+NAME = "h264_short_gops"
+
+
+class Distant(Source):
+    """Answers late, and notes what it is asked for; the first requests fail, if it is told so."""
+
+    slow = True
+
+    def __init__(self, name=NAME, *, delay_s=0.05, failing=0):
+        self._file = open_source(made(name))
+        self.name = self._file.name
+        self.delay_s, self.failing = delay_s, failing
+        self.asked, self.now, self.most = [], 0, 0
+        self._lock = threading.Lock()
+
+    def stamp(self):
+        return None
+
+    def size(self):
+        return self._file.size()
+
+    def for_demuxer(self):
+        return self._file.for_demuxer()
+
+    def read(self, ranges):
+        with self._lock:
+            self.asked += ranges
+            self.now += 1
+            self.most = max(self.most, self.now)
+            failing, self.failing = self.failing, max(0, self.failing - 1)
+        time.sleep(self.delay_s)
+        with self._lock:
+            self.now -= 1
+        if failing:
+            raise SourceError("cannot be read (no answer)", source=self.name)
+        return self._file.read(ranges)
+
+
+@pytest.fixture(scope="module")
+def index() -> PacketIndex:
+    return open_index(made(NAME))
+
+
+@pytest.fixture
+def distant(index, monkeypatch):
+    """Opens distant sources without reading through them for an index."""
+    monkeypatch.setattr("seqpipe.video.library.open_index", lambda *_, **__: index)
+    return Distant
+
+
+def firsts(index, count):
+    """Frames of as many runs that share nothing."""
+    return [[int(frame)] for frame in index.key_frames[:count]]
+
+
+def check(results, wanted):
+    numbers = entry(NAME).numbers
+    assert [[read(picture) for picture in found.numpy()] for found in results] == [
+        [numbers[frame] for frame in frames] for frames in wanted
+    ]
+
+
+def test_while_one_is_decoded_the_others_are_read(distant, index):
+    source, wanted = distant(), firsts(index, 8)
+    with Engine(1) as engine:
+        check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
+        assert engine._ahead.held == 0
+    assert source.most == 8
+    assert len(source.asked) == len(set(source.asked)), "a packet was fetched twice"
+
+
+def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkeypatch):
+    source, wanted = distant(delay_s=0.01), firsts(index, 6)
+    monkeypatch.setattr(ahead, "_ROOM", 0)
+    with Engine(1) as engine:
+        check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
+    assert source.most == 1
+
+
+def test_room_is_given_back_as_jobs_end(distant, index, monkeypatch):
+    source, wanted = distant(delay_s=0.01), firsts(index, 1)
+    monkeypatch.setattr(ahead, "_ROOM", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]]))
+    with Engine(1) as engine:
+        for _ in range(3):
+            reading = engine.submit([Request(source, np.array(wanted[0]))])
+            check(reading.result(), wanted)
+            assert engine._ahead.held == 0
+
+
+def test_a_request_that_fails_once_is_made_once_more(distant, index):
+    source, wanted = distant(failing=2), firsts(index, 4)
+    with Engine(2) as engine:
+        check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
+
+
+def test_a_source_that_stays_silent_is_an_error_of_its_samples(distant, index):
+    source, wanted = distant(failing=100), firsts(index, 3)
+    with Engine(2) as engine:
+        results = engine.read([Request(source, np.array(frames)) for frames in wanted])
+    assert [str(error) for error in results] == [f"{source.name}: cannot be read (no answer)."] * 3
+
+
+def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatch):
+    monkeypatch.setattr(ahead, "_THREADS", 1)
+    source = distant(delay_s=0.3)
+    engine = Engine(1)
+    reading = engine.submit([Request(source, np.array(frames)) for frames in firsts(index, 8)])
+    while not source.now:
+        time.sleep(0.01)
+    began = time.monotonic()
+    engine.close()
+    reading.cancel()
+    assert time.monotonic() - began < 1.5
+    assert engine._ahead.held == 0
+
+
+def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
+    begun = []
+    monkeypatch.setattr(ahead, "_read", lambda job: begun.append(job) or {})
+    with Engine(1) as engine:
+        (found,) = engine.read([Request(str(made(NAME)), np.arange(3))])
+    assert len(found) == 3
+    assert not begun
+
+
+@pytest.mark.parametrize("most", [1, 2000, 1 << 30])
+def test_packets_come_whole_however_they_are_fetched(index, monkeypatch, most):
+    """In pieces of a few bytes, of some packets, or all at once."""
+    monkeypatch.setattr("seqpipe.video.packets._BYTES_AT_ONCE", most)
+    source, numbers = Distant(delay_s=0), np.arange(len(index.packets))
+    whole = made(NAME).read_bytes()
+    found = list(OffsetPackets(source, index).read(numbers))
+    ranges = zip(index.packets.offset.tolist(), index.packets.size.tolist(), strict=True)
+    assert found == [whole[offset : offset + size] for offset, size in ranges]
+    assert not list(OffsetPackets(source, index).read(numbers[:0]))
