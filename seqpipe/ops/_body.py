@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 __all__ = ["Body"]
 
@@ -13,11 +12,12 @@ class Body:
     """The part of a kernel that is an operator's own.
 
     Attributes:
-        kind: the skeleton. ``"value"``: statements that change ``Real value``; ``"pixel"``: statements that change
-            ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says.
+        kind: the skeleton, a file of this package without its ``.cuh``. ``"value"``: statements that change
+            ``Real value``; ``"pixel"``: statements that change ``Real pixel[CHANNELS]``; ``"gather"``: none, values
+            are fetched from where the mapping says. What others need, their files say.
         text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
             arithmetic is rounded after every operation, as NumPy's is.
     """
 
-    kind: Literal["value", "pixel", "gather"]
+    kind: str
     text: str = ""
