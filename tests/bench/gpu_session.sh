@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Everything that a machine with a GPU is asked for, in one command: unpack, test, measure, and a short table at the end.
+#
+#   here:   tests/bench/gpu_session.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
+#                                                    lay films of 1080p and 340×256 into .gpu/media as large_*.mp4 and small_*.mp4
+#   there:  bash tests/bench/gpu_session.sh PART...    parts: tests stress decode start memory jpeg; by default the first three
+#
+# Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
+# ../shared/tools/PEERS.md. SHARE=0.5 halves the windows of the benchmarks, SECONDS_OF_STRESS=60 is the time of the stress test.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+
+pack() {
+  ../shared/tools/gpu_site.sh platformdirs click simplejpeg rich
+  "${PYTHON:-python3}" -m data_scripts.make_videos .media > /dev/null || exit 1
+  tar -cJf .gpu/made.tar.xz .media
+  mkdir -p .gpu/shared/video .gpu/media
+  cp ../shared/media/MANIFEST.tsv .gpu/shared/
+  for folder in codec derived odd; do cp -r "../shared/media/video/$folder" .gpu/shared/video/; done
+  du -sh .gpu
+}
+
+if [ "${1:-}" = pack ]; then pack; exit; fi
+
+mkdir -p /tmp/site
+[ -d /tmp/site/av ] || tar -xJf .gpu/site.tar.xz -C /tmp/site
+[ -d .media ] || tar -xJf .gpu/made.tar.xz
+export PYTHONPATH="/tmp/site:$PWD" SEQPIPE_MEDIA="$PWD/.gpu/shared" SEQPIPE_CACHE_DIR=/tmp/seqpipe_cache
+rows=() failed=0
+films=(--large .gpu/media/large_*.mp4 --small .gpu/media/small_*.mp4)
+
+# run TITLE COMMAND...: shows the end of what it says; its tables go to the end of ours
+run() {
+  local title=$1 begin=$SECONDS code; shift
+  "$@" > /tmp/part.txt 2>&1; code=$?
+  tail -n 40 /tmp/part.txt | cut -c1-400
+  mapfile -t table < <(grep -E '^\|' /tmp/part.txt)
+  rows+=("| $title | exit $code | $((SECONDS - begin)) s | $(tail -n 1 /tmp/part.txt | cut -c1-100) |" "${table[@]}")
+  [ $code -eq 0 ] || failed=1
+}
+
+part_tests() {
+  # by SIGINT pytest still says what has failed
+  SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n 12 -q -rfE --tb=short -m gpu tests
+}
+part_stress() {
+  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-60}"
+}
+part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
+part_start() { run start timeout 200 python3 -m tests.bench.gpu_memory --job start --many .gpu/media/small_*.mp4; }
+part_memory() { run memory timeout 200 python3 -m tests.bench.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
+part_jpeg() { run jpeg timeout 100 python3 -m tests.bench.gpu_jpeg; }
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+cuda=$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "cu13", "lib"))' 2> /dev/null)
+[ -d /tmp/site/ff ] && export LD_LIBRARY_PATH="/tmp/site/ff:/tmp/site/av.libs:$cuda"
+[ -d /tmp/dali ] && export PYTHONPATH="$PYTHONPATH:/tmp/dali"
+for part in "${@:-tests stress decode}"; do
+  for name in $part; do "part_$name"; done
+done
+printf '\n| part | ended | took | said last |\n|---|---|---|---|\n'
+printf '%s\n' "${rows[@]}"
+exit $failed
