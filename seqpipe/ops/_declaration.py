@@ -60,6 +60,7 @@ class Declaration(ABC):
         pointwise: whether a value of the result depends on that one value and the parameters alone.
         keeps_size: whether results have the size of what they are made of.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
+        derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
         tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
             own rounding steps, and in which share of the values.
         examples: arguments that tests and documentation use.
@@ -73,7 +74,7 @@ class Declaration(ABC):
     pointwise: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
-    derived: ClassVar[tuple[str, ...]] = ()
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
     examples: ClassVar[tuple[Arguments, ...]] = ()
     errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
@@ -323,4 +324,7 @@ def _rebuild(cls: type[Declaration], settings: dict[str, Any]) -> Declaration:
 def _block_dtype(cls: Hashable) -> np.dtype[Any]:
     kind: Any = cls
     fields = [q.field for q in kind.drawable]
-    return np.dtype([("acts", np.int32), *fields, *((name, np.float32) for name in kind.derived)])
+    for entry in kind.derived:
+        name, length = entry if isinstance(entry, tuple) else (entry, 0)
+        fields.append((name, np.float32, (length,)) if length else (name, np.float32))
+    return np.dtype([("acts", np.int32), *fields])
