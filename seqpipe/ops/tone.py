@@ -1,0 +1,145 @@
+"""Operators that change how light or dark values are, each value by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, namespace
+from ._body import Body
+from ._distribution import Number
+from ._op import Op
+from ._param import param
+from ._spec import RANGES, Spec, full_range, half_range
+
+__all__ = ["Gamma", "Invert", "Posterize", "Solarize"]
+
+
+class Gamma(Op):
+    """Raise levels to a power.
+
+    ``out = range * gain * (in / range) ** gamma``, where ``range`` is the greatest value of the type, 1 for floats:
+    a gamma below 1 makes dark pixels lighter. Levels below 0 are changed as those above, with the sign that they have.
+    The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
+    """
+
+    gamma: Number = param(1.0, "exponent", lo=0, hi=100, identity=1.0)
+    gain: Number = param(1.0, "factor of the result", lo=0, identity=1.0)
+
+    pointwise = True
+    derived = ("range", "top")
+    tolerance = (8, 1)  # of floats, since libraries round powers differently; levels hardly ever differ
+    examples = (
+        {"gamma": 2.2},
+        {"gamma": (0.4, 2.5), "seed": 1},
+        {"gamma": 0.45, "gain": 0.75},
+    )
+    errors = (({"gamma": -1}, "gamma=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """What means full intensity, and what that becomes."""
+        full = full_range(spec.dtype)
+        return {"range": full, "top": rows["gain"] * full}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return namespace(x).copysign((abs(x) / p.range) ** p.gamma * p.top, x)
+
+    body = Body(
+        "value",
+        "const Real power = powf((Real(fabsf(value.v)) / row.range).v, row.gamma.v);\n"
+        "    value = copysignf((power * row.top).v, value.v);",
+    )
+
+
+class Invert(Op):
+    """Make dark what is light.
+
+    ``out = range - in``, where ``range`` is the greatest value of the type, 1 for floats.
+    """
+
+    pointwise = True
+    derived = ("range",)
+    examples = ({}, {"p": 0.5, "seed": 3})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """What means full intensity."""
+        return {"range": full_range(spec.dtype)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return p.range - x
+
+    body = Body("value", "value = row.range - value;")
+
+    def inverse(self) -> Op:
+        """The same again."""
+        return self
+
+
+class Posterize(Op):
+    """Keep the highest bits of levels only.
+
+    ``out = floor(in / step) * step``, where ``step`` is the range divided by ``2 ** bits``: of 255 levels and their
+    like, all other bits become 0, as with Pillow and torchvision; int16 has 15 bits and its sign. Floats are limited to
+    the levels from 0 to ``1 - step``, as with torchvision.
+    """
+
+    bits: Number = param(4, "that are kept", kind=int, lo=0, hi=16)
+
+    pointwise = True
+    derived = ("step", "least", "most")
+    examples = ({"bits": 3}, {"bits": (1, 6), "seed": 4}, {})
+    errors = (({"bits": 2.5}, "bits=2.5 is not valid; allowed: a whole number from 0 to 16"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The distance of levels, and the least and the greatest of them in such steps."""
+        levels = np.exp2(rows["bits"].astype(np.float64))
+        if spec.dtype not in RANGES:
+            return {"step": 1 / levels, "least": 0, "most": levels - 1}
+        least, most = RANGES[spec.dtype]
+        step = np.maximum((most + 1) / levels, 1)
+        return {"step": step, "least": least // step, "most": (most + 1) / step - 1}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula, within the levels that there are."""
+        library = namespace(x)
+        return library.fmin(library.fmax(library.floor(x / p.step), p.least), p.most) * p.step
+
+    body = Body(
+        "value", "value = fminf(fmaxf(floorf((value / row.step).v), row.least.v), row.most.v) * row.step;"
+    )
+
+
+class Solarize(Op):
+    """Invert levels from a threshold on.
+
+    ``out = range - in`` where ``in >= threshold``, else ``in``, as with Pillow and torchvision; ``range`` is the
+    greatest value of the type, 1 for floats.
+    """
+
+    threshold: Number = param(
+        None, "the least level that is inverted; None for half of the range of the type", kind=float
+    )
+
+    pointwise = True
+    derived = ("range", "least")
+    examples = ({}, {"threshold": (0.0, 256.0), "seed": 5}, {"threshold": 100.0})
+    errors = (({"threshold": "half"}, "threshold='half' is not valid; allowed: a number or None"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """What means full intensity, and the threshold in levels."""
+        threshold = rows["threshold"]
+        return {
+            "range": full_range(spec.dtype),
+            "least": np.where(np.isnan(threshold), half_range(spec.dtype), threshold),
+        }
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return namespace(x).where(x < p.least, x, p.range - x)
+
+    body = Body("value", "if (!(value < row.least)) value = row.range - value;")

@@ -1,0 +1,188 @@
+"""Operators of tone against Pillow, the formulas in fractions and in double precision."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import Brightness, Contrast, Gamma, Invert, Posterize, Solarize, per_frame
+from tests.support.operators import compare, images
+
+RANGES = {"uint8": 255, "uint16": 65535, "int16": 32767}
+
+
+def pillow(levels, function, *arguments):
+    """What Pillow makes of every level of eight bits."""
+    return np.asarray(function(Image.fromarray(levels[..., 0]), *arguments))[..., None]
+
+
+def rounded(values, dtype):
+    """Fractions or floats as whole numbers, halves to even."""
+    info = np.iinfo(dtype)
+    return np.array([min(max(round(v), info.min), info.max) for v in values], dtype)
+
+
+# ------------------------------------------------------------------------------------------ brightness, contrast
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
+def test_brightness_is_the_formula(anywhere, dtype):
+    x = images(Brightness, dtype)
+    for factor, shift in ((1.5, 0.0), (0.25, 0.5), (1.75, -0.125), (0.0, 0.25)):
+        found = anywhere(Brightness(brightness=factor, brightness_shift=shift), x)
+        wanted = [Fraction(factor) * int(v) + Fraction(shift) * RANGES[dtype] for v in x.flat]
+        compare(found, rounded(wanted, dtype).reshape(x.shape))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
+def test_contrast_is_the_formula(anywhere, dtype):
+    x = images(Contrast, dtype)
+    middle = {"uint8": 128, "uint16": 32768, "int16": 16384}[dtype]
+    for factor, center in ((1.5, None), (0.25, None), (0.0, None), (2.25, 100.5), (0.5, -7.0)):
+        found = anywhere(Contrast(contrast=factor, contrast_center=center), x)
+        around = Fraction(middle if center is None else center)
+        wanted = [around + Fraction(factor) * (int(v) - around) for v in x.flat]
+        compare(found, rounded(wanted, dtype).reshape(x.shape))
+
+
+def test_opencv_has_both(levels):
+    compare(
+        fn.brightness(levels, brightness=1.375, brightness_shift=0.2),
+        cv2.convertScaleAbs(levels[..., 0], None, 1.375, 51)[..., None],
+    )
+    compare(
+        fn.contrast(levels, contrast=0.625),
+        cv2.convertScaleAbs(levels[..., 0], None, 0.625, 48)[..., None],
+    )
+
+
+def test_brightness_and_contrast_of_floats(anywhere):
+    x = np.array([[-1.0, 0.0, 0.5, 1.0, 3.0]], np.float32)
+    compare(anywhere(Brightness(brightness=2.0, brightness_shift=0.25), x), x * 2 + np.float32(0.25))
+    compare(anywhere(Contrast(contrast=3.0), x), (x - np.float32(0.5)) * 3 + np.float32(0.5))
+
+
+def test_the_type_of_the_result_can_be_asked_for(levels):
+    found = fn.brightness(levels, brightness=1 / 255, brightness_shift=0.5, dtype="float32")
+    np.testing.assert_allclose(found, levels / 255 + 0.5, rtol=1e-6)
+    found = fn.contrast(levels, contrast=0.5, dtype="float16")
+    compare(found, (64 + levels.astype(np.float32) / 2).astype(np.float16))
+
+
+# ------------------------------------------------------------------------------------------ gamma
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1 / 2.2, 1.0, 2.0, 2.2, 7.0])
+@pytest.mark.parametrize("gain", [1.0, 0.8])
+def test_gamma_is_the_power_in_double_precision(anywhere, levels, gamma, gain):
+    wanted = [255 * gain * math.pow(v / 255, gamma) for v in range(256)]
+    compare(anywhere(Gamma(gamma=gamma, gain=gain), levels), rounded(wanted, "uint8").reshape(levels.shape))
+
+
+def test_gamma_of_sixteen_bits(anywhere):
+    """Of all levels a few fall to the other side of a half, for powers are taken in float32."""
+    x = np.arange(65536, dtype=np.uint16).reshape(256, 256, 1)
+    wanted = rounded([65535 * math.pow(v / 65535, 2.2) for v in range(65536)], "uint16")
+    compare(anywhere(Gamma(gamma=2.2), x), wanted.reshape(x.shape), (1, 0.01))
+    signed = np.array([[-32767, -16000, -1, 0, 1, 16000, 32767]], np.int16)
+    wanted = [math.copysign(32767 * math.pow(abs(int(v)) / 32767, 0.5), v) for v in signed.flat]
+    compare(anywhere(Gamma(gamma=0.5), signed), rounded(wanted, "int16").reshape(signed.shape))
+
+
+def test_gamma_of_floats(anywhere):
+    x = np.array([[-2.0, -0.25, 0.0, 0.25, 1.0, 4.0]], np.float32)
+    np.testing.assert_allclose(anywhere(Gamma(gamma=0.5), x)[0], [-(2**0.5), -0.5, 0, 0.5, 1, 2], rtol=1e-6)
+    np.testing.assert_allclose(anywhere(Gamma(gamma=3.0), x)[0], [-8, -1 / 64, 0, 1 / 64, 1, 64], rtol=1e-6)
+
+
+def test_gamma_for_each_frame():
+    x = np.full((3, 4, 4, 1), 64, np.uint8)
+    found = fn.gamma(x, gamma=per_frame([0.5, 1.0, 2.0]))
+    assert found[:, 0, 0, 0].tolist() == [round(255 * (64 / 255) ** power) for power in (0.5, 1, 2)]
+
+
+# ------------------------------------------------------------------------------------------ invert, solarize
+
+
+def test_invert_is_pillows(anywhere, levels):
+    compare(anywhere(Invert(), levels), pillow(levels, ImageOps.invert))
+
+
+def test_invert_of_other_types(anywhere):
+    for dtype, x, wanted in (
+        ("uint16", [0, 1, 40000, 65535], [65535, 65534, 25535, 0]),
+        ("int16", [0, 32767, 5, -32768], [32767, 0, 32762, 32767]),
+        ("float32", [0.0, 0.25, 1.0, 3.0], [1.0, 0.75, 0.0, -2.0]),
+    ):
+        found = anywhere(Invert(), np.array([x], dtype))
+        compare(found, np.array([wanted], dtype))
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 1.0, 77.0, 128.0, 255.0, 256.0])
+def test_solarize_is_pillows(anywhere, levels, threshold):
+    wanted = pillow(levels, ImageOps.solarize, *([] if threshold is None else [threshold]))
+    compare(anywhere(Solarize(threshold=threshold), levels), wanted)
+
+
+def test_solarize_of_floats_and_of_nan(anywhere):
+    x = np.array([[0.0, 0.4, 0.5, 0.75, np.nan]], np.float32)
+    found = anywhere(Solarize(), x)
+    np.testing.assert_array_equal(found, np.array([[0.0, 0.4, 0.5, 0.25, np.nan]], np.float32))
+
+
+# ------------------------------------------------------------------------------------------ posterize
+
+
+@pytest.mark.parametrize("bits", range(9))
+def test_posterize_is_pillows(anywhere, levels, bits):
+    # Pillow 12 refuses 0 bits, of which nothing is left
+    wanted = pillow(levels, ImageOps.posterize, bits) if bits else np.zeros_like(levels)
+    compare(anywhere(Posterize(bits=bits), levels), wanted)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("uint16", 16), ("int16", 15)])
+@pytest.mark.parametrize("bits", [0, 1, 5, 11, 15, 16])
+def test_posterize_is_a_mask_of_bits(anywhere, dtype, width, bits):
+    x = images(Posterize, dtype)
+    mask = -1 << max(width - bits, 0)
+    compare(anywhere(Posterize(bits=bits), x), (x.astype(np.int64) & mask).astype(dtype))
+
+
+def test_posterize_of_floats_has_as_many_levels(anywhere):
+    x = np.linspace(-0.25, 1.25, 301, dtype=np.float32)[None]
+    found = anywhere(Posterize(bits=2), x)
+    assert np.unique(found).tolist() == [0, 0.25, 0.5, 0.75]
+    compare(found, (np.clip(np.floor(x * 4), 0, 3) / 4).astype(np.float32))
+
+
+def test_random_numbers_of_bits_are_whole():
+    x = np.full((64, 1, 4, 4, 1), 255, np.uint8)
+    found = fn.posterize(x, bits=(1, 3))
+    assert np.unique(found).tolist() == [0x80, 0xC0, 0xE0]
+
+
+def test_what_is_out_of_bounds_is_refused_by_name():
+    x = np.zeros((4, 4, 3), np.uint8)
+    for call, said in (
+        (lambda: fn.gamma(x, gamma=-0.5), r"gamma: gamma=-0.5 is not valid; allowed: a number from 0 to 100"),
+        (
+            lambda: fn.posterize(x, bits=17),
+            r"posterize: bits=17 is not valid; allowed: a whole number from 0",
+        ),
+        (lambda: fn.solarize(x, threshold=float("nan")), r"solarize: threshold=nan is not valid; allowed"),
+        (
+            lambda: fn.invert(x, gamma=2),
+            r"invert: there is no parameter 'gamma'; allowed: p, per_frame, seed",
+        ),
+        (lambda: fn.brightness(x, brightness=(2, 1)), r"brightness: brightness=\(2, 1\) is not valid"),
+        (lambda: fn.contrast(x, dtype="int8"), r"contrast: dtype='int8' is not valid; allowed: 'uint8'"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            call()
