@@ -76,6 +76,20 @@ def flip(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def frame_difference(
+    x: X,
+    /,
+    *,
+    lag: int = 1,
+    absolute: bool = False,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def gamma(
     x: X,
     /,
@@ -112,6 +126,29 @@ def posterize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def reverse(
+    x: X,
+    /,
+    *,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def sequence_rearrange(
+    x: X,
+    /,
+    *,
+    new_order: int | list[int] | tuple[int, ...] | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def solarize(
     x: X,
     /,
@@ -119,6 +156,32 @@ def solarize(
     threshold: Number | None = None,
     p: float = 1.0,
     per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def subsample(
+    x: X,
+    /,
+    *,
+    stride: Number = 1,
+    offset: Number = 0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def temporal_jitter(
+    x: X,
+    /,
+    *,
+    offset: Number = (-1, 1),
+    keep_order: bool = True,
+    p: float = 1.0,
+    per_frame: bool = True,
     seed: int = 0,
     layout: str | None = None,
     epoch: int = 0,

@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, geometry, tone
+from . import colour, geometry, time, tone
 from ._apply import apply
 from ._body import Body
 from ._custom import operator
@@ -60,6 +60,7 @@ from ._table import table
 from ._together import Moved, Together
 from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
 from .geometry import *  # noqa: F403  likewise
+from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
 
 __all__ = [
@@ -93,3 +94,4 @@ __all__ = [
 __all__ += colour.__all__
 __all__ += geometry.__all__
 __all__ += tone.__all__
+__all__ += time.__all__

@@ -57,8 +57,7 @@ class Call(NamedTuple):
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
-                size = self._size(part, sample)
-                out = part.result(self.op.result_dtype(part.spec.dtype), size)
+                out = part.result(self.op.result_dtype(part.spec.dtype), self._extent(part, sample))
                 items.append(Item(part.five, part.view(out), sample))
                 outs.append(out)
                 sample += part.samples
@@ -70,30 +69,39 @@ class Call(NamedTuple):
         results, sample = [], 0
         for part, out in zip(self.parts, outs, strict=True):
             result = part.back(out)
-            if isinstance(result, Sequence) and result.affine is not None:
-                result = replace(result, affine=self.affine(result.affine, sample))
-            results.append(result)
+            is_sequence = isinstance(part.value, Sequence)
+            results.append(self.sequence(part.value, result, sample) if is_sequence else result)
             sample += part.samples
         return results
 
-    def affine(self, affine: Any, sample: int) -> Any:
-        """The affine of a sample's result."""
+    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+        """The result of a sequence: its pixels with what the sequence knows, moved along."""
         spec = self.specs[sample]
-        return self.op.moved_affine(self.block.of(sample, spec.frames), spec, affine)
+        rows = self.block.of(sample, spec.frames)
+        moved: dict[str, Any] = {"data": data}
+        if given.affine is not None:
+            moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
+        if not self.op.keeps_frames:
+            order = self.op.frame_order(rows, spec)
+            clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
+            moved |= {name: values[order] for name, values in clocks.items() if values is not None}
+        return replace(given, **moved)
 
-    def _size(self, part: Given, sample: int) -> tuple[int, int]:
-        spec = part.spec
-        if self.op.keeps_size:
-            return spec.height, spec.width
+    def _extent(self, part: Given, sample: int) -> tuple[int, int, int]:
+        op, spec = self.op, part.spec
+        if op.keeps_size and op.keeps_frames:
+            return spec[:3]
         rows = [self.block.of(sample + n, spec.frames) for n in range(part.samples)]
-        sizes = {self.op.result_size(rows_of_one, spec) for rows_of_one in rows}
-        if len(sizes) > 1:
+        extents = sorted({op.extent(rows_of_one, spec) for rows_of_one in rows})
+        if len(extents) > 1:
+            sizes = sorted({extent[1:] for extent in extents})
+            what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
             raise ParameterError(
-                f"results of different sizes, {sorted(sizes)}, of samples in one array",
-                source=self.op.name,
+                f"results of different {what}, of samples in one array",
+                source=op.name,
                 advice="Give the samples as a list",
             )
-        return sizes.pop()
+        return extents[0]
 
 
 def apply(
@@ -131,8 +139,8 @@ def apply(
 
 def _constant(op: Declaration, part: Given) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
-    _, p, size = constant_of(op, part.spec)
-    out = part.result(op.result_dtype(part.spec.dtype), size)
+    _, p, extent = constant_of(op, part.spec)
+    out = part.result(op.result_dtype(part.spec.dtype), extent)
     for x, into in zip(part.five, part.view(out), strict=True):
         on_images(op, op.cpu, x, into, p, fast=True)
     return out
@@ -156,10 +164,8 @@ def _batch(
     else:
         call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
         stacked = call.results(backend, device)[0]
-        sequences = tuple(
-            replace(s, data=d, affine=None if s.affine is None else call.affine(s.affine, n))
-            for n, (s, d) in enumerate(zip(batch.sequences, stacked, strict=True))
-        )
+        pairs = zip(batch.sequences, stacked, strict=True)
+        sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
     mask = batch.mask
     if mask is not None:
         specs = [spec._replace(channels=1, dtype="bool") for spec in call.specs]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, FloatArray
+from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Distribution, PerFrame, Table, decoded, encoded
@@ -59,6 +59,9 @@ class Declaration(ABC):
             type of the result; ``"moved"`` if it is given the values as they are.
         pointwise: whether a value of the result depends on that one value and the parameters alone.
         keeps_size: whether results have the size of what they are made of.
+        keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
+            sequences, states :meth:`frame_order`, and looks itself at whether it acts.
+        by_frame: whether parameters may differ between the frames of a sequence.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
         derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
         tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
@@ -73,6 +76,8 @@ class Declaration(ABC):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     pointwise: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
+    keeps_frames: ClassVar[bool] = True
+    by_frame: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -132,6 +137,13 @@ class Declaration(ABC):
                 error.source = self.name
                 raise
             object.__setattr__(self, parameter.name, value)
+        if self.is_by_frame and not self.by_frame:
+            by_frame = [name for name, value in self.settings().items() if isinstance(value, PerFrame)]
+            raise ParameterError(
+                f"{(by_frame or ['per_frame'])[0]} asks for a value for each frame",
+                source=self.name,
+                allowed="one for a sequence, whose frames belong together here",
+            )
         if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
             _warned.add(self.name)
             arguments = ", ".join(f"{key}={value!r}" for key, value in (self.examples or ({},))[-1].items())
@@ -179,6 +191,10 @@ class Declaration(ABC):
         """Rows and columns of the result of one sample."""
         return spec.height, spec.width
 
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  for those that change it
+        """For each frame of the result of one sample, the frame that its number and its time are those of."""
+        return np.arange(spec.frames)
+
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002  for geometry
         """The affine of a volume's result."""
         return affine
@@ -218,6 +234,12 @@ class Declaration(ABC):
     def block_dtype(cls) -> np.dtype[Any]:
         """A row of a block of parameters: whether it acts, the parameters that can be drawn, the derived fields."""
         return _block_dtype(cls)
+
+    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:
+        """Frames, rows and columns of the result of one sample."""
+        frames = spec.frames if self.keeps_frames else len(self.frame_order(rows, spec))
+        size = (spec.height, spec.width) if self.keeps_size else self.result_size(rows, spec)
+        return frames, *size
 
     @cached_property
     def _distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:

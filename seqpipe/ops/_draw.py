@@ -19,7 +19,7 @@ from ._distribution import PerFrame, Table
 from ._param import Parameter
 from ._spec import Spec
 
-__all__ = ["Block", "Constant", "constant_of", "resolve", "values_of"]
+__all__ = ["Block", "Constant", "constant_of", "resolve", "values_of", "values_of_all"]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 
@@ -74,6 +74,13 @@ def values_of(row: np.void) -> SimpleNamespace:
     )
 
 
+def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
+    """The rows of a sample as attributes: as :func:`values_of` if it is one, else arrays with a value for each."""
+    if len(rows) == 1:
+        return values_of(rows[0])
+    return SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
+
+
 @lru_cache(maxsize=512)
 def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     """Each field's name, and whether it is one whole number."""
@@ -86,12 +93,12 @@ class Constant(NamedTuple):
     Attributes:
         rows: a block of one row.
         p: the same as attributes.
-        size: rows and columns of the results.
+        extent: frames, rows and columns of the results.
     """
 
     rows: npt.NDArray[Any]
     p: SimpleNamespace
-    size: tuple[int, int]
+    extent: tuple[int, int, int]
 
 
 def constant_of(op: Declaration, spec: Spec) -> Constant:
@@ -103,7 +110,7 @@ def constant_of(op: Declaration, spec: Spec) -> Constant:
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[spec] = Constant(rows, values_of(rows[0]), op.result_size(rows, spec))
+        found = kept[spec] = Constant(rows, values_of(rows[0]), op.extent(rows, spec))
     return found
 
 

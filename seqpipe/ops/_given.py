@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,19 +40,14 @@ class Given(NamedTuple):
         """How many samples it holds."""
         return int(self.five.shape[0])
 
-    def result(self, dtype: str, size: tuple[int, int]) -> Array:
-        """Memory for the result, in the layout of what was given."""
-        n, f, _, _, c = self.five.shape
-        shape = self.view.shape((n, f, *size, c))
+    def result(self, dtype: str, extent: tuple[int, int, int]) -> Array:
+        """Memory for the result, of some frames, rows and columns, in the layout of what was given."""
+        shape = self.view.shape((self.samples, *extent, self.spec.channels))
         return namespace(self.array).empty(shape, dtype)
 
     def back(self, out: Array) -> Any:
-        """The result as the type that was given; of a sequence, without its affine."""
-        if self.value is self.array:
-            return out
-        if isinstance(self.value, Sequence):
-            return replace(self.value, data=out)
-        return like(self.value, out)
+        """The result as the type that was given; of a sequence, the pixels alone."""
+        return out if self.value is self.array or isinstance(self.value, Sequence) else like(self.value, out)
 
     @property
     def channels_axis(self) -> int | None:
@@ -84,6 +78,12 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
     spec = Spec(frames, height, width, channels, dtype)
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
+    if not op.keeps_frames and 1 not in view.places:
+        raise ParameterError(
+            f"images of layout {layout or DEFAULT_LAYOUTS[array.ndim]}, which has no frames",
+            source=op.name,
+            allowed="layouts with F, or with D for slices",
+        )
     if op.channels and channels not in op.channels:
         raise ParameterError(
             f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))

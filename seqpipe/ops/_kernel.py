@@ -107,16 +107,13 @@ def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[
     return {"IN": _TYPES[dtype], "OUT": _TYPES[result], **shared}
 
 
-def run_kernel(
-    op: Declaration, items: Seq[Item], block: Block, rows: npt.NDArray[Any], device: KernelDevice
-) -> None:
+def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
     """Queue an operator on images in device memory, in one launch.
 
     Args:
         op: the operator.
         items: the images, all of one type.
-        block: where each sample's rows are.
-        rows: what the kernel is given of each row of the block.
+        block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
     """
     table = np.zeros(len(items), _ITEM)
@@ -132,7 +129,7 @@ def run_kernel(
         entry["row_of_sample"] = block.first[item.sample + 1] - first if samples > 1 else 0
         images += samples * frames
     pixels = max(item.out.shape[2] * item.out.shape[3] for item in items)
-    job, kept = _job(table, rows, images, items[0].x)
+    job, kept = _job(table, block.rows, images, items[0].x)
     counts = {item.x.shape[4] for item in items}
     defines = defines_of(
         op, items[0].x.dtype.name, items[0].out.dtype.name, counts.pop() if len(counts) == 1 else 0

@@ -16,7 +16,10 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["Parameter", "param", "parameters_of", "signature_of"]
+__all__ = ["ANY", "Parameter", "param", "parameters_of", "signature_of"]
+
+ANY: Final = -1
+"""The size of vectors of any length."""
 
 _KEY: Final = "seqpipe"
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
@@ -30,7 +33,7 @@ class Parameter:
         param: its name, meaning, unit and bounds.
         default: its value where none is given.
         identity: the value at which it changes nothing; None if it has none.
-        size: 0 for a number, or how many numbers make a value.
+        size: 0 for a number, how many numbers make a value, or :data:`ANY`.
         drawn: whether it may differ between samples and frames; else it is one value for all.
     """
 
@@ -55,7 +58,8 @@ class Parameter:
     def allowed(self) -> str:
         """The allowed values in words."""
         one = self.param.allowed
-        return f"{self.size} values, each {one}" if self.size else one
+        count = "one value or more" if self.size == ANY else f"{self.size} values"
+        return f"{count}, each {one}" if self.size else one
 
     @property
     def sentence(self) -> str:
@@ -163,8 +167,10 @@ class Parameter:
         return Table(values)
 
     def _vector(self, value: Any) -> tuple[Any, ...]:
+        if self.size == ANY and isinstance(value, (int, float)):
+            value = (value,)
         values = np.asarray(value) if isinstance(value, (tuple, list, np.ndarray)) else np.empty(0)
-        if values.shape != (self.size,):
+        if values.shape != ((values.size or 1,) if self.size == ANY else (self.size,)):
             raise self._error(value, self.allowed)
         return tuple(self._constant(part.item(), one=True) for part in values)
 
@@ -202,7 +208,7 @@ def param(
         lo: the least value that is allowed.
         hi: the greatest value that is allowed.
         identity: the value at which it changes nothing.
-        size: for a vector, how many numbers it has.
+        size: for a vector, how many numbers it has; :data:`ANY` for one or more, which then cannot be drawn.
         choices: the closed set of texts that are allowed.
         drawn: False for what is one value for all samples and cannot be drawn; texts never can.
     """
@@ -210,7 +216,7 @@ def param(
     declared = Param(
         name="", doc=doc, kind=kind, unit=unit, lo=lo, hi=hi, choices=tuple(choices), optional=default is None
     )
-    whole = Parameter(declared, default, identity, size, drawn and kind is not str)
+    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size != ANY)
     return dataclasses.field(default=default, metadata={_KEY: whole})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,7 @@ from ..array import Array, device_of, namespace
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ._declaration import Declaration
-from ._draw import Block, values_of
+from ._draw import Block, values_of, values_of_all
 from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
@@ -64,18 +65,21 @@ def run(
     if op.body is None:
         raise ParameterError(f"{op.name} has no kernel", allowed="the backends reference and cpu")
     device = device or cuda_device(_number(items[0].x))
-    run_kernel(op, items, block, _kernel_rows(op, specs, block), device)
+    run_kernel(op, items, _kernel_block(op, specs, block), device)
 
 
 def _number(array: Array) -> int:
     return int(device_of(array).partition(":")[2])
 
 
-def _kernel_rows(op: Declaration, specs: Seq[Spec], block: Block) -> npt.NDArray[Any]:
+def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
+    """The rows that a kernel is given: for each sample one, or one for each frame of its result."""
     if len(block.rows) == 1:
-        return op.kernel_rows(block.rows, specs[0])
+        rows = op.kernel_rows(block.rows, specs[0])
+        return Block(rows, block.first, int(len(rows) > 1))
     parts = [op.kernel_rows(block.of(sample, spec.frames), spec) for sample, spec in enumerate(specs)]
-    return np.concatenate(parts)
+    counts = [len(part) for part in parts]
+    return Block(np.concatenate(parts), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
 
 
 def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
@@ -85,18 +89,20 @@ def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
             on_images(op, form, x, out, block.all, fast=fast)
             continue
         rows = block.of(item.sample + n, len(x))
-        if len(rows) == 1:
-            on_images(op, form, x, out, values_of(rows[0]), fast=fast)
+        if len(rows) == 1 or not op.keeps_frames:
+            on_images(op, form, x, out, values_of_all(rows), fast=fast)
             continue
         for frame, row in enumerate(rows):
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
 
 
 def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
-    """Images with the same parameters."""
+    """Images with the same parameters, or a sequence whose frames move."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
-    if fast and len(x) > 1 and x[0].size > _CACHED:
+    if not op.keeps_frames:
+        put(out, form(x if op.values == "moved" else x.astype(np.float32), p))
+    elif fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
     elif op.values == "moved":

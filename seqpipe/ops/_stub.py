@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._declaration import REGISTRY, Declaration
-from ._param import Parameter
+from ._param import ANY, Parameter
 
 __all__ = ["stub"]
 
@@ -38,5 +38,8 @@ def _type(q: Parameter) -> str:
         return "Flag" if q.param.kind is bool else "Number" + (" | None" if q.default is None else "")
     else:
         kind = q.param.kind.__name__
-        kind = f"tuple[{', '.join([kind] * q.size)}]" if q.size else kind
+        if q.size == ANY:
+            kind = f"{kind} | list[{kind}] | tuple[{kind}, ...]"
+        elif q.size:
+            kind = f"tuple[{', '.join([kind] * q.size)}]"
     return kind + (" | None" if q.default is None else "")

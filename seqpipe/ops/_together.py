@@ -39,7 +39,7 @@ class Together:
     """An operator on images and on what belongs to them, with the same parameters for all of it.
 
     Args:
-        op: the operator. Unless it moves pixels, masks, boxes and points stay as they are.
+        op: the operator. Unless it moves pixels or frames, masks, boxes and points stay as they are.
     """
 
     def __init__(self, op: Declaration) -> None:
@@ -142,9 +142,11 @@ class Together:
                 source=self.op.name,
                 allowed=f"numbers (K, {numbers}) or ({spec.frames}, K, {numbers}) in main memory for each sample",
             )
+        rows = call.block.of(sample, spec.frames)
         if not isinstance(self.op, Geometry):
-            return like(value, array.copy())
-        mappings = self.op.mappings(call.block.of(sample, spec.frames), spec)
+            moves = by_frame and not self.op.keeps_frames
+            return like(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
+        mappings = self.op.mappings(rows, spec)
         if len(mappings) > 1 and not by_frame:
             raise ParameterError(
                 f"each frame is moved by itself, but {name} have the shape {array.shape}",

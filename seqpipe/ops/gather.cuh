@@ -1,14 +1,4 @@
 // Values from where the mapping says, as they are; 0 where that is outside.
-#if ELEMENT_BYTES == 1
-typedef unsigned char Element;
-#elif ELEMENT_BYTES == 2
-typedef unsigned short Element;
-#elif ELEMENT_BYTES == 4
-typedef unsigned Element;
-#else
-typedef unsigned long long Element;
-#endif
-
 // The source pixel that a place lies in; pixel i reaches from i to i + 1.
 __device__ __forceinline__ int pixel_at(const Real* line, Real x, Real y, Real divisor) {
     return (int)floorf(((line[0] * x + line[1] * y + line[2]) / divisor).v);

@@ -8,6 +8,16 @@
 
 typedef unsigned long long Address;
 
+#if ELEMENT_BYTES == 1
+typedef unsigned char Element;
+#elif ELEMENT_BYTES == 2
+typedef unsigned short Element;
+#elif ELEMENT_BYTES == 4
+typedef unsigned Element;
+#else
+typedef unsigned long long Element;
+#endif
+
 // A float32 whose arithmetic is rounded after every operation, as NumPy's is: no product is fused with a sum.
 struct Real {
     float v;

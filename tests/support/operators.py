@@ -14,7 +14,18 @@ from seqpipe.ops import REGISTRY
 
 from . import own_operators
 
-__all__ = ["LAYOUTS", "built", "cases", "compare", "five", "images", "names", "some_values", "unfive"]
+__all__ = [
+    "LAYOUTS",
+    "built",
+    "cases",
+    "compare",
+    "five",
+    "images",
+    "may_stay",
+    "names",
+    "some_values",
+    "unfive",
+]
 
 FRAMES, HEIGHT, WIDTH = 3, 5, 7
 
@@ -34,6 +45,12 @@ def built(case: tuple[str, int], **changes: Any) -> Any:
     """The operator of a case."""
     name, number = case
     return REGISTRY[name](**{**REGISTRY[name].examples[number], **changes})
+
+
+def may_stay(name: str) -> bool:
+    """Whether there are probabilities with which an operator acts, other than 1."""
+    (p,) = (q for q in REGISTRY[name].parameters if q.name == "p")
+    return p.param.lo == 0
 
 
 def images(
@@ -78,6 +95,11 @@ def unfive(array: NDArray[Any], layout: str) -> NDArray[Any]:
 
 def compare(found: Any, wanted: NDArray[Any], tolerance: tuple[float, float] = (0, 0)) -> None:
     """Raise unless arrays agree: by the worst element, in levels or rounding steps, and by the share that differs."""
+    if isinstance(wanted, tuple):
+        assert isinstance(found, tuple)
+        for one, other in zip(found, wanted, strict=True):
+            compare(one, other, tolerance)
+        return
     found = np.asarray(found)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     steps = distance(found, wanted)

@@ -1,0 +1,199 @@
+"""Operators that move frames, or compare them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, IntArray
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Number
+from ._op import Op
+from ._param import ANY, param
+from ._spec import COMPUTED, Spec
+from ._time import Frames, Order
+
+__all__ = ["FrameDifference", "Reverse", "SequenceRearrange", "Subsample", "TemporalJitter"]
+
+_SIGNED: Final = {"uint8": "int16", "uint16": "float32", "int16": "float32"}
+_UNSIGNED: Final = {"int16": "uint16"}
+
+
+class FrameDifference(Frames, Op):
+    """What changes between frames: frame ``t + lag`` minus frame ``t``.
+
+    Of F frames, F - lag are left, with the numbers and the times of the later ones. The type of the result is one
+    that holds every difference: int16 for uint8, float32 for uint16 and int16, and that of floats; with ``absolute``
+    that of what is given, uint16 for int16.
+    """
+
+    lag: int = param(1, "how far apart the frames are", unit="frames", lo=1, drawn=False)
+    absolute: bool = param(False, "whether the sign is dropped", drawn=False)
+    dtype: str | None = param(
+        None, "type of the result; None for one that holds every difference", choices=COMPUTED
+    )
+    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+
+    examples = ({}, {"lag": 2, "absolute": True}, {"dtype": "float32"})
+    errors = (
+        ({"lag": 0}, "lag=0 is not valid; allowed: a whole number of at least 1"),
+        ({"p": 0.5}, "p=0.5 is not valid; allowed: "),
+    )
+
+    def result_dtype(self, dtype: str) -> str:
+        """One that holds every difference, unless another is asked for."""
+        return self.dtype or (_UNSIGNED if self.absolute else _SIGNED).get(dtype, dtype)
+
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  nothing is drawn
+        """The later frames.
+
+        Raises:
+            ParameterError: there are not so many frames.
+        """
+        if self.lag >= spec.frames:
+            raise ParameterError(
+                f"lag={self.lag} in a sequence of {spec.frames}",
+                source=self.name,
+                allowed=f"up to {spec.frames - 1}" if spec.frames > 1 else "sequences of two frames or more",
+            )
+        return np.arange(self.lag, spec.frames)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both parameters, as numbers."""
+        return np.dtype([("lag", np.int32), ("absolute", np.int32)])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  they are all alike
+        """One row."""
+        return np.array([(self.lag, self.absolute)], self.kernel_dtype())
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The difference."""
+        found = x[self.lag :] - x[: -self.lag]
+        return abs(found) if self.absolute else found
+
+    body = Body(
+        "difference",
+        "value = value - earlier;\n    if (row.absolute && value < Real(0.0f)) value = -value;",
+    )
+
+
+class Reverse(Order, Op):
+    """Turn the order of frames round, so that the last one is the first."""
+
+    examples = ({}, {"p": 0.5, "seed": 3})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it has no parameters
+        """From the last to the first."""
+        return np.arange(frames)[::-1]
+
+    def inverse(self) -> Op:
+        """The same again."""
+        return self
+
+
+class SequenceRearrange(Order, Op):
+    """Put frames in an order that is given, in which frames may be left out and repeated."""
+
+    new_order: tuple[int, ...] | None = param(
+        None,
+        "which frame each frame of the result is; counted from 0, or from -1 at the end backwards; None for all",
+        kind=int,
+        size=ANY,
+    )
+
+    examples = (
+        {"new_order": (2, 0, 1)},
+        {"new_order": (0, 0, -1, 1, 1)},
+        {"new_order": (-1, 1, 1), "p": 0.5, "seed": 2},
+    )
+    errors = (
+        ({"new_order": ()}, r"new_order=\(\) is not valid; allowed: one value or more, each a whole number"),
+        ({"new_order": (0, 0.5)}, "new_order=0.5 is not valid; allowed: a whole number"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
+        """That which is given.
+
+        Raises:
+            ParameterError: there is no such frame.
+        """
+        given = range(frames) if self.new_order is None else self.new_order
+        return numbered(given, frames, self.name, "new_order")
+
+
+class Subsample(Order, Op):
+    """Keep one frame of several: frames ``offset``, ``offset + stride``, and so on."""
+
+    stride: Number = param(1, "from a frame to the next", unit="frames", lo=1, identity=1)
+    offset: Number = param(0, "the first frame", unit="frames", lo=0, identity=0)
+
+    examples = ({"stride": 2}, {"stride": 3, "offset": (0, 2), "seed": 5}, {"stride": 2, "offset": 1})
+    errors = (
+        ({"stride": 0}, "stride=0 is not valid; allowed: a whole number of at least 1"),
+        ({"offset": -1}, "offset=-1 is not valid; allowed: a whole number of at least 0"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
+        """Frames evenly spaced.
+
+        Raises:
+            ParameterError: the first one is beyond the last.
+        """
+        if p.offset >= frames:
+            raise ParameterError(
+                f"offset={p.offset} in a sequence of {frames} frames",
+                source=self.name,
+                allowed=f"up to {frames - 1}",
+            )
+        return np.arange(p.offset, frames, p.stride)
+
+
+class TemporalJitter(Order, Op):
+    """Replace every frame by one near it: frame ``t`` by frame ``t + offset``, within the sequence.
+
+    The number of frames stays; so does their order, because what is drawn is sorted (unless ``keep_order=False``), so
+    that frames may be repeated but time never runs backwards. Numbers and times are those of the frames taken.
+    """
+
+    offset: Number = param((-1, 1), "how far each frame moves", kind=int, unit="frames", identity=0)
+    keep_order: bool = param(True, "whether frames stay in the order of time", drawn=False)
+    per_frame: bool = param(
+        True, "whether each frame has a draw of its own; otherwise all move by the same", drawn=False
+    )
+
+    by_frame = True
+    examples = (
+        {"offset": (-2, 2), "seed": 4},
+        {"offset": (-2, 2), "keep_order": False, "p": 0.7, "seed": 6},
+        {"offset": (-1, 1), "per_frame": False, "seed": 1},
+    )
+    errors = (
+        ({"offset": 0.5}, "offset=0.5 is not valid; allowed: a whole number"),
+        ({"offset": (2, -2)}, r"offset=\(2, -2\) is not valid; allowed: a range \(least, greatest\)"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
+        """Frames near those that are given."""
+        near = np.clip(np.arange(frames) + np.where(p.acts, p.offset, 0), 0, frames - 1)
+        return np.sort(near) if self.keep_order else near
+
+
+def numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
+    """Numbers of frames from 0, of which some are counted from the end.
+
+    Raises:
+        ParameterError: there is no such frame.
+    """
+    for number in given:
+        if not -frames <= number < frames:
+            raise ParameterError(
+                f"{what} has {number}, but there are {frames} frames",
+                source=name,
+                allowed=f"{-frames} to {frames - 1}",
+            )
+    return np.asarray(given) % frames
