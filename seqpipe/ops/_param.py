@@ -230,9 +230,11 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
                 f"{cls.__name__}.{entry.name} is not declared as a parameter",
                 allowed="param(default, doc, …)",
             )
-        depth = max(n for n, base in enumerate(cls.__mro__) if entry.name in vars(base).get("__annotations__", {}))
+        depth = max(
+            n for n, base in enumerate(cls.__mro__) if entry.name in vars(base).get("__annotations__", {})
+        )
         named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
-        found.append((not own, named))
+        found.append((depth, named))
     return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
 
 
