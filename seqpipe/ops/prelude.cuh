@@ -76,6 +76,17 @@ template <int TYPE> __device__ __forceinline__ void store(Address at, Real value
         *(T*)at = (T)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
 }
 
+// Where a value beyond an axis of some length is taken from; -1 for nowhere.
+enum Border { CONSTANT, CLAMP, REFLECT_101, REFLECT_1001, WRAP };
+__device__ __forceinline__ int bordered(int at, int length, int border) {
+    if (at >= 0 && at < length) return at;
+    if (border == CONSTANT) return -1;
+    if (border == CLAMP) return at < 0 ? 0 : length - 1;
+    const int period = border == WRAP ? length : border == REFLECT_101 ? max(2 * length - 2, 1) : 2 * length;
+    const int within = (at % period + period) % period;
+    return within < length ? within : (border == REFLECT_101 ? period : period - 1) - within;
+}
+
 // Images of one shape, some samples of some frames each.
 struct Item {
     Address in, out;

@@ -1,0 +1,174 @@
+"""Operators that look at what is around a value: borders, and kernels that are sums of columns times rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ._body import Body
+from ._draw import values_of
+from ._op import Op
+from ._param import param
+from ._spec import COMPUTED, RANGES, Spec
+
+__all__ = ["BORDERS", "Neighbours", "Separable", "Weights", "extended"]
+
+BORDERS: Final = ("reflect_101", "reflect_1001", "clamp", "wrap", "constant")
+"""What lies beyond the border, named as in DALI: of abcd, after d comes cba, dcba, ddd, abc, fill_value."""
+
+_CODES: Final = {
+    "constant": 0,
+    "clamp": 1,
+    "reflect_101": 2,
+    "reflect_1001": 3,
+    "wrap": 4,
+}  # as in prelude.cuh
+_OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
+_CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
+
+Weights: TypeAlias = npt.NDArray[np.float32]
+
+
+class Neighbours(Op, register=False):
+    """An operator whose results depend on values around a place."""
+
+    border: str = param("reflect_101", "what lies beyond the border", choices=BORDERS)
+    fill_value: float = param(0.0, "level beyond the border, if that is constant", unit="levels", drawn=False)
+
+    derived: ClassVar[tuple[str, ...]] = ("edge", "beyond", "bits")
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """The border as kernels know it, the level beyond it, and the bits of the result if it is a whole number."""
+        lo, hi = RANGES.get(spec.dtype, (0, 0))
+        fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
+        result = self.result_dtype(spec.dtype)
+        bits = np.dtype(result).itemsize * 8 if result in RANGES else 0
+        return {"edge": _CODES[self.border], "beyond": fill, "bits": bits}
+
+    def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
+        """Images and what is around them, as much as a window of some rows and columns sees; its centre is at half."""
+        return extended(extended(x, 1, window[0], self.border, p.beyond), 2, window[1], self.border, p.beyond)
+
+    def opencv_border(self, x: Array, p: Any) -> int | None:
+        """The number of the border for OpenCV; None if it cannot do this, or not to the last bit of floats."""
+        return _OPENCV.get(self.border) if p.bits and x.shape[-1] <= _CHANNELS else None
+
+
+class Separable(Neighbours, register=False):
+    """A filter whose kernel is a sum of products of a column and a row of weights.
+
+    It states :meth:`weights`, and may change the sum in :meth:`finish` and a ``Body("separable", …)``, which has
+    ``value``, ``center`` (what was there before) and ``row``.
+    """
+
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    terms: ClassVar[int] = 1
+    most_taps: ClassVar[int] = 127
+    body: ClassVar[Body | None] = Body("separable")
+    tolerance: ClassVar[tuple[float, float]] = (
+        1,
+        0.02,
+    )  # whole numbers by OpenCV, which adds in another order
+
+    @abstractmethod
+    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
+        """A column and a row of weights for each term; the centre of one of ``n`` is its element ``n // 2``."""
+
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for those that have more to do
+        """The result from the sum and from what was there before."""
+        return value
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each term's rows and then its columns, weight by weight."""
+        total = np.float32(0)
+        for column, row in self.weights(p):
+            lines = self.padded(x, p, (len(column), len(row)))
+            total = total + _swept(_swept(lines, row, 2), column, 1)
+        return self.finish(total, x, p)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where the result is a whole number."""
+        border = self.opencv_border(x, p)
+        if border is None:
+            return self.reference(x, p)
+        import cv2
+
+        total: Any = np.float32(0)
+        frames = np.ascontiguousarray(x)
+        for column, row in self.weights(p):
+            term = [cv2.sepFilter2D(frame, cv2.CV_32F, row, column, borderType=border) for frame in frames]
+            total = total + np.stack(term).reshape(x.shape)
+        return self.finish(total, x, p)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block, and the weights."""
+        count = 2 * cls.terms
+        fields = [
+            ("taps", np.int32, (count,)),
+            ("weights", np.float32, (count * cls.most_taps,)),
+        ]
+        own = cls.block_dtype()
+        return np.dtype([*((name, own[name]) for name in own.names or ()), *fields])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
+        """Rows with their weights."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        for name in rows.dtype.names or ():
+            made[name] = rows[name]
+        weights = made["weights"].reshape(len(rows), -1, self.most_taps)
+        for number, row in enumerate(rows):
+            for place, one in enumerate(one for term in self.weights(values_of(row)) for one in term):
+                made["taps"][number, place] = len(one)
+                weights[number, place, : len(one)] = one
+        return made
+
+
+def extended(x: Array, axis: int, window: int, border: str, fill: Any) -> Array:
+    """An array with as much around it along one axis as a window sees.
+
+    Args:
+        x: the array.
+        axis: the axis.
+        window: how many values a window has; its centre is at ``window // 2``.
+        border: one of :data:`BORDERS`.
+        fill: what is beyond a constant border.
+    """
+    length, before = x.shape[axis], window // 2
+    if window == 1:
+        return x
+    at = np.arange(-before, length + window - 1 - before)
+    if border == "constant":
+        outside = (at < 0) | (at >= length)
+        shape = [1] * x.ndim
+        shape[axis] = -1
+        return np.where(outside.reshape(shape), x.dtype.type(fill), x.take(np.where(outside, 0, at), axis))
+    if border == "clamp":
+        return x.take(at.clip(0, length - 1), axis)
+    period = {"wrap": length, "reflect_101": max(2 * length - 2, 1), "reflect_1001": 2 * length}[border]
+    within = at % period
+    mirrored = period - within - (border == "reflect_1001")
+    return x.take(np.where(within < length, within, mirrored), axis)
+
+
+def _swept(x: Array, weights: Weights, axis: int) -> Array:
+    """Weighted sums of neighbours along an axis, which becomes shorter by the length of the window less 1."""
+    length = x.shape[axis] - len(weights) + 1
+    if len(weights) == 1:
+        return x * weights[0]
+    place: list[Any] = [slice(None)] * x.ndim
+    place[axis] = slice(0, length)
+    total = x[tuple(place)] * weights[0]
+    for k, weight in enumerate(weights[1:], 1):
+        place[axis] = slice(k, k + length)
+        total += x[tuple(place)] * weight
+    return total

@@ -1,0 +1,262 @@
+"""Operators that smooth, sharpen and differentiate images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Number
+from ._filter import Neighbours, Separable, Weights
+from ._param import param
+from ._spec import Spec
+
+__all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "MedianBlur", "Sharpen"]
+
+
+class GaussianBlur(Separable):
+    """Smooth images with a Gaussian window.
+
+    The weight at a distance ``d`` from the centre is ``exp(-d² / (2 sigma²))``, for rows and for columns, divided by
+    the sum of all. A parameter that is 0 follows from the other, as in DALI:
+    ``window_size = 2 ceil(3 sigma) + 1``, ``sigma = 0.3 ((window_size - 1) / 2 - 1) + 0.8``.
+    """
+
+    sigma: Number = param(
+        0.0, "standard deviation; 0 follows from window_size", unit="pixels", lo=0, hi=21, identity=0.0
+    )
+    window_size: Number = param(
+        0, "rows and columns, an odd number; 0 follows from sigma", unit="pixels", lo=0, hi=127, identity=0
+    )
+
+    examples = (
+        {"sigma": 1.5},
+        {"sigma": (0.1, 2.0), "seed": 4},
+        {"window_size": 5, "border": "clamp", "dtype": "float32"},
+        {"sigma": 0.7, "window_size": 9, "border": "constant", "fill_value": 9.0},
+    )
+    errors = (
+        ({"sigma": -1}, "sigma=-1 is not valid; allowed: a number from 0 to 21 pixels"),
+        ({"border": "mirror"}, "border='mirror' is not valid; allowed: 'reflect_101', 'reflect_1001'"),
+    )
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """What all filters have.
+
+        Raises:
+            ParameterError: a window has an even size.
+        """
+        sizes = rows["window_size"]
+        if (even := sizes[(sizes > 0) & (sizes % 2 == 0)]).size:
+            raise ParameterError(
+                f"window_size={even[0]} is not valid",
+                source=self.name,
+                allowed="odd numbers, or 0",
+                advice="Draw it by Choice([3, 5, 7])",
+            )
+        return super().derive(rows, spec)
+
+    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
+        """The Gaussian window."""
+        size = p.window_size or 2 * math.ceil(3 * float(p.sigma)) + 1
+        one = _gaussian(float(p.sigma) or 0.3 * ((size - 1) / 2 - 1) + 0.8, size)
+        return ((one, one),)
+
+
+class BoxBlur(Separable):
+    """Smooth images by the mean of a square window.
+
+    The sum is divided once, so that results are correctly rounded as long as float32 holds it (``levels *
+    window_size²`` below 2²⁴). The centre of a window of even size is the pixel right of and below its middle.
+    """
+
+    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=127, identity=1)
+
+    derived = (*Separable.derived, "area")
+    examples = (
+        {},
+        {"window_size": (1, 6), "seed": 1},
+        {"window_size": 4, "border": "wrap"},
+    )
+    errors = (
+        ({"window_size": 0}, "window_size=0 is not valid; allowed: a whole number from 1 to 127 pixels"),
+    )
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The area of the window besides what all filters have."""
+        return {**super().derive(rows, spec), "area": rows["window_size"] ** 2}
+
+    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
+        """Ones."""
+        one = np.ones(p.window_size, np.float32)
+        return ((one, one),)
+
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
+        """The mean."""
+        return value / p.area
+
+    body = Body("separable", "value = value / row.area;")
+
+
+class MedianBlur(Neighbours):
+    """Give each pixel the median of a square window, channel by channel.
+
+    Of a window with an even number of values it is the greater of the two in the middle, and the centre is the pixel
+    right of and below its middle, as in SciPy.
+    """
+
+    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=15, identity=1)
+
+    examples = (
+        {},
+        {"window_size": (2, 5), "seed": 2},
+        {"window_size": 7, "border": "constant", "fill_value": 30.0},
+    )
+    errors = (
+        ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The values of the window in order, and of these the middle one."""
+        size = p.window_size
+        around = self.padded(x, p, (size, size))
+        windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
+        middle = size * size // 2
+        found: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
+        return found
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where it has this."""
+        size, channels = p.window_size, x.shape[-1]
+        if size % 2 == 0 or channels not in (1, 3, 4) or (size > 5 and p.bits != 8):
+            return self.reference(x, p)
+        import cv2
+
+        around = np.ascontiguousarray(
+            self.padded(x, p, (size, size)), np.uint8 if p.bits == 8 else np.float32
+        )
+        half = size // 2
+        inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
+        found = [cv2.medianBlur(frame, size)[inner] for frame in around]
+        return np.stack(found).reshape(x.shape).astype(np.float32)
+
+    # from the highest bit on, the half that the middle one is in
+    body = Body(
+        "filter",
+        """
+    const int size = row.window_size, before = size / 2;
+    int rank = size * size / 2;
+    unsigned found = 0;
+    for (unsigned bit = 1u << (ORDER_BITS - 1); bit; bit >>= 1) {
+        int less = 0;
+        for (int k = 0; k < size * size; k++) {
+            const unsigned order = ordered(around(k / size - before, k % size - before));
+            less += (order & ~(bit - 1)) == found;
+        }
+        if (rank >= less) rank -= less, found |= bit;
+    }
+    value = unordered(found);
+""",
+    )
+
+
+class Laplacian(Separable):
+    """The sum of second derivatives, by Sobel windows as in DALI and OpenCV.
+
+    For each axis, values are differentiated twice along it with a window of ``window_size`` (``[1, -2, 1]``, convolved
+    with binomial weights) and smoothed along the other with binomial weights of ``smoothing_size``. The result has
+    both signs: ``dtype="float32"`` or ``"int16"`` keeps what an unsigned type cuts off.
+    """
+
+    window_size: int = param(3, "of derivatives, an odd number", unit="pixels", lo=3, hi=23, drawn=False)
+    smoothing_size: int | None = param(
+        None, "an odd number; None for window_size", kind=int, unit="pixels", lo=1, hi=23, drawn=False
+    )
+    scale: Number = param(1.0, "factor of the result")
+    normalized_kernel: bool = param(
+        False, "also multiply by 2 to the power of (4 - window_size - smoothing_size)", drawn=False
+    )
+
+    terms = 2
+    most_taps = 23
+    derived = (*Separable.derived, "factor")
+    examples = (
+        {"smoothing_size": 1},
+        {"scale": (0.25, 2.0), "dtype": "float32", "seed": 9},
+        {"window_size": 5, "normalized_kernel": True, "border": "reflect_1001"},
+    )
+    errors = (
+        ({"window_size": 4}, "window_size=4 is not valid; allowed: odd numbers"),
+        ({"window_size": 1}, "window_size=1 is not valid; allowed: a whole number from 3 to 23 pixels"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("window_size", "smoothing_size"):
+            size = getattr(self, name)
+            if size is not None and size % 2 == 0:
+                raise ParameterError(f"{name}={size} is not valid", source=self.name, allowed="odd numbers")
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The factor of the sum besides what all filters have."""
+        power = 4 - self.window_size - (self.smoothing_size or self.window_size)
+        factor = rows["scale"] * np.float32(2.0**power if self.normalized_kernel else 1)
+        return {**super().derive(rows, spec), "factor": factor}
+
+    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:  # noqa: ARG002  the same for all samples
+        """The windows of both terms."""
+        twice = np.convolve([1, -2, 1], _binomial(self.window_size - 2)).astype(np.float32)
+        smooth = _binomial(self.smoothing_size or self.window_size).astype(np.float32)
+        return ((twice, smooth), (smooth, twice))
+
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
+        """The sum, scaled."""
+        return value * p.factor
+
+    body = Body("separable", "value = value * row.factor;")
+
+
+class Sharpen(Separable):
+    """Sharpen images by an unsharp mask.
+
+    ``out = in + amount * (in - blurred)``, where ``blurred`` is what :class:`GaussianBlur` makes of ``sigma``.
+    """
+
+    amount: Number = param(1.0, "how much of the difference is added", lo=0, identity=0.0)
+    sigma: Number = param(1.0, "standard deviation of the Gaussian window", unit="pixels", lo=0, hi=21)
+
+    examples = (
+        {},
+        {"amount": (0.5, 2.0), "sigma": (0.5, 1.5), "seed": 6},
+        {"amount": 3.0, "sigma": 0.4, "border": "wrap"},
+    )
+    errors = (({"amount": -0.5}, "amount=-0.5 is not valid; allowed: a number of at least 0"),)
+
+    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
+        """The Gaussian window."""
+        one = _gaussian(float(p.sigma), 2 * math.ceil(3 * float(p.sigma)) + 1)
+        return ((one, one),)
+
+    def finish(self, value: Array, center: Array, p: Any) -> Array:
+        """The formula."""
+        return center + (center - value) * p.amount
+
+    body = Body("separable", "value = center + (center - value) * row.amount;")
+
+
+def _gaussian(sigma: float, size: int) -> Weights:
+    """The weights of a Gaussian window; their sum is 1."""
+    if size == 1:
+        return np.ones(1, np.float32)
+    weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
+    return np.asarray(weights / weights.sum(), np.float32)
+
+
+def _binomial(size: int) -> npt.NDArray[np.float64]:
+    """Binomial weights, ``[1, 2, 1]`` for 3."""
+    return np.array([math.comb(size - 1, k) for k in range(size)], np.float64)

@@ -1,0 +1,196 @@
+"""Filters against SciPy and OpenCV in float64, at every border and from images smaller than the window on."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import (
+    BoxBlur,
+    Choice,
+    GaussianBlur,
+    Laplacian,
+    MedianBlur,
+    Sharpen,
+    apply,
+    per_frame,
+)
+from tests.support.operators import compare
+
+SCIPY = {
+    "reflect_101": "mirror",
+    "reflect_1001": "reflect",
+    "clamp": "nearest",
+    "wrap": "grid-wrap",
+    "constant": "constant",
+}
+BORDERS = pytest.mark.parametrize("border", SCIPY)
+SIZES = [(37, 41), (4, 70), (1, 5)]
+
+
+@pytest.fixture(params=["reference", None], ids=["reference", "cpu"])
+def host(request):
+    """Both forms on the CPU; kernels are compared with the first of them, to the last bit."""
+    return lambda op, x: apply(op, x, backend=request.param)
+
+
+def image(size, dtype="uint8", seed=0):
+    found = np.random.default_rng(seed).integers(0, 256, (*size, 3))
+    return (found / 255 if dtype == "float32" else found).astype(dtype)
+
+
+def each_channel(judge, x):
+    return np.stack([judge(x[..., c].astype(np.float64)) for c in range(x.shape[-1])], axis=-1)
+
+
+def close(found, wanted, epsilon=2e-5):
+    """Whole numbers are the rounded ones but where those lie at a half; floats differ by what float32 loses."""
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=epsilon)
+        return
+    info = np.iinfo(found.dtype)
+    wanted = wanted.clip(info.min, info.max)
+    assert np.abs(found - wanted).max() <= 0.5 + epsilon * 255
+
+
+@BORDERS
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_gaussian_blur_is_scipys(host, border, dtype):
+    for size in SIZES:
+        x = image(size, dtype)
+        for sigma, window in ((1.3, 0), (0.8, 5), (4.0, 0)):
+            radius = window // 2 or int(np.ceil(3 * sigma))
+            op = GaussianBlur(sigma=sigma, window_size=window, border=border, fill_value=0.5)
+            fill = np.rint(0.5) if dtype == "uint8" else 0.5
+            wanted = each_channel(
+                lambda c, s=sigma, r=radius, f=fill: ndimage.gaussian_filter(
+                    c, s, mode=SCIPY[border], cval=f, radius=r
+                ),
+                x,
+            )
+            close(host(op, x), wanted)
+
+
+@pytest.mark.parametrize("window", [3, 5, 7, 31])
+def test_gaussian_blur_follows_from_its_window_as_in_opencv(host, window):
+    """OpenCV, too, has sigma = 0.3 ((window - 1) / 2 - 1) + 0.8, and has tables for the smallest windows."""
+    x = image((37, 41), "float32")
+    sigma = 0.3 * ((window - 1) * 0.5 - 1) + 0.8
+    wanted = cv2.GaussianBlur(
+        x.astype(np.float64), (window, window), sigma, borderType=cv2.BORDER_REFLECT_101
+    )
+    close(host(GaussianBlur(window_size=window), x), wanted)
+
+
+def test_a_gaussian_of_an_impulse_is_the_published_formula():
+    x = np.zeros((31, 31), np.float32)
+    x[15, 15] = 1
+    found = fn.gaussian_blur(x, sigma=2.0)
+    weights = np.exp(-(np.arange(-6, 7) ** 2) / 8)
+    weights /= weights.sum()
+    np.testing.assert_allclose(found[9:22, 9:22], np.outer(weights, weights), atol=1e-8)
+    assert not found[:9].any()
+
+
+@BORDERS
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_box_blur_is_scipys(host, border, dtype):
+    for size in SIZES:
+        x = image(size, dtype)
+        for window in (2, 3, 4, 9):
+            wanted = each_channel(
+                lambda c, w=window: ndimage.uniform_filter(c, w, mode=SCIPY[border], cval=7.0), x
+            )
+            close(host(BoxBlur(window_size=window, border=border, fill_value=7.0), x), wanted)
+
+
+def test_means_of_eight_bits_are_rounded_once_half_to_even(host):
+    x = image((40, 30))
+    total = each_channel(
+        lambda c: ndimage.correlate(c, np.ones((4, 4)), mode="mirror"), x
+    )  # whole numbers, so that a sixteenth of them is exact
+    compare(host(BoxBlur(window_size=4), x), np.rint(total / 16).astype(np.uint8))
+    assert (total % 16 == 8).sum() > 50
+
+
+@BORDERS
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
+def test_median_blur_is_scipys_to_the_last_bit(host, border, dtype):
+    for size in SIZES:
+        x = image(size, dtype) - (100 if dtype == "int16" else 0)
+        for window in (2, 3, 4, 5, 7, 9):
+            op = MedianBlur(window_size=window, border=border, fill_value=9.0)
+            wanted = each_channel(
+                lambda c, w=window: ndimage.median_filter(
+                    c, w, mode=SCIPY[border].removeprefix("grid-"), cval=9.0
+                ),
+                x,
+            )
+            compare(host(op, x), wanted.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("window", "smoothing", "aperture"), [(3, 1, 1), (3, None, 3), (5, 5, 5), (7, None, 7)]
+)
+def test_laplacian_is_opencvs(host, window, smoothing, aperture):
+    x = image((37, 41), "float32")
+    wanted = cv2.Laplacian(
+        x.astype(np.float64), cv2.CV_64F, ksize=aperture, borderType=cv2.BORDER_REFLECT_101
+    )
+    op = Laplacian(window_size=window, smoothing_size=smoothing, scale=0.5)
+    close(host(op, x), wanted * 0.5, epsilon=2e-7 * 4.0 ** (window - 1))
+    power = 2.0 ** (4 - window - (smoothing or window))
+    op = Laplacian(window_size=window, smoothing_size=smoothing, normalized_kernel=True)
+    close(host(op, x), wanted * power, epsilon=1e-5)
+
+
+@BORDERS
+def test_the_smallest_laplacian_is_scipys_and_exact(host, border):
+    x = image((20, 33))
+    wanted = each_channel(lambda c: ndimage.laplace(c, mode=SCIPY[border], cval=3.0), x)
+    op = Laplacian(smoothing_size=1, border=border, fill_value=3.0)
+    compare(host(op, x), wanted.clip(0, 255).astype(np.uint8))
+    compare(
+        host(Laplacian(smoothing_size=1, border=border, fill_value=3.0, dtype="int16"), x),
+        wanted.astype("i2"),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_sharpen_adds_what_a_gaussian_takes(host, dtype):
+    x = image((37, 41), dtype)
+    for amount, sigma in ((1.0, 1.0), (2.5, 0.6)):
+        blurred = each_channel(
+            lambda c, s=sigma: ndimage.gaussian_filter(c, s, mode="mirror", radius=int(np.ceil(3 * s))), x
+        )
+        close(host(Sharpen(amount=amount, sigma=sigma), x), x + amount * (x - blurred))
+
+
+def test_kernels_give_the_references_bits(emulated):
+    """Where the widest windows reach from one tile over others and beyond the border."""
+    x = image((70, 45))
+    for op in (GaussianBlur(sigma=21.0, dtype="float32"), BoxBlur(window_size=126), Sharpen(border="wrap")):
+        compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+def test_each_frame_has_its_window(host):
+    x = image((20, 20), "float32")
+    found = host(GaussianBlur(sigma=per_frame([0.0, 0.5, 3.0])), np.stack([x] * 3))
+    compare(found[0], x)
+    assert found[1].var() > 3 * found[2].var() > 0
+
+
+def test_windows_of_even_size_are_refused():
+    x = image((8, 8))
+    for value in (4, Choice([2]), per_frame([6]), np.array([8])):
+        with pytest.raises(
+            ParameterError, match=r"gaussian_blur: window_size=\d is not valid; allowed: odd numbers"
+        ):
+            GaussianBlur(window_size=value)(x[None])
+    for name in ("window_size", "smoothing_size"):
+        with pytest.raises(ParameterError, match=rf"laplacian: {name}=6 is not valid; allowed: odd numbers"):
+            Laplacian(**{name: 6})
