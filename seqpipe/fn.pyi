@@ -189,6 +189,27 @@ def posterize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def resize(
+    x: X,
+    /,
+    *,
+    size: tuple[int, int] | None = None,
+    resize_x: int | None = None,
+    resize_y: int | None = None,
+    resize_shorter: int | None = None,
+    resize_longer: int | None = None,
+    mode: Literal["default", "stretch", "not_larger", "not_smaller"] = 'default',
+    max_size: int | None = None,
+    interp_type: Literal["nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area"] = 'linear',
+    antialias: bool = True,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def reverse(
     x: X,
     /,

@@ -1,0 +1,258 @@
+"""Resampling along rows and columns: where each pixel of a result lies in the source, and the filters' weights.
+
+Places are fixed-point numbers with 32 bits of fraction, so that they are the same, to the last bit, wherever they are
+computed; weights are float32 and made of nothing but sums, products and quotients, for the same reason.
+``resample.cuh`` says the same in C++.
+
+The video room has a table of its own, a triangle in float64 that is combined with the interpolation of chroma and
+repeats the pixels at the border; sharing one would change its results.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, IntArray, namespace
+
+__all__ = [
+    "FILTERS",
+    "ONE",
+    "Axis",
+    "Filter",
+    "Taps",
+    "quickly_resampled",
+    "resampled",
+    "taps_of",
+    "weights_of",
+]
+
+Filter: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian", "area"]
+FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
+"""The names of filters; triangular is linear, by another name."""
+
+ONE: Final = 1 << 32
+_NUMBERS: Final = {
+    "nearest": 0,
+    "linear": 1,
+    "triangular": 1,
+    "cubic": 2,
+    "lanczos3": 3,
+    "gaussian": 4,
+    "area": 5,
+}
+_SUPPORT: Final = (0.0, 1.0, 2.0, 3.0, 1.0, 0.0)  # by the number of the filter, in pixels of the coarser grid
+_BLOCK: Final = 8  # pixels of an axis that one product of matrices makes
+_NEAR: Final = 1 << 11  # a place that is so little before a pixel, which is less than a millionth, is in it
+
+# sin(pi r) / r for |r| <= 1/2, and exp(-z) for 0 <= z <= 1/4: Taylor's series as float32, for powers of r² and z
+_SINE: Final = tuple(
+    np.float32((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(7)
+)
+_EXPONENTIAL: Final = tuple(np.float32((-1) ** k / math.factorial(k)) for k in range(7))
+_SQUARE: Final = np.float32(3 / math.pi**2)
+
+Real: TypeAlias = npt.NDArray[Any]  # of float32
+
+
+class Axis(NamedTuple):
+    """How one axis of a source becomes one of a result; all that a kernel has to know of it.
+
+    Attributes:
+        begin: the place where the result's first pixel begins, in units of 2⁻³² source pixels.
+        step: how far it is from one pixel of the result to the next, likewise; negative if the axis is mirrored.
+        reach: how far from its centre a pixel may be made of, likewise.
+        taps: how many source pixels lie within that.
+        filter: its number.
+        scale: 1 / the factor by which the filter is widened; for area, half of what a pixel of the result covers.
+        cut: whether what lies outside of the source is left out; otherwise the pixels at its border are repeated.
+    """
+
+    begin: int
+    step: int
+    reach: int
+    taps: int
+    filter: int
+    scale: np.float32
+    cut: bool
+
+    @classmethod
+    def of(cls, begin: float, step: float, kind: Filter, *, antialias: bool) -> Axis:
+        """The axis of a map ``source = begin + step * result``, in pixels.
+
+        Args:
+            begin: where the result's first pixel begins.
+            step: source pixels for each pixel of the result.
+            kind: the filter.
+            antialias: whether the filter is widened to shrink; then the source ends at its border, as in Pillow.
+        """
+        number = _NUMBERS[kind]
+        wide = max(1.0, abs(step)) if antialias and number else 1.0
+        reach, scale = _SUPPORT[number] * wide, 1 / wide
+        if kind == "area":
+            reach, scale = (abs(step) + 1) / 2, abs(step) / 2
+        places = ONE // 2 - _NEAR if not number else round(reach * ONE)
+        taps = max(1, math.ceil(2 * places / ONE))
+        fixed = round(begin * ONE), round(step * ONE)
+        return cls(*fixed, places, taps, number, np.float32(scale), antialias and number > 0)
+
+
+class Taps(NamedTuple):
+    """What the pixels of one axis are made of.
+
+    Attributes:
+        places: ``(taps, size)``, source pixels, within the source.
+        weights: float32, likewise.
+        total: float32 ``(size,)``, the sum of the weights of each pixel.
+    """
+
+    places: IntArray
+    weights: Real
+    total: Real
+
+
+@lru_cache(maxsize=256)
+def taps_of(axis: Axis, size: int, length: int) -> Taps:
+    """What each pixel of an axis is made of.
+
+    Args:
+        axis: how it is made.
+        size: pixels of the result.
+        length: pixels of the source.
+    """
+    centre = axis.begin + axis.step * np.arange(size, dtype=np.int64) + (axis.step >> 1)
+    first = (centre - axis.reach + ONE // 2) >> 32
+    nearest = ((first << 32) + ONE // 2 - centre).astype(np.float32) * np.float32(1 / ONE)
+    tap = np.arange(axis.taps)[:, None]
+    places = first + tap
+    inside = np.clip(places, 0, length - 1)
+    weights = weights_of(axis, nearest + tap.astype(np.float32))
+    if axis.cut:
+        weights = np.where(places == inside, weights, np.float32(0))
+    total = np.zeros(size, np.float32)
+    for one in weights:
+        total += one
+    for part in (inside, weights, total):
+        part.flags.writeable = False
+    return Taps(inside, weights, total)
+
+
+def weights_of(axis: Axis, distance: Real) -> Real:
+    """The weights of source pixels whose centres lie at some distances from that of a pixel.
+
+    Args:
+        axis: how it is made.
+        distance: in source pixels.
+    """
+    one = np.float32(1)
+    if axis.filter == 0:
+        return np.ones_like(distance)
+    if axis.filter == 5:
+        half = np.float32(0.5)
+        covered = _positive(axis.scale + half - np.abs(distance))
+        return np.asarray(np.minimum(covered, min(one, axis.scale + axis.scale)))
+    u = np.abs(distance) * axis.scale
+    if axis.filter == 1:
+        return _positive(one - u)
+    curves = (_cubic, _lanczos, _gaussian)
+    return curves[axis.filter - 2](u)
+
+
+def _positive(values: Real) -> Real:
+    return np.asarray(np.maximum(values, np.float32(0)))
+
+
+def _cubic(u: Real) -> Real:
+    """Keys 1981, a = -1/2: the cubic convolution of Catmull and Rom."""
+    f = np.float32
+    near = (f(1.5) * u - f(2.5)) * u * u + f(1)
+    far = ((f(2.5) - f(0.5) * u) * u - f(4)) * u + f(2)
+    return np.where(u < 1, near, np.where(u < 2, far, f(0)))
+
+
+def _lanczos(u: Real) -> Real:
+    """sinc(u) sinc(u / 3) within 3: Duchon 1979."""
+    f = np.float32
+    safe = np.maximum(u, f(1e-4))
+    value = _sine(safe) * _sine(safe / f(3)) * _SQUARE / (safe * safe)
+    return np.where(u < f(1e-3), f(1), np.where(u < 3, value, f(0)))
+
+
+def _sine(u: Real) -> Real:
+    """sin(pi u) for 0 <= u <= 3, to 1e-7."""
+    turns = np.floor(u + np.float32(0.5))
+    r = u - turns
+    value = _series(_SINE, r * r) * r
+    signed: Real = np.where((turns == 1) | (turns == 3), -value, value)
+    return signed
+
+
+def _gaussian(u: Real) -> Real:
+    """exp(-4 u²) within 1, as DALI has it."""
+    z = u * u * np.float32(0.25)
+    power = _series(_EXPONENTIAL, z)
+    for _ in range(4):
+        power = power * power
+    return np.where(u < 1, power, np.float32(0))
+
+
+def _series(terms: tuple[np.float32, ...], x: Real) -> Real:
+    value = np.full_like(x, terms[-1])
+    for term in terms[-2::-1]:
+        value = value * x + term
+    return value
+
+
+def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
+    """Images ``(F, H, W, C)`` in float32: columns of pixels are summed up first, then those sums along the row.
+
+    Args:
+        x: the images, in main memory or on a GPU.
+        rows: what each row is made of.
+        columns: what each column is made of.
+    """
+    library = namespace(x)
+    there = library.asarray
+    down: Any = 0
+    for place, weight in zip(rows.places, rows.weights, strict=True):
+        down = down + there(weight)[:, None, None] * x[:, there(place)]
+    along: Any = 0
+    for place, weight in zip(columns.places, columns.weights, strict=True):
+        along = along + there(weight)[:, None] * down[:, :, there(place)]
+    part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
+    return along * there(part)
+
+
+def quickly_resampled(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
+    """What :func:`resampled` gives, by products of matrices: as sums of float32 in another order.
+
+    Args:
+        x: the images, in main memory.
+        rows: what each row is made of.
+        columns: what each column is made of.
+    """
+    frames, height, width, channels = x.shape
+    down = _summed(x.reshape(frames, height, width * channels), rows).reshape(frames, -1, width, channels)
+    along = _summed(np.ascontiguousarray(down.transpose(0, 2, 1, 3)).reshape(frames, width, -1), columns)
+    back = along.reshape(frames, len(columns.total), len(rows.total), channels).transpose(0, 2, 1, 3)
+    share = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
+    result: npt.NDArray[Any] = back * share
+    return result
+
+
+def _summed(lines: npt.NDArray[Any], taps: Taps) -> npt.NDArray[Any]:
+    """Weighted sums of lines ``(F, length, values)``, some pixels at a time: their taps lie side by side."""
+    size = len(taps.total)
+    out = np.empty((len(lines), size, lines.shape[2]), np.float32)
+    for start in range(0, size, _BLOCK):
+        end = min(start + _BLOCK, size)
+        places = taps.places[:, start:end]
+        first, last = int(places.min()), int(places.max()) + 1
+        matrix = np.zeros((end - start, last - first), np.float32)
+        np.add.at(matrix, (np.arange(end - start), places - first), taps.weights[:, start:end])
+        np.matmul(matrix, lines[:, first:last], out=out[:, start:end])
+    return out

@@ -1,0 +1,111 @@
+"""Scaled: the base of operators that resample images along rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ._body import Body
+from ._geometry import Geometry
+from ._mapping import Mapping
+from ._param import param
+from ._resample import FILTERS, Axis, Filter, quickly_resampled, resampled, taps_of
+from ._spec import COMPUTED, RANGES, Spec
+
+__all__ = ["Scaled"]
+
+_ROW: Final = np.dtype(
+    [
+        ("begin", np.int32, 4),
+        ("step", np.int32, 4),
+        ("reach", np.int32, 4),
+        ("taps", np.int32, 2),
+        ("filter", np.int32, 2),
+        ("cut", np.int32, 2),
+        ("scale", np.float32, 2),
+    ]
+)
+
+_SMALL: Final = 1 << 14  # values for which products of matrices do not pay
+
+
+class Scaled(Geometry, register=False):
+    """An operator that resamples images along rows and columns, as its mapping says.
+
+    Pixel centres are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
+    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does.
+    """
+
+    interp_type: Filter = param(
+        "linear",
+        "the filter; triangular is linear by another name, area the mean of what a pixel covers",
+        choices=FILTERS,
+    )
+    antialias: bool = param(
+        True, "whether filters are widened to shrink; nearest never is, area always", drawn=False
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("resample")
+    # of the fast form alone, for whole numbers: sums of float32 in another order may round halves to the next level
+    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.01)
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Whether the results are whole numbers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
+
+    def axes(self, mapping: Mapping, *, acts: bool = True) -> tuple[Axis, Axis]:
+        """How columns and rows are made; where the operator does not act, each of the one that it is."""
+        kind: Filter = self.interp_type if acts else "nearest"
+        along, down = (
+            Axis.of(mapping.matrix[i, 2], mapping.matrix[i, i], kind, antialias=self.antialias)
+            for i in (0, 1)
+        )
+        return along, down
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both axes: of columns, then of rows."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The axes of a block's rows."""
+        made = np.zeros(len(rows), _ROW)
+        for entry, row, mapping in zip(made, rows, self.mappings(rows, spec), strict=True):
+            for i, axis in enumerate(self.axes(mapping, acts=bool(row["acts"]))):
+                for name in ("begin", "step", "reach"):
+                    entry[name][2 * i : 2 * i + 2] = np.array([getattr(axis, name)], "<i8").view("<i4")
+                for name in ("taps", "filter", "cut", "scale"):
+                    entry[name][i] = getattr(axis, name)
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Weighted sums down the columns, then along the rows."""
+        along, down, mapping = self._taps(x, p)
+        return resampled(
+            x, taps_of(down, mapping.height, x.shape[1]), taps_of(along, mapping.width, x.shape[2])
+        )
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same by products of matrices; floats in the order of the reference, whose last bits depend on it."""
+        if not p.whole or x.size < _SMALL:
+            return self.reference(x, p)
+        along, down, mapping = self._taps(x, p)
+        return quickly_resampled(
+            x, taps_of(down, mapping.height, x.shape[1]), taps_of(along, mapping.width, x.shape[2])
+        )
+
+    def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
+        mapping = self.mapping(p, *x.shape[1:3])
+        return *self.axes(mapping), mapping

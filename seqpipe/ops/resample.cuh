@@ -1,0 +1,144 @@
+// Values weighted along rows and columns, as _resample.py says: places in fixed point, weights of sums, products and
+// quotients alone, columns of pixels summed up first and then those sums along the row.
+
+// One axis of a row of parameters; 64-bit numbers lie there as two halves.
+struct Axis {
+    long long begin, step, reach;
+    int taps, filter;
+    Real scale;
+    int length;
+    bool cut;
+};
+
+__device__ __forceinline__ long long whole(const int* halves) {
+    return (long long)halves[1] << 32 | (unsigned)halves[0];
+}
+
+__device__ __forceinline__ Axis axis_of(const Row& row, int number, int length) {
+    return {whole(row.begin + 2 * number), whole(row.step + 2 * number), whole(row.reach + 2 * number),
+            row.taps[number], row.filter[number], row.scale[number], length, row.cut[number] != 0};
+}
+
+// Where a pixel's first tap is, and how far that one's centre is from the pixel's.
+struct Start {
+    int place;
+    Real distance;
+};
+
+__device__ __forceinline__ Start start_of(const Axis& axis, int pixel) {
+    const long long half = 1ll << 31, centre = axis.begin + axis.step * pixel + (axis.step >> 1);
+    const int place = (int)((centre - axis.reach + half) >> 32);
+    const Real units = (float)(((long long)place << 32) + half - centre);
+    return {place, units * Real(1.0f / 4294967296.0f)};
+}
+
+__device__ __forceinline__ Real series(const Real (&terms)[7], Real x) {
+    Real value = terms[6];
+#pragma unroll
+    for (int k = 5; k >= 0; k--) value = value * x + terms[k];
+    return value;
+}
+
+__device__ __forceinline__ Real cubic(Real u) {
+    const Real near = (Real(1.5f) * u - Real(2.5f)) * u * u + Real(1.0f);
+    const Real far = ((Real(2.5f) - Real(0.5f) * u) * u - Real(4.0f)) * u + Real(2.0f);
+    return u.v < 1.0f ? near : u.v < 2.0f ? far : Real(0.0f);
+}
+
+// sin(pi u), for u from 0 to 3
+__device__ __forceinline__ Real sine(Real u) {
+    const Real terms[7] = {3.14159265358979f, -5.16771278004997f, 2.55016403987734f, -0.599264529320792f,
+                           0.0821458866111282f, -0.00737043094571435f, 0.000466302805767613f};
+    const Real turns = floorf((u + Real(0.5f)).v), r = u - turns;
+    const Real value = series(terms, r * r) * r;
+    return turns.v == 1.0f || turns.v == 3.0f ? -value : value;
+}
+
+__device__ __forceinline__ Real lanczos(Real u) {
+    const Real safe = fmaxf(u.v, 1e-4f);
+    const Real value = sine(safe) * sine(safe / Real(3.0f)) * Real(0.303963550927013f) / (safe * safe);
+    return u.v < 1e-3f ? Real(1.0f) : u.v < 3.0f ? value : Real(0.0f);
+}
+
+__device__ __forceinline__ Real gaussian(Real u) {
+    const Real terms[7] = {1.0f, -1.0f, 0.5f, -1.0f / 6, 1.0f / 24, -1.0f / 120, 1.0f / 720};
+    Real power = series(terms, u * u * Real(0.25f));
+#pragma unroll
+    for (int k = 0; k < 4; k++) power = power * power;
+    return u.v < 1.0f ? power : Real(0.0f);
+}
+
+__device__ __forceinline__ Real weight_at(const Axis& axis, Real distance) {
+    const Real away = fabsf(distance.v);
+    if (axis.filter == 1) return fmaxf((Real(1.0f) - away * axis.scale).v, 0.0f);
+    if (axis.filter == 0) return 1.0f;
+    if (axis.filter == 2) return cubic(away * axis.scale);
+    if (axis.filter == 3) return lanczos(away * axis.scale);
+    if (axis.filter == 4) return gaussian(away * axis.scale);
+    const Real covered = fmaxf((axis.scale + Real(0.5f) - away).v, 0.0f);
+    return fminf(covered.v, fminf(1.0f, (axis.scale + axis.scale).v));
+}
+
+struct Tap {
+    int place;
+    Real weight;
+};
+
+__device__ __forceinline__ Tap tap_of(const Axis& axis, const Start& start, int number) {
+    const int place = start.place + number, inside = min(max(place, 0), axis.length - 1);
+    if (axis.cut && place != inside) return {inside, 0.0f};
+    return {inside, weight_at(axis, start.distance + Real((float)number))};
+}
+
+#if CHANNELS
+#define TOGETHER CHANNELS
+#else
+#define TOGETHER 1
+#endif
+
+__device__ __forceinline__ void make(const Image& image, int y, int x) {
+    const Axis across = axis_of(image.row, 0, image.item.in_width), down = axis_of(image.row, 1, image.item.in_height);
+    const Start left = start_of(across, x), top = start_of(down, y);
+    Real height = 0.0f;
+#pragma unroll 1
+    for (int j = 0; j < down.taps; j++) height = height + tap_of(down, top, j).weight;
+    const long long* strides = image.item.in_strides;
+    for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
+        Real width = 0.0f, sums[TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) sums[k] = 0.0f;
+#pragma unroll 1
+        for (int i = 0; i < across.taps; i++) {
+            const Tap column = tap_of(across, left, i);
+            const Address top_of_column = image.from(0, column.place) + (Address)(channel * strides[4]);
+            Real parts[TOGETHER];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) parts[k] = 0.0f;
+#pragma unroll 2
+            for (int j = 0; j < down.taps; j++) {
+                const Tap line = tap_of(down, top, j);
+                const Address from = top_of_column + (Address)(line.place * strides[2]);
+#pragma unroll
+                for (int k = 0; k < TOGETHER; k++)
+                    parts[k] = parts[k] + line.weight * load<IN>(from + (Address)(k * strides[4]));
+            }
+            width = width + column.weight;
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) sums[k] = sums[k] + column.weight * parts[k];
+        }
+        const Real share = Real(1.0f) / (height * width);
+        const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++)
+            store<OUT>(to + (Address)(k * image.item.out_strides[4]), sums[k] * share);
+    }
+}
+
+// As FOR_EVERY_PIXEL, with more registers for each thread.
+extern "C" __global__ void __launch_bounds__(THREADS, 3) each(const __grid_constant__ Job job) {
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    const unsigned pixel = blockIdx.x * THREADS + threadIdx.x, width = image.item.width;
+    if (pixel < width * (unsigned)image.item.height) make(image, pixel / width, pixel % width);
+}
