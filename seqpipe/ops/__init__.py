@@ -47,6 +47,7 @@ from __future__ import annotations
 from . import colour, filters, geometry, resize, time, tone
 from ._apply import apply
 from ._body import Body
+from ._chain import Chain
 from ._custom import operator
 from ._declaration import REGISTRY, Declaration
 from ._distribution import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
@@ -68,6 +69,7 @@ from .tone import *  # noqa: F403  likewise
 __all__ = [
     "REGISTRY",
     "Body",
+    "Chain",
     "Choice",
     "Declaration",
     "Distribution",

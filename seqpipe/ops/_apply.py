@@ -14,7 +14,7 @@ from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, constant_of, resolve
-from ._given import Given, given
+from ._given import Given, check, given
 from ._kernel import Item
 from ._run import on_device_of, on_images, run
 from ._spec import Backend, Spec
@@ -52,6 +52,16 @@ class Call(NamedTuple):
         specs = [part.spec for part in parts for _ in range(part.samples)]
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
 
+    def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
+        """Another operator's call, for what this one makes.
+
+        Raises:
+            ParameterError: it does not take that.
+        """
+        for spec in dict.fromkeys(specs):
+            check(op, spec)
+        return Call(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
+
     def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
         """The results' pixels, an array for each part, in its layout."""
         outs, items, sample = [], [], 0
@@ -86,6 +96,11 @@ class Call(NamedTuple):
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             moved |= {name: values[order] for name, values in clocks.items() if values is not None}
         return replace(given, **moved)
+
+    def mask(self, mask: Array) -> Array:
+        """Masks ``(N, F, H, W)`` moved along."""
+        specs = [spec._replace(channels=1, dtype="bool") for spec in self.specs]
+        return self.op.moved_mask(mask[..., None], specs, self.block)[..., 0]
 
     def _extent(self, part: Given, sample: int) -> tuple[int, int, int]:
         op, spec = self.op, part.spec
@@ -166,10 +181,7 @@ def _batch(
         stacked = call.results(backend, device)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
-    mask = batch.mask
-    if mask is not None:
-        specs = [spec._replace(channels=1, dtype="bool") for spec in call.specs]
-        mask = op.moved_mask(mask[..., None], specs, call.block)[..., 0]
+    mask = None if batch.mask is None else call.mask(batch.mask)
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
 
 

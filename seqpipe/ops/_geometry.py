@@ -26,9 +26,13 @@ class Geometry(Op, register=False):
     """An operator that moves pixels, and with them boxes, points, masks and a volume's space.
 
     It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
+
+    Attributes:
+        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside.
     """
 
     dtypes: ClassVar[tuple[str, ...]] = MOVED
+    whole_pixels: ClassVar[bool] = False
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("gather")
 

@@ -15,7 +15,7 @@ from ._declaration import Declaration
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
-__all__ = ["Given", "given", "like"]
+__all__ = ["Given", "check", "given", "like"]
 
 
 class Given(NamedTuple):
@@ -84,15 +84,30 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
             source=op.name,
             allowed="layouts with F, or with D for slices",
         )
-    if op.channels and channels not in op.channels:
-        raise ParameterError(
-            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
-        )
+    check(op, spec)
     if height * width >= 2**31:
         raise ParameterError(
             f"images of {height}×{width} pixels", source=op.name, allowed="less than 2³¹ pixels"
         )
     return Given(value, array, view, five, spec)
+
+
+def check(op: Declaration, spec: Spec) -> None:
+    """See that an operator takes such samples.
+
+    Raises:
+        ParameterError: it does not; the message names what it takes.
+    """
+    if spec.dtype not in op.dtypes:
+        raise _wrong_type(op.name, spec.dtype, op.dtypes)
+    if op.channels and spec.channels not in op.channels:
+        raise ParameterError(
+            f"pixels of {spec.channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
+        )
+
+
+def _wrong_type(name: str, dtype: Any, allowed: tuple[str, ...]) -> ParameterError:
+    return ParameterError(f"values of type {dtype}", source=name, allowed=", ".join(allowed))
 
 
 def _admitted(op: Declaration, value: Any) -> Array:
@@ -114,7 +129,7 @@ def _checked(
     name: str, dtypes: tuple[str, ...], layout: str | None, ndim: int, dtype: np.dtype[Any]
 ) -> tuple[View, str]:
     if dtype.name not in dtypes or not dtype.isnative:
-        raise ParameterError(f"values of type {dtype}", source=name, allowed=", ".join(dtypes))
+        raise _wrong_type(name, dtype, dtypes)
     if layout is None and ndim not in DEFAULT_LAYOUTS:
         raise ParameterError(
             f"an array with {ndim} axes",

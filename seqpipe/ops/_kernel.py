@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,12 +18,26 @@ from ..kernel import CudaDevice, KernelDevice, Source
 from ._declaration import Declaration
 from ._draw import Block
 
-__all__ = ["Item", "OpSource", "cuda_device", "defines_of", "run_kernel", "source_of"]
+__all__ = [
+    "GRID",
+    "TYPES",
+    "Item",
+    "OpSource",
+    "cuda_device",
+    "defines_of",
+    "launch",
+    "row_text",
+    "run_kernel",
+    "source_of",
+]
 
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _INLINE: Final = 4000
-_TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
+TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
+"""The numbers of types in kernels that compute."""
+GRID: Final = {"INLINE": _INLINE, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+"""Macros that are the same for all kernels."""
 _ITEM: Final = np.dtype(
     [
         ("addresses", np.uint64, 2),
@@ -95,16 +110,15 @@ def source_of(op: type[Declaration]) -> OpSource:
     body = op.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
-    return OpSource(__package__, f"{body.kind}.cuh", _row_text(op.kernel_dtype()), body.text)
+    return OpSource(__package__, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text)
 
 
 def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[str, int]:
     """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
-    shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, "INLINE": _INLINE}
-    shared |= {"THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+    shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, **GRID}
     if op.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
-    return {"IN": _TYPES[dtype], "OUT": _TYPES[result], **shared}
+    return {"IN": TYPES[dtype], "OUT": TYPES[result], **shared}
 
 
 def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
@@ -112,6 +126,24 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
 
     Args:
         op: the operator.
+        items: the images, all of one type.
+        block: the rows that the kernel is given.
+        device: where it runs, on CuPy's current stream.
+    """
+    counts = {item.x.shape[4] for item in items}
+    channels = counts.pop() if len(counts) == 1 else 0
+    defines = defines_of(op, items[0].x.dtype.name, items[0].out.dtype.name, channels)
+    launch(source_of(type(op)), defines, items, block, device)
+
+
+def launch(
+    source: OpSource, defines: Mapping[str, int], items: Seq[Item], block: Block, device: KernelDevice
+) -> None:
+    """Queue a kernel on images in device memory.
+
+    Args:
+        source: the kernel, with one thread for each pixel of the results.
+        defines: its macros, without those that are the same for all.
         items: the images, all of one type.
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
@@ -130,12 +162,8 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
         images += samples * frames
     pixels = max(item.out.shape[2] * item.out.shape[3] for item in items)
     job, kept = _job(table, block.rows, images, items[0].x)
-    counts = {item.x.shape[4] for item in items}
-    defines = defines_of(
-        op, items[0].x.dtype.name, items[0].out.dtype.name, counts.pop() if len(counts) == 1 else 0
-    )
     grid = -(-pixels // _THREADS), min(images, _IMAGES_IN_Y), -(-images // _IMAGES_IN_Y)
-    device.launch(source_of(type(op)), "each", defines, grid, _THREADS, job, None)
+    device.launch(source, "each", {**defines, **GRID}, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept
 
@@ -165,7 +193,7 @@ def _address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-def _row_text(dtype: np.dtype[Any]) -> str:
+def row_text(dtype: np.dtype[Any]) -> str:
     lines = []
     for name in dtype.names or ():
         kind = dtype[name]

@@ -21,7 +21,7 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
 
-__all__ = ["on_device_of", "on_images", "run"]
+__all__ = ["cuda_device_of", "on_device_of", "on_images", "run"]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -64,8 +64,13 @@ def run(
         return
     if op.body is None:
         raise ParameterError(f"{op.name} has no kernel", allowed="the backends reference and cpu")
-    device = device or cuda_device(_number(items[0].x))
+    device = device or cuda_device_of(items[0].x)
     run_kernel(op, items, _kernel_block(op, specs, block), device)
+
+
+def cuda_device_of(array: Array) -> KernelDevice:
+    """The GPU that holds an array."""
+    return cuda_device(_number(array))
 
 
 def _number(array: Array) -> int:

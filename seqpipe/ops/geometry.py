@@ -31,6 +31,7 @@ class Crop(Geometry):
     crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
 
     keeps_size = False
+    whole_pixels = True
     examples = (
         {"crop": (3, 4)},
         {"crop": (2, 5), "crop_pos_x": (0.0, 1.0), "crop_pos_y": (0.0, 1.0), "seed": 2},
@@ -74,6 +75,7 @@ class Flip(Geometry):
     horizontal: Flag = param(True, "mirror left to right", identity=False)
     vertical: Flag = param(False, "mirror top to bottom", identity=False)
 
+    whole_pixels = True
     examples = (
         {},
         {"horizontal": False, "vertical": True},

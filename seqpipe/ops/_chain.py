@@ -1,0 +1,155 @@
+"""Chain: operators one after the other, with as few passes over the pixels as their meaning allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ..array import device_of
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ..sequence import Batch, Sequence
+from ._apply import apply
+from ._fused import can_join, fused
+from ._op import Op
+from ._spec import Backend
+
+__all__ = ["Chain"]
+
+X = TypeVar("X")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operators, one after the other.
+
+    The result is that of calling one after the other, to the last bit. On a GPU, neighbours that change values pixel by
+    pixel, or move whole pixels, are done by one kernel: pixels are read once and written once.
+
+    Args:
+        ops: the operators, in their order.
+
+    Raises:
+        ParameterError: there are none, or something else is among them.
+    """
+
+    ops: tuple[Op, ...]
+
+    def __init__(self, *ops: Op) -> None:
+        for op in ops:
+            if not isinstance(op, Op):
+                raise ParameterError(
+                    f"a chain with a {type(op).__name__}",
+                    source="Chain",
+                    allowed="operators",
+                    advice="Chain(ops.Flip(), ops.BrightnessContrast(contrast=1.5))",
+                )
+        if not ops:
+            raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
+        object.__setattr__(self, "ops", ops)
+
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self.ops))})"
+
+    def __call__(
+        self,
+        x: X,
+        *,
+        layout: str | None = None,
+        epoch: int = 0,
+        index: Any = None,
+        backend: Backend | None = None,
+        device: KernelDevice | None = None,
+    ) -> X:
+        """The result for images, a sequence, a volume, or a batch; see :meth:`seqpipe.ops.Op.__call__`.
+
+        Args:
+            x: what they are to act on.
+            layout: of arrays.
+            epoch: the epoch that draws are for.
+            index: the samples' indices, or that of the first.
+            backend: who does it; None for kernels on a GPU and the fast forms on the CPU.
+            device: what kernels run on; None for the GPU that holds the images.
+
+        Raises:
+            ParameterError: one of the operators does not take what it is given.
+            BackendError: the data is on a GPU that cannot be used.
+        """
+        options = {"layout": layout, "epoch": epoch, "index": index}
+        result: Any = x
+        for group in self.groups() if _by_kernel(x, backend) else ((op,) for op in self.ops):
+            done = None if len(group) == 1 else _together(group, result, device=device, **options)
+            if done is None:
+                for op in group:
+                    result = apply(op, result, backend=backend, device=device, **options)
+            else:
+                result = done
+        found: X = result
+        return found
+
+    def groups(self) -> Iterator[tuple[Op, ...]]:
+        """The operators that one kernel does together, on a GPU."""
+        group: list[Op] = []
+        for op in self.ops:
+            if group and not (can_join(op) and can_join(group[-1])):
+                yield tuple(group)
+                group = []
+            group.append(op)
+        yield tuple(group)
+
+    def explain(self) -> str:
+        """What is done on a GPU, a line for each pass over the pixels."""
+        lines = []
+        for number, group in enumerate(self.groups(), 1):
+            how = "one kernel" if group[0].body is not None else "by the reference, on CuPy's arrays"
+            lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
+        return "\n".join(lines)
+
+
+def _by_kernel(x: Any, backend: Backend | None) -> bool:
+    if backend is not None:
+        return backend == "cuda"
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, (Sequence, Batch)):
+        return first.device != "cpu"
+    return hasattr(first, "__dlpack_device__") and device_of(first) != "cpu"
+
+
+def _together(
+    group: Seq[Op], x: Any, *, layout: str | None, epoch: int, index: Any, device: KernelDevice | None
+) -> Any:
+    """The result of a group by one kernel; None where its values do not allow it."""
+    if isinstance(x, Batch):
+        return _batch(group, x, layout=layout, epoch=epoch, index=index, device=device)
+    many = isinstance(x, (list, tuple))
+    if many and not x:
+        return None
+    work = fused(group, x if many else (x,), layout, epoch, index)
+    if work is None:
+        return None
+    results = work.finished(work.results(device))
+    return type(x)(results) if many else results[0]
+
+
+def _batch(
+    group: Seq[Op],
+    batch: Batch,
+    *,
+    layout: str | None,
+    epoch: int,
+    index: Any,
+    device: KernelDevice | None,
+) -> Batch | None:
+    """A batch whose sequences lie in one array; others go one operator after the other."""
+    if batch.stacked is None or layout not in (None, batch.layout):
+        return None
+    work = fused(group, (batch.stacked,), batch.layout, epoch, batch.indices if index is None else index)
+    if work is None:
+        return None
+    stacked = work.results(device)[0]
+    pairs = zip(batch.sequences, stacked, strict=True)
+    sequences = tuple(work.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
+    mask = None if batch.mask is None else work.mask(batch.mask)
+    return replace(batch, sequences=sequences, stacked=stacked, mask=mask)

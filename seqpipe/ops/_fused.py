@@ -1,0 +1,196 @@
+"""Several operators in one kernel, with the result that they have one by one.
+
+What moves whole pixels becomes one mapping, which says where a pixel is read; what changes values follows in registers,
+each result rounded as if it had been stored. So a chain costs one pass over the pixels, whatever its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from functools import lru_cache, reduce
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ..sequence import Sequence
+from ._apply import Call
+from ._declaration import Declaration
+from ._draw import Block
+from ._geometry import Geometry
+from ._kernel import TYPES, Item, OpSource, launch, row_text
+from ._run import cuda_device_of, on_device_of
+from ._spec import COMPUTED, Spec
+
+__all__ = ["Fused", "can_join", "fused"]
+
+_POINTWISE: Final = ("value", "pixel")
+_MOST_CHANNELS: Final = 4
+
+
+def can_join(op: Declaration) -> bool:
+    """Whether an operator can be a part of a kernel of several."""
+    return op.keeps_frames and (_moves(op) or (op.body is not None and op.body.kind in _POINTWISE))
+
+
+def _moves(op: Declaration) -> bool:
+    return isinstance(op, Geometry) and op.whole_pixels
+
+
+class Fused(NamedTuple):
+    """Operators with their parameters for what they are about to act on, each for what the one before it makes.
+
+    Attributes:
+        calls: of each operator.
+        specs: the samples of the result.
+    """
+
+    calls: list[Call]
+    specs: list[Spec]
+
+    def results(self, device: KernelDevice | None) -> list[Array]:
+        """The results' pixels, an array for each part of the first call, in its layout."""
+        first = self.calls[0]
+        outs, items, sample = [], [], 0
+        with on_device_of(first.parts[0].array):
+            for part in first.parts:
+                spec = self.specs[sample]
+                if any(other != spec for other in self.specs[sample : sample + part.samples]):
+                    raise ParameterError(
+                        "results of different sizes, of samples in one array",
+                        source=self.calls[-1].op.name,
+                        advice="Give the samples as a list",
+                    )
+                out = part.result(spec.dtype, spec[:3])
+                items.append(Item(part.five, part.view(out), sample))
+                outs.append(out)
+                sample += part.samples
+            self._launch(items, device or cuda_device_of(first.parts[0].array))
+        return outs
+
+    def finished(self, outs: Seq[Array]) -> list[Any]:
+        """The results as the types that were given, their metadata moved along by one operator after the other."""
+        results: list[Any] = []
+        sample = 0
+        for part, out in zip(self.calls[0].parts, outs, strict=True):
+            is_sequence = isinstance(part.value, Sequence)
+            results.append(self.sequence(part.value, out, sample) if is_sequence else part.back(out))
+            sample += part.samples
+        return results
+
+    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+        """The result of a sequence: its pixels with what the sequence knows, moved along."""
+        for call in self.calls:
+            given = call.sequence(given, data, sample)
+        return given
+
+    def mask(self, mask: Array) -> Array:
+        """Masks ``(N, F, H, W)`` moved along."""
+        for call in self.calls:
+            mask = call.mask(mask)
+        return mask
+
+    def _launch(self, items: Seq[Item], device: KernelDevice) -> None:
+        source, dtype = _source(
+            tuple((type(call.op), call.op.result_dtype(call.specs[0].dtype)) for call in self.calls)
+        )
+        first = self.calls[0].specs[0]
+        defines = {
+            "IN": TYPES[first.dtype],
+            "OUT": TYPES[self.specs[0].dtype],
+            "MOVES": int(any(_moves(call.op) for call in self.calls)),
+            "CHANNELS": first.channels,
+        }
+        launch(source, defines, items, self._block(dtype), device)
+
+    def _block(self, dtype: np.dtype[Any]) -> Block:
+        """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
+        rows = [self._rows(sample, dtype) for sample in range(len(self.specs))]
+        counts = [len(part) for part in rows]
+        return Block(np.concatenate(rows), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
+
+    def _rows(self, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        frames = self.specs[sample].frames
+        blocks = [call.block.of(sample, frames) for call in self.calls]
+        # all samples of a launch have the same steps, also those of one frame
+        rows = np.zeros(frames if any(call.block.step for call in self.calls) else 1, dtype)
+        matrices = []
+        for number, (call, block) in enumerate(zip(self.calls, blocks, strict=True)):
+            if _moves(call.op):
+                found = call.op.mappings(block, call.specs[sample])  # type: ignore[attr-defined]  # of geometry
+                matrices.append(np.stack([mapping.matrix for mapping in found]))
+            else:
+                rows[f"step{number}"] = call.op.kernel_rows(block, call.specs[sample])
+        if matrices:
+            rows["matrix"] = reduce(np.matmul, matrices)
+        return rows
+
+
+def fused(
+    ops: Seq[Declaration], values: Seq[Any], layout: str | None, epoch: int, index: Any
+) -> Fused | None:
+    """Operators that can join, about to act on values of one type; None if the values do not allow it.
+
+    Raises:
+        ParameterError: one of the operators does not take what it would be given.
+    """
+    calls = [Call.of(ops[0], values, layout, epoch, index)]
+    specs = calls[0].specs
+    channels = {spec.channels for spec in specs}
+    if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in COMPUTED:
+        return None
+    for op in ops[1:]:
+        specs = _after(calls[-1])
+        calls.append(calls[-1].then(op, specs, epoch, index))
+    return Fused(calls, _after(calls[-1]))
+
+
+def _after(call: Call) -> list[Spec]:
+    """The samples that an operator makes."""
+    made = []
+    for sample, spec in enumerate(call.specs):
+        extent = call.op.extent(call.block.of(sample, spec.frames), spec)
+        made.append(Spec(*extent, spec.channels, call.op.result_dtype(spec.dtype)))
+    return made
+
+
+@lru_cache(maxsize=256)
+def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource, np.dtype[Any]]:
+    """The source of a chain of operators and the types of their results, and a row of its parameters."""
+    fields: list[tuple[Any, ...]] = []
+    functions, members, statements = [], [], []
+    if any(issubclass(op, Geometry) for op, _ in steps):
+        fields.append(("matrix", np.float32, (3, 3)))
+        members.append("    Real matrix[9];")
+    for number, (op, dtype) in enumerate(steps):
+        if issubclass(op, Geometry):
+            continue
+        step = f"step{number}"
+        fields.append((step, op.kernel_dtype()))
+        members.append(f"    struct Step{number} {{\n{row_text(op.kernel_dtype())}\n    }} {step};")
+        functions.append(_function(number, op))
+        statements.append(
+            f"    if (row.{step}.acts) {step}(pixel, row.{step});\n"
+            f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = rounded<{TYPES[dtype]}>(pixel[c]);"
+        )
+    change = "__device__ __forceinline__ void change(Real (&pixel)[CHANNELS], const Row& row) {\n%s\n}"
+    body = "\n".join([*functions, change % "\n".join(statements)])
+    return OpSource(__package__, "chain.cuh", "\n".join(members), body), np.dtype(fields)
+
+
+def _function(number: int, op: type[Declaration]) -> str:
+    """The body of an operator as a function of a pixel."""
+    row = f"const Row::Step{number}& row"
+    head = "__device__ __forceinline__"
+    if op.body is not None and op.body.kind == "pixel":
+        return f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n{op.body.text}\n}}"
+    text = op.body.text if op.body is not None else ""
+    return (
+        f"{head} Real value{number}(Real value, {row}) {{\n{text}\nreturn value;\n}}\n"
+        f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n"
+        f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = value{number}(pixel[c], row);\n}}"
+    )

@@ -1,0 +1,40 @@
+// Several operators, one after the other: a pixel is read once and written once, and in between each operator's result
+// is rounded as if it had been stored, so that the result is that of the operators one by one.
+//
+// MOVES     whether pixels come from where a mapping says, which never leaves the image
+// The steps, `change`, and what each result is rounded to are put in below.
+
+template <int TYPE> __device__ __forceinline__ Real rounded(Real value) {
+    if constexpr (TYPE == 3)
+        return half_value(half_bits(value.v));
+    else if constexpr (TYPE == 4)
+        return value;
+    else
+        return (float)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
+}
+
+BODY
+
+// The source pixel that a place lies in; the mapping of whole pixels has no perspective.
+__device__ __forceinline__ int moved(const Real* line, int x, int y) {
+    return (int)floorf((line[0] * ((float)x + 0.5f) + line[1] * ((float)y + 0.5f) + line[2]).v);
+}
+
+__device__ __forceinline__ void make(const Image& image, int y, int x) {
+#if MOVES
+    const Real* m = image.row.matrix;
+    const Address in = image.from(moved(m + 3, x, y), moved(m, x, y)), out = image.to(y, x);
+#else
+    const Address in = image.from(y, x), out = image.to(y, x);
+#endif
+    Real pixel[CHANNELS];
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; channel++)
+        pixel[channel] = load<IN>(in + (Address)(channel * image.item.in_strides[4]));
+    change(pixel, image.row);
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; channel++)
+        store<OUT>(out + (Address)(channel * image.item.out_strides[4]), pixel[channel]);
+}
+
+FOR_EVERY_PIXEL(make)

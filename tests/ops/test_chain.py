@@ -1,0 +1,208 @@
+"""Chains give what their operators give one by one, to the last bit, and do it in one pass where they can."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe import ops
+from seqpipe.array import to_numpy
+from seqpipe.errors import ParameterError
+from seqpipe.kernel import compile_options
+from seqpipe.ops import Chain, apply
+from seqpipe.ops import _fused as fused_module
+from seqpipe.ops._kernel import GRID
+from seqpipe.ops._spec import COMPUTED
+from seqpipe.sequence import Batch, Sequence
+from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.operators import five
+
+FLIP = ops.Flip(horizontal=True, p=0.5, seed=1)
+CROP = ops.Crop(crop=(4, 5), crop_pos_x=(0.0, 1.0), crop_pos_y=(0.0, 1.0), seed=2)
+CONTRAST = ops.BrightnessContrast(brightness=(0.5, 1.5), contrast=(0.5, 2.0), seed=3)
+BY_FRAME = ops.BrightnessContrast(brightness=(0.5, 1.5), per_frame=True, seed=4)
+MAYBE = ops.BrightnessContrast(brightness_shift=0.25, p=0.5, per_frame=True, seed=5)
+TO_FLOAT = ops.BrightnessContrast(brightness=1 / 255, dtype="float32")
+TO_HALF = ops.BrightnessContrast(contrast=1.5, dtype="float16")
+TO_BYTES = ops.BrightnessContrast(brightness=200.0, dtype="uint8")
+
+CHAINS = {
+    "geometry": Chain(FLIP, CROP, ops.Flip(vertical=True)),
+    "geometry first": Chain(CROP, FLIP, CONTRAST),
+    "geometry last": Chain(CONTRAST, BY_FRAME, CROP),
+    "geometry amid": Chain(CONTRAST, CROP, MAYBE, FLIP),
+    "by frame": Chain(BY_FRAME, MAYBE, CONTRAST),
+    "types": Chain(TO_FLOAT, CROP, TO_BYTES, TO_HALF),
+}
+
+
+def images(dtype, shape=(2, 3, 6, 7, 3), seed=0):
+    random = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return random.normal(0.5, 1, shape).astype(dtype)
+    info = np.iinfo(dtype)
+    return random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def one_by_one(chain, x, **options):
+    for op in chain.ops:
+        x = apply(op, x, backend="reference", **options)
+    return x
+
+
+def same(found, wanted):
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+def run(request):
+    """Runs a chain somewhere; on a device, how many kernels that took is in its ``launches``."""
+
+    def at(chain, x, **options):
+        if request.param == "cpu":
+            return chain(x, **options)
+        if request.param == "emulated":
+            before = device.launches
+            found = chain(x, backend="cuda", device=device, **options)
+            at.launches = device.launches - before
+            return found
+        import cupy
+
+        return chain(cupy.asarray(x) if isinstance(x, np.ndarray) else x, **options)
+
+    device = request.getfixturevalue("emulated") if request.param == "emulated" else None
+    at.launches = None
+    return at
+
+
+@pytest.mark.parametrize("dtype", COMPUTED)
+@pytest.mark.parametrize("name", CHAINS)
+def test_it_gives_what_its_operators_give(run, name, dtype):
+    chain, x = CHAINS[name], images(dtype)
+    same(to_numpy(run(chain, x, epoch=1, index=7)), one_by_one(chain, x, epoch=1, index=7))
+    assert run.launches in (None, 1)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 6])
+def test_pixels_of_any_number_of_values(run, channels):
+    chain, x = CHAINS["geometry amid"], images("uint8", (2, 3, 6, 7, channels))
+    same(to_numpy(run(chain, x)), one_by_one(chain, x))
+    assert run.launches in (None, 1 if channels <= 4 else 4)
+
+
+@pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FCHW", "NFCHW", "DHWC"])
+def test_every_layout(run, layout):
+    chain = CHAINS["geometry first"]
+    lengths = dict(zip("NFDHWC", (2, 3, 3, 6, 7, 3), strict=True))
+    x = images("uint8", tuple(lengths[letter] for letter in layout))
+    same(to_numpy(run(chain, x, layout=layout)), one_by_one(chain, x, layout=layout))
+    same(
+        five(to_numpy(run(chain, x, layout=layout)), layout),
+        one_by_one(chain, np.ascontiguousarray(five(x, layout))),
+    )
+
+
+def test_strided_and_read_only_memory(run):
+    x = images("uint8", (4, 6, 12, 14, 3))[::2, ::-2, ::2, ::-2]
+    x.flags.writeable = False
+    chain = CHAINS["geometry amid"]
+    same(to_numpy(run(chain, x)), one_by_one(chain, x))
+
+
+def test_lists_of_different_sizes(run):
+    chain = CHAINS["geometry amid"]
+    given = [images("uint8", (2, 6, 7, 3)), images("uint8", (3, 9, 5, 3), seed=1)]
+    if run.launches is None and not isinstance(run(chain, given[0]), np.ndarray):
+        pytest.skip("arrays of a GPU are given one by one here")
+    found = run(chain, given)
+    for ours, theirs in zip(found, one_by_one(chain, given), strict=True):
+        same(ours, theirs)
+    assert run.launches in (None, 1)
+
+
+def test_an_operator_that_cannot_join_stands_alone(run):
+    chain = Chain(FLIP, CONTRAST, ops.Reverse(), CONTRAST, FLIP)
+    x = images("uint8")
+    same(to_numpy(run(chain, x)), one_by_one(chain, x))
+    assert run.launches in (None, 3)
+    assert chain.explain() == (
+        "1. flip → brightness_contrast: one kernel\n"
+        "2. reverse: one kernel\n"
+        "3. brightness_contrast → flip: one kernel"
+    )
+
+
+def test_what_sequences_know_moves_along(emulated):
+    affine = np.diag([3.0, 2.0, 1.0, 1.0])
+    given = Sequence(images("uint8", (3, 6, 7, 1)), "DHWC", "scan", affine=affine)
+    chain = Chain(ops.Flip(), ops.Crop(crop=(4, 4)), CONTRAST)
+    found = chain(given, backend="cuda", device=emulated)
+    wanted = one_by_one(chain, given)
+    assert (found.layout, found.source) == ("DHWC", "scan")
+    np.testing.assert_allclose(found.affine, wanted.affine)
+    assert not np.allclose(found.affine, affine)
+    same(found.data, wanted.data)
+
+
+def test_batches_keep_clocks_indices_and_masks(emulated):
+    data = images("uint8", (2, 3, 6, 7, 3))
+    sequences = [
+        Sequence(data[n], frames=np.arange(3) + 10 * n, timestamps=np.arange(3) / 25, source=str(n))
+        for n in range(2)
+    ]
+    batch = Batch.of(sequences)
+    chain = CHAINS["geometry amid"]
+    before = emulated.launches
+    found = chain(batch, backend="cuda", device=emulated)
+    wanted = one_by_one(chain, batch)
+    assert emulated.launches == before + 1
+    same(found.stacked, wanted.stacked)
+    np.testing.assert_array_equal(found.frames, wanted.frames)
+    assert [s.source for s in found.sequences] == ["0", "1"]
+    assert all(np.shares_memory(s.data, found.stacked) for s in found.sequences)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "a chain of no operators; allowed: one or more"),
+        ((np.flip,), "a chain with a _ArrayFunctionDispatcher; allowed: operators"),
+    ],
+)
+def test_what_is_no_chain_is_refused(given, said):
+    with pytest.raises(ParameterError, match=f"Chain: {said}"):
+        Chain(*given)
+
+
+@pytest.mark.parametrize("backend", [None, "cuda"])
+def test_an_operator_in_the_middle_that_does_not_take_what_comes_is_named(emulated, backend):
+    chain = Chain(CONTRAST, ops.Crop(crop=(60, 5)), FLIP)
+    with pytest.raises(ParameterError, match=r"crop: crop=\(60, 5\) of images of 6×7 pixels"):
+        chain(images("uint8"), backend=backend, device=emulated if backend else None)
+
+
+def test_samples_of_one_array_must_keep_one_size(emulated):
+    size = ops.Crop(crop=(4, 4))
+    chain = Chain(CONTRAST, size, CONTRAST)
+    assert chain(images("uint8"), backend="cuda", device=emulated).shape == (2, 3, 4, 4, 3)
+
+
+def test_it_is_told_by_its_operators():
+    chain = Chain(ops.Flip(), CONTRAST)
+    assert repr(chain) == f"Chain({ops.Flip()!r}, {CONTRAST!r})"
+    assert chain == Chain(ops.Flip(), CONTRAST)
+    assert hash(chain) == hash(Chain(ops.Flip(), CONTRAST))
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc() or "NVRTC is there")
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
+def test_its_kernels_compile_for_every_gpu(architecture):
+    for steps in (
+        ((ops.Flip, "uint8"), (ops.BrightnessContrast, "uint8"), (ops.BrightnessContrast, "float16")),
+        ((ops.BrightnessContrast, "float32"), (ops.Crop, "float32")),
+    ):
+        source, _ = fused_module._source(steps)
+        defines = {"IN": 0, "OUT": 3, "MOVES": 1, "CHANNELS": 3}
+        options = compile_options({**defines, **GRID})
+        compiled(source.text, "chain", architecture, options)
