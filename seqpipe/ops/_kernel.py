@@ -194,6 +194,7 @@ def _address(array: Array) -> int:
 
 
 def row_text(dtype: np.dtype[Any]) -> str:
+    """The fields of a row, as C declares them."""
     lines = []
     for name in dtype.names or ():
         kind = dtype[name]
