@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, filters, geometry, resize, time, tone
+from . import colour, filters, geometry, hue, resize, time, tone
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -62,6 +62,7 @@ from ._together import Moved, Together
 from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
+from .hue import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
@@ -98,6 +99,7 @@ __all__ = [
 __all__ += colour.__all__
 __all__ += filters.__all__
 __all__ += geometry.__all__
+__all__ += hue.__all__
 __all__ += time.__all__
 __all__ += tone.__all__
 __all__ += resize.__all__

@@ -17,7 +17,19 @@ from ._spec import COMPUTED, Spec, full_range, half_range
 __all__ = ["Brightness", "BrightnessContrast", "Contrast"]
 
 
-class Brightness(Op):
+class _Levels(Op, register=False):
+    """An operator on each value, whose result may be of another type."""
+
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    pointwise = True
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+
+class Brightness(_Levels):
     """Multiply all levels, then add to them.
 
     ``out = brightness * in + brightness_shift * range``, where ``range`` is the greatest value of the result's type, 1
@@ -26,9 +38,7 @@ class Brightness(Op):
 
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
     brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
-    pointwise = True
     derived = ("shift",)
     examples = (
         {"brightness": 1.5},
@@ -36,10 +46,6 @@ class Brightness(Op):
         {"brightness": 1 / 255, "dtype": "float32"},
     )
     errors = (({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),)
-
-    def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
-        return self.dtype or dtype
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The shift in levels."""
@@ -52,7 +58,7 @@ class Brightness(Op):
     body = Body("value", "value = value * row.brightness + row.shift;")
 
 
-class Contrast(Op):
+class Contrast(_Levels):
     """Change contrast around a level.
 
     ``out = contrast_center + contrast * (in - contrast_center)``.
@@ -62,9 +68,7 @@ class Contrast(Op):
     contrast_center: Number = param(
         None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
     )
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
-    pointwise = True
     derived = ("center",)
     examples = (
         {"contrast": 1.5},
@@ -72,10 +76,6 @@ class Contrast(Op):
         {"contrast": 0.37, "dtype": "float32"},
     )
     errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
-
-    def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
-        return self.dtype or dtype
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The centre in levels."""
@@ -89,7 +89,7 @@ class Contrast(Op):
     body = Body("value", "value = (value - row.center) * row.contrast + row.center;")
 
 
-class BrightnessContrast(Op):
+class BrightnessContrast(_Levels):
     """Change contrast around a level, then brightness.
 
     ``out = brightness_shift * range + brightness * (contrast_center + contrast * (in - contrast_center))``, where
@@ -102,9 +102,7 @@ class BrightnessContrast(Op):
     contrast_center: Number = param(
         None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
     )
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
-    pointwise = True
     derived = ("center", "shift")
     examples = (
         {"brightness": 1.5},
@@ -118,10 +116,6 @@ class BrightnessContrast(Op):
         ({"contrast": (2, 1)}, r"contrast=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
         ({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),
     )
-
-    def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
-        return self.dtype or dtype
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The centre and the shift in levels."""
