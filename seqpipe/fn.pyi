@@ -94,6 +94,18 @@ def crop(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def element_extract(
+    x: X,
+    /,
+    *,
+    element_map: int | list[int] | tuple[int, ...] = (0,),
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> tuple[X, ...]: ...
 def flip(
     x: X,
     /,

@@ -9,7 +9,22 @@ from .errors import ParameterError
 
 __all__ = ["LAYOUTS", "axis", "check_layout", "flatten", "frame_axis", "unflatten"]
 
-LAYOUTS: Final = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW", "DHW", "DHWC", "NFHWC", "NFCHW", "NDHWC")
+LAYOUTS: Final = (
+    "HW",
+    "HWC",
+    "CHW",
+    "FHW",
+    "FHWC",
+    "FCHW",
+    "DHW",
+    "DHWC",
+    "NHW",
+    "NHWC",
+    "NCHW",
+    "NFHWC",
+    "NFCHW",
+    "NDHWC",
+)
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels."""
 
 
@@ -54,6 +69,8 @@ def flatten(array: Array, layout: str) -> tuple[Array, str]:
     check_layout(layout, array.ndim)
     if layout[0] != "N":
         return array, layout
+    if frame_axis(layout) is None:
+        return array, layout.replace("N", "F")
     shape = array.shape
     return array.reshape((shape[0] * shape[1], *shape[2:])), layout[1:]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ._declaration import REGISTRY
 from ._op import Op
 
-__all__ = ["function_of", "functions"]
+__all__ = ["call_of", "function_of", "functions"]
 
 _KEPT: Final = 4096  # operators that calls with plain arguments reuse
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
@@ -53,23 +53,30 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 def _made(name: str, cls: Any) -> Any:
-    def function(
-        x: Any, /, *, layout: str | None = None, epoch: int = 0, index: Any = None, **arguments: Any
-    ) -> Any:
-        return _operator(cls, arguments)(x, layout=layout, epoch=epoch, index=index)
+    inputs, options = call_of(cls)
+    by_name = [option.name for option in options]
 
-    own = inspect.signature(function).parameters
+    def function(*given: Any, **arguments: Any) -> Any:
+        called = {key: arguments.pop(key) for key in by_name if key in arguments}
+        return _operator(cls, arguments)(*given, **called)
+
     parameters = cls.__signature__.parameters.values()
     described: Any = function
     described.op = cls
-    described.__signature__ = inspect.Signature(
-        [own["x"], *parameters, *(own[key] for key in ("layout", "epoch", "index"))]
-    )
+    described.__signature__ = inspect.Signature([*inputs, *parameters, *options])
     function.__name__ = function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
     lines = "\n".join(f"        {q.name}: {q.sentence}" for q in cls.parameters)
     function.__doc__ = f"{inspect.getdoc(cls)}\n" + _CALL.format(parameters=lines)
     return function
+
+
+def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
+    """What an operator is called with: what it acts on, by place alone, and options, by name alone."""
+    _, *all_of_them = inspect.signature(cls.__call__).parameters.values()
+    inputs = [q for q in all_of_them if q.kind is not q.KEYWORD_ONLY]
+    options = [q for q in all_of_them if q.kind is q.KEYWORD_ONLY]
+    return [q.replace(kind=q.POSITIONAL_ONLY) for q in inputs], options
 
 
 def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:

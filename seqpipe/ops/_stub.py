@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 from ._declaration import REGISTRY, Declaration
+from ._function import call_of
 from ._param import ANY, Parameter
 
 __all__ = ["stub"]
@@ -15,7 +19,6 @@ from seqpipe.ops import Flag, Number
 X = TypeVar("X")
 
 """
-_TAIL = (("layout", "str | None", "None"), ("epoch", "int", "0"), ("index", "Any", "None"))
 
 
 def stub() -> str:
@@ -25,10 +28,18 @@ def stub() -> str:
 
 
 def _function(cls: type[Declaration]) -> str:
-    lines = [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
-    lines += [f"{name}: {kind} = {default}" for name, kind, default in _TAIL]
+    inputs, options = call_of(cls)
+    lines = [*map(_argument, inputs), "/", "*"]
+    lines += [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
+    lines += map(_argument, options)
     arguments = "".join(f"    {line},\n" for line in lines)
-    return f"def {cls.name}(\n    x: X,\n    /,\n    *,\n{arguments}) -> X: ...\n"
+    call: Any = cls
+    return f"def {cls.name}(\n{arguments}) -> {call.__call__.__annotations__['return']}: ...\n"
+
+
+def _argument(q: inspect.Parameter) -> str:
+    default = "" if q.default is q.empty else f" = {q.default!r}"
+    return f"{q.name}: {q.annotation}{default}"
 
 
 def _type(q: Parameter) -> str:

@@ -54,7 +54,7 @@ class Frames(Declaration, register=False):
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
         """Masks ``(N, F, H, W, C)`` in the order of their frames."""
         orders = [self.frame_order(block.of(n, spec.frames), spec) for n, spec in enumerate(specs)]
-        return namespace(mask).stack([taken(one, order) for one, order in zip(mask, orders, strict=True)])
+        return namespace(mask).stack([_taken(one, order) for one, order in zip(mask, orders, strict=True)])
 
 
 class Order(Frames, register=False):
@@ -91,14 +91,14 @@ class Order(Frames, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The frames in their order."""
-        return taken(x, self._order(p, len(x)))
+        return _taken(x, self._order(p, len(x)))
 
     def _order(self, p: Any, frames: int) -> IntArray:
         given = np.arange(frames)
         return np.asarray(self.order(p, frames), np.int64) if np.any(p.acts) else given
 
 
-def taken(x: Array, order: IntArray) -> Array:
+def _taken(x: Array, order: IntArray) -> Array:
     """Frames of an array in an order; a view where they are evenly spaced."""
     steps = np.diff(order)
     if steps.size and (steps == steps[0]).all() and steps[0]:

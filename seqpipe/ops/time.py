@@ -2,24 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, IntArray
+from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
+from ..sequence import Batch, Sequence
+from ._apply import apply
 from ._body import Body
 from ._distribution import Number
 from ._op import Op
 from ._param import ANY, param
 from ._spec import COMPUTED, Spec
 from ._time import Frames, Order
+from ._view import DEFAULT_LAYOUTS
 
-__all__ = ["FrameDifference", "Reverse", "SequenceRearrange", "Subsample", "TemporalJitter"]
+__all__ = ["ElementExtract", "FrameDifference", "Reverse", "SequenceRearrange", "Subsample", "TemporalJitter"]
+
+X = TypeVar("X")
 
 _SIGNED: Final = {"uint8": "int16", "uint16": "float32", "int16": "float32"}
 _UNSIGNED: Final = {"int16": "uint16"}
+
+
+class ElementExtract(Order):
+    """Take single frames out of sequences: one result for each, without the axis of the frames."""
+
+    element_map: tuple[int, ...] = param(
+        (0,),
+        "frames, counted from 0, or from -1 at the end backwards; one may come again",
+        kind=int,
+        size=ANY,
+    )
+    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+
+    examples = ({"element_map": (2, -1, 0, 0)}, {"element_map": (1,)})
+    errors = (
+        (
+            {"element_map": ()},
+            r"element_map=\(\) is not valid; allowed: one value or more, each a whole number",
+        ),
+        ({"element_map": (0, 0.5)}, "element_map=0.5 is not valid; allowed: a whole number"),
+    )
+
+    def __call__(
+        self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None
+    ) -> tuple[X, ...]:
+        """The frames.
+
+        Args:
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            layout: of arrays; by default FHWC or NFHWC, by the number of axes.
+            epoch: nothing depends on it, as nothing is drawn.
+            index: likewise.
+
+        Returns:
+            For each element what came in, of one frame, without the axis that counts frames.
+
+        Raises:
+            ParameterError: there is no such frame, or no axis of frames.
+        """
+        several = apply(self, x, layout=layout, epoch=epoch, index=index)
+        return tuple(_element(several, x, layout, n, at) for n, at in enumerate(self.element_map))
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
+        """The elements.
+
+        Raises:
+            ParameterError: there is no such frame.
+        """
+        return _numbered(self.element_map, frames, self.name, "element_map")
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002
+        """That of the volume; each slice has its own place in it."""
+        return affine
 
 
 class FrameDifference(Frames, Op):
@@ -123,7 +182,7 @@ class SequenceRearrange(Order, Op):
             ParameterError: there is no such frame.
         """
         given = range(frames) if self.new_order is None else self.new_order
-        return numbered(given, frames, self.name, "new_order")
+        return _numbered(given, frames, self.name, "new_order")
 
 
 class Subsample(Order, Op):
@@ -183,7 +242,41 @@ class TemporalJitter(Order, Op):
         return np.sort(near) if self.keep_order else near
 
 
-def numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
+def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
+    """Frame ``n`` of what has only the elements, which is frame ``at`` of what was given."""
+    if isinstance(several, (list, tuple)):
+        return type(several)(_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True))
+    if isinstance(several, Sequence):
+        return _image(several, given, several.data[_place(several.layout, n)], n, at)
+    if isinstance(several, Batch):
+        pixels = several.sequences if several.stacked is None else several.stacked[_place(several.layout, n)]
+        pairs = zip(several.sequences, given.sequences, pixels, strict=True)
+        images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
+        stacked = None if several.stacked is None else pixels
+        return replace(several, sequences=images, stacked=stacked, mask=None)
+    return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
+
+
+def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> Sequence:
+    clocks = {
+        name: values[n : n + 1]
+        for name in ("frames", "timestamps")
+        if (values := getattr(several, name)) is not None
+    }
+    affine = several.affine
+    if affine is not None:
+        affine = affine.copy()
+        affine[:, 3] += affine[:, 0] * (at % len(given))
+    letters = several.layout.replace("F", "").replace("D", "")
+    return replace(several, data=data, layout=letters, affine=affine, **clocks)
+
+
+def _place(layout: str, n: int) -> tuple[Any, ...]:
+    """What picks frame ``n``."""
+    return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
+
+
+def _numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
     """Numbers of frames from 0, of which some are counted from the end.
 
     Raises:

@@ -134,7 +134,20 @@ def test_a_sequence_is_its_frames(anywhere, case):
     x = images(op, "uint8", "FHWC")
     whole = anywhere(op, x, index=6)
     for frame, one in enumerate(x):
-        compare(anywhere(op, one, index=6), whole[frame])
+        if op.frames_alike:
+            compare(anywhere(op, one, index=6), whole[frame])
+        else:
+            compare(anywhere(op, x[: frame + 1], index=6), whole[: frame + 1])
+
+
+@CASES
+def test_equal_frames_have_equal_results_or_never(anywhere, case):
+    op = built(case, p=1.0, per_frame=False)
+    if not (anywhere.takes(op) and op.keeps_frames):
+        pytest.skip("it has no kernel, or needs a whole sequence")
+    one = images(op, "uint8", "HWC", size=(16, 16))
+    first, second = anywhere(op, np.stack([one, one]))
+    assert (first == second).all() == op.frames_alike
 
 
 @NAMES
@@ -149,7 +162,7 @@ def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, nam
             pytest.skip("it has no kernel")
         x = images(op, "uint8")
         found = anywhere(op, x)
-        for frame, value in enumerate(values if cls.keeps_frames else ()):
+        for frame, value in enumerate(values if cls.keeps_frames and cls.frames_alike else ()):
             compare(
                 found[:, frame], anywhere(built((name, 0), **{q.name: value}), x[:, frame], layout="FHWC")
             )
@@ -280,7 +293,7 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
     if frames:
         assert any(len(set(one)) > 1 for one in whole)
     else:
-        assert all(len(one) == 1 for one in whole)
+        assert all(len(one) == 1 for one in whole) == op.frames_alike
 
 
 @NAMES
@@ -310,7 +323,8 @@ def test_it_acts_with_its_probability(name):
     op = built((name, 0), p=0.3, per_frame=False)
     x = images(op, "uint8", samples=400)
     block = resolve(op, [SPEC] * 400, 0, range(400))
-    assert 0.22 < np.mean(block.rows["acts"]) < 0.38
+    which = [bool(block.of(n, SPEC.frames)["acts"][0]) for n in range(400)]
+    assert 0.22 < np.mean(which) < 0.38
     if not op.keeps_size:
         with pytest.raises(
             ParameterError, match=rf"{name}: results of different sizes.*Give the samples as a list"
@@ -319,7 +333,7 @@ def test_it_acts_with_its_probability(name):
     if not (op.keeps_size and op.keeps_frames):
         x = list(x)
     found, sure = apply(op, x), apply(built((name, 0), per_frame=False), x)
-    for acts, one, certain, given in zip(block.rows["acts"], found, sure, x, strict=True):
+    for acts, one, certain, given in zip(which, found, sure, x, strict=True):
         compare(one, certain if acts else given)
 
 
