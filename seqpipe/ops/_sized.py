@@ -9,6 +9,7 @@ import numpy as np
 
 from ..array import FloatArray
 from ..errors import ParameterError
+from ._mapping import Mapping
 from ._param import param
 from ._scaled import Scaled
 
@@ -75,6 +76,11 @@ class Sized(Scaled, register=False):
         # what is a whole number but for its last bits is that number
         rows, columns = (max(1, math.floor(side + 0.5 + 1e-9)) for side in sides)
         return rows, columns
+
+    def whole(self, height: int, width: int) -> Mapping:
+        """The mapping that resizes images of a size as a whole."""
+        rows, columns = self.size_of(height, width)
+        return Mapping(scaling(0, width / columns, 0, height / rows), rows, columns)
 
     def _wanted(self) -> tuple[Mode, tuple[int, int]]:
         if self.resize_shorter:

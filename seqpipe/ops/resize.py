@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, ClassVar
 
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError
+from ._distribution import Flag, Number
 from ._mapping import Mapping
+from ._param import param
+from ._scaled import Scaled
 from ._sized import Sized, scaling
+from ._spec import Spec
+from ._window import mirrored, window_of
 
-__all__ = ["Resize"]
+__all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
 
 class Resize(Sized):
@@ -38,5 +48,131 @@ class Resize(Sized):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:  # noqa: ARG002  the same for all rows
         """Where the pixels of the result come from: all of the images."""
-        rows, columns = self.size_of(height, width)
-        return Mapping(scaling(0, width / columns, 0, height / rows), rows, columns)
+        return self.whole(height, width)
+
+
+class ResizeCropMirror(Sized):
+    """Resample images to a size, cut a window out of that, and mirror it left to right; in one step.
+
+    Only what is in the window is computed; it is what the three operators give one after the other, rounded once.
+    """
+
+    crop: tuple[int, int] | None = param(
+        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
+    )
+    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    mirror: Flag = param(False, "mirror left to right")
+
+    examples = (
+        {"resize_shorter": 8, "crop": (6, 8), "mirror": True},
+        {"size": (9, 10), "crop": (4, 4), "crop_pos_x": (0.0, 1.0), "crop_pos_y": (0.0, 1.0), "seed": 3},
+        {"resize_x": 5, "crop": (2, 2), "mirror": True, "interp_type": "cubic", "antialias": False},
+    )
+    errors = (
+        ({"crop": (4, 4)}, "resize_crop_mirror: no size is given; allowed: one of size"),
+        (
+            {"size": (4, 4), "crop": 4},
+            "crop=4 is not valid; allowed: 2 values, each a whole number of at least 1",
+        ),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from.
+
+        Raises:
+            ParameterError: the window is larger than the resized images.
+        """
+        whole = self.whole(height, width)
+        place = (float(p.crop_pos_x), float(p.crop_pos_y))
+        window = window_of(self.crop, place, whole.height, whole.width, self.name)
+        return mirrored(whole.then(window), left_right=bool(p.mirror))
+
+
+class RandomResizedCrop(Scaled):
+    """Cut out a window of random area and shape, and resample it to a size.
+
+    As in torchvision and DALI: the area is uniform, the logarithm of the aspect ratio is uniform, and a window that
+    does not fit is drawn again; after the last attempt it is the largest one in the middle whose ratio is allowed.
+    Pixels beside the window count where the filter reaches them, as in Pillow's ``resize(box=…)``.
+    """
+
+    size: tuple[int, int] | None = param(
+        None,
+        "rows and columns of the result; None for those that are given",
+        kind=int,
+        size=2,
+        lo=1,
+        drawn=False,
+    )
+    random_area: tuple[float, float] = param(
+        (0.08, 1.0),
+        "least and greatest area of the window, of that of the images",
+        kind=float,
+        size=2,
+        lo=0,
+        hi=1,
+        drawn=False,
+    )
+    random_aspect_ratio: tuple[float, float] = param(
+        (3 / 4, 4 / 3),
+        "least and greatest ratio of its width to its height",
+        kind=float,
+        size=2,
+        lo=0.001,
+        hi=1000,
+        drawn=False,
+    )
+    num_attempts: int = param(10, "how often a window is drawn", lo=1, drawn=False)
+
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (*Scaled.derived, ("window", 4))
+    examples = (
+        {"size": (4, 6)},
+        {"size": (6, 4), "random_area": (0.5, 0.9), "interp_type": "cubic", "seed": 5},
+    )
+    errors = (
+        ({"size": (4, 0)}, "size=0 is not valid; allowed: a whole number of at least 1"),
+        (
+            {"random_area": (0.5, 0.2)},
+            r"random_area=\(0.5, 0.2\) is upside down; allowed: \(least, greatest\)",
+        ),
+        ({"random_area": (0, 2)}, "random_area=2 is not valid; allowed: a number from 0 to 1"),
+        ({"random_aspect_ratio": 1.0}, "random_aspect_ratio=1.0 is not valid; allowed: 2 values"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("random_area", "random_aspect_ratio"):
+            least, greatest = getattr(self, name)
+            if least > greatest:
+                raise ParameterError(
+                    f"{name}={(least, greatest)} is upside down",
+                    source=self.name,
+                    allowed="(least, greatest)",
+                )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """A window, or one for each frame."""
+        if not self.per_frame:
+            return {"window": self._window(rng, spec.height, spec.width)}
+        return {"window": [self._window(rng, spec.height, spec.width) for _ in range(spec.frames)]}
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from: the window."""
+        left, top, columns, rows = (float(part) for part in p.window)
+        size = self.size or (height, width)
+        return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
+
+    def _window(self, rng: np.random.Generator, height: int, width: int) -> IntArray:
+        """Left, top, columns and rows."""
+        lo, hi = self.random_aspect_ratio
+        for _ in range(self.num_attempts):
+            area = height * width * rng.uniform(*self.random_area)
+            ratio = math.exp(rng.uniform(math.log(lo), math.log(hi)))
+            columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < columns <= width and 0 < rows <= height:
+                left, top = rng.integers(0, (width - columns, height - rows), endpoint=True)
+                return np.array([left, top, columns, rows])
+        columns = max(1, min(width, round(height * hi)))
+        rows = max(1, min(height, round(width / lo)))
+        return np.array([(width - columns) // 2, (height - rows) // 2, columns, rows])

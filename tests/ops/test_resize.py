@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
+from scipy import stats
 
 from seqpipe import Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Resize, Together, apply
+from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, apply, per_frame
+from seqpipe.ops._draw import resolve
 from seqpipe.ops._resample import ONE, Axis, taps_of
 from tests.support.operators import compare
 
@@ -23,7 +25,10 @@ PILLOW = {
     "lanczos3": Image.Resampling.LANCZOS,
 }
 SIZES = ((37, 53), (200, 211), (9, 250), (1, 1), (46, 71), (91, 35))
-SHAPE = (91, 71)  # odd: no centre lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
+SHAPE = (
+    91,
+    71,
+)  # odd: no centre lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
 
 
 def picture(dtype="uint8", channels=3, shape=SHAPE):
@@ -225,3 +230,114 @@ def test_sizes_that_make_no_sense_are_refused():
     for arguments in ({"size": (-1, 4)}, {"size": (4.5, 4)}, {"size": 4}, {"resize_longer": np.nan}):
         with pytest.raises(ParameterError, match=r"resize: (size|resize_longer)=.*allowed: .*a whole number"):
             Resize(**arguments)
+
+
+# ------------------------------------------------------------------------------------------ windows
+
+
+@pytest.mark.parametrize("kind", ["linear", "cubic"])
+def test_resized_cut_out_and_mirrored_as_pillow_does(anywhere, kind):
+    x = picture("float32")
+    op = ResizeCropMirror(
+        resize_shorter=33, crop=(20, 30), crop_pos_x=1.0, crop_pos_y=0.25, mirror=True, interp_type=kind
+    )
+    whole = pillow(x, (42, 33), kind)  # 91 / 71 * 33 = 42.3
+    window = whole[6:26, 3:33]  # (42 - 20) / 4 = 5.5, halves up
+    planes = [np.asarray(ImageOps.mirror(Image.fromarray(window[..., c].copy()))) for c in range(3)]
+    np.testing.assert_allclose(anywhere(op, x), np.stack(planes, axis=-1), atol=2e-3)
+
+
+def test_it_is_three_operators_in_one():
+    x = picture("float32")
+    found = fn.resize_crop_mirror(x, size=(60, 40), crop=(31, 20), crop_pos_y=0.1, mirror=True)
+    wanted = fn.flip(fn.crop(fn.resize(x, size=(60, 40)), crop=(31, 20), crop_pos_y=0.1))
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    boxes = np.array([[10.0, 20.0, 40.0, 50.0]])
+    moved = Together(ResizeCropMirror(size=(60, 40), crop=(31, 20), crop_pos_y=0.1, mirror=True))(
+        x, boxes=boxes
+    )
+    left, top, right, bottom = boxes[0] * np.array([40 / 71, 60 / 91] * 2) - [10, 3, 10, 3]
+    np.testing.assert_allclose(moved.boxes, [[20 - right, top, 20 - left, bottom]])
+
+
+def test_a_window_larger_than_what_is_resized_is_refused():
+    with pytest.raises(
+        ParameterError, match=r"resize_crop_mirror: crop=\(5, 9\) of images of 8×8 pixels; allowed"
+    ):
+        fn.resize_crop_mirror(picture(), size=(8, 8), crop=(5, 9))
+
+
+def windows(op, spec, count):
+    block = resolve(op, [spec] * count, 0, range(count))
+    return block.rows["window"].astype(int)
+
+
+@pytest.mark.parametrize("kind", ["linear", "lanczos3"])
+def test_windows_are_resampled_as_pillow_does(anywhere, kind):
+    x = picture("float32", channels=1)
+    op = RandomResizedCrop(size=(24, 32), interp_type=kind, seed=3)
+    found = anywhere(op, [x] * 3)
+    for one, (left, top, columns, rows) in zip(
+        found, windows(op, Spec(1, *x.shape, "float32"), 3), strict=True
+    ):
+        box = (left, top, left + columns, top + rows)
+        wanted = np.asarray(
+            Image.fromarray(x[..., 0]).resize((32, 24), PILLOW[kind], box=tuple(map(float, box)))
+        )
+        np.testing.assert_allclose(one[..., 0], wanted, atol=2e-3)
+
+
+def published(rng, height, width, area, ratio, attempts=10):
+    """Inception's crop, as torchvision documents it: the size of a window, and where it lies."""
+    for _ in range(attempts):
+        target = rng.uniform(*area) * height * width
+        aspect = np.exp(rng.uniform(*np.log(ratio)))
+        w, h = round(np.sqrt(target * aspect)), round(np.sqrt(target / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            return rng.integers(0, width - w + 1), rng.integers(0, height - h + 1), w, h
+    return None
+
+
+@pytest.mark.parametrize("size", [(256, 340), (300, 120)])
+def test_windows_have_the_published_distribution(size):
+    area, ratio = (0.08, 1.0), (3 / 4, 4 / 3)
+    found = windows(RandomResizedCrop(size=(8, 8), seed=1), Spec(1, *size, 3, "uint8"), 2000)
+    rng = np.random.default_rng(7)
+    drawn = [one for one in (published(rng, *size, area, ratio) for _ in range(4000)) if one is not None]
+    theirs = np.array(drawn)
+    whole = np.array([one for one in found if one[2] != size[1] and one[3] != size[0]])
+    theirs = theirs[(theirs[:, 2] != size[1]) & (theirs[:, 3] != size[0])]
+    for ours, wanted in (
+        (whole[:, 2] * whole[:, 3], theirs[:, 2] * theirs[:, 3]),
+        (whole[:, 2] / whole[:, 3], theirs[:, 2] / theirs[:, 3]),
+        (whole[:, 0] / (size[1] - whole[:, 2]), theirs[:, 0] / (size[1] - theirs[:, 2])),
+        (whole[:, 1] / (size[0] - whole[:, 3]), theirs[:, 1] / (size[0] - theirs[:, 3])),
+    ):
+        assert stats.ks_2samp(ours, wanted).pvalue > 1e-3
+    assert (found >= 0).all()
+    assert (found[:, 0] + found[:, 2] <= size[1]).all()
+    assert (found[:, 1] + found[:, 3] <= size[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "window"),
+    [((10, 100), (43, 0, 13, 10)), ((100, 10), (0, 43, 10, 13)), ((10, 12), (0, 0, 12, 10))],
+)
+def test_what_never_fits_is_taken_from_the_middle(size, window):
+    """torchvision's and DALI's rule, for ratios of 3 / 4 to 4 / 3: here the window must be as large as the images."""
+    op = RandomResizedCrop(size=(4, 4), random_area=(1.0, 1.0), num_attempts=1)
+    found = windows(op, Spec(1, *size, 3, "uint8"), 20)
+    assert (found == window).all(axis=1).sum() >= 18
+
+
+def test_one_window_for_a_sequence_or_one_for_each_frame():
+    x = np.stack([picture()] * 6)
+    found = fn.random_resized_crop(x, size=(9, 9))
+    assert (found == found[0]).all()
+    found = fn.random_resized_crop(x, size=(9, 9), per_frame=True)
+    assert len({one.tobytes() for one in found}) == 6
+    assert fn.random_resized_crop(x).shape == x.shape
+    panned = fn.resize_crop_mirror(
+        x, size=(20, 20), crop=(20, 10), crop_pos_x=per_frame(np.linspace(0, 1, 6))
+    )
+    assert len({one.tobytes() for one in panned}) == 6

@@ -1,0 +1,51 @@
+"""Windows cut out of images, and their mirror images, as mappings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..errors import ParameterError
+from ._mapping import Mapping
+
+__all__ = ["mirrored", "window_of"]
+
+
+def window_of(
+    crop: tuple[int, int] | None, place: tuple[float, float], height: int, width: int, source: str
+) -> Mapping:
+    """The mapping of a window.
+
+    Args:
+        crop: its rows and columns; None takes all.
+        place: where it lies, x from 0 at the left to 1 at the right, and y likewise from the top.
+        height: rows of what it is cut out of.
+        width: columns of that.
+        source: the name of the operator, for messages.
+
+    Raises:
+        ParameterError: the window is larger than what it is cut out of.
+    """
+    rows, columns = crop or (height, width)
+    if rows > height or columns > width:
+        raise ParameterError(
+            f"crop={crop} of images of {height}×{width} pixels",
+            source=source,
+            allowed=f"up to {height} rows and {width} columns",
+            advice="Resize or pad the images first",
+        )
+    # halves up, as DALI rounds
+    left, top = (
+        math.floor(float(part) * room + 0.5)
+        for part, room in zip(place, (width - columns, height - rows), strict=True)
+    )
+    return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+
+
+def mirrored(mapping: Mapping, *, left_right: bool) -> Mapping:
+    """A mapping whose result is mirrored afterwards, or is not."""
+    if not left_right:
+        return mapping
+    turn = np.array([[-1, 0, mapping.width], [0, 1, 0], [0, 0, 1]], np.float64)
+    return mapping.then(Mapping(turn, mapping.height, mapping.width))
