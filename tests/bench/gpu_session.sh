@@ -3,7 +3,7 @@
 #
 #   here:   tests/bench/gpu_session.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
 #                                                    lay films of 1080p and 340×256 into .gpu/media as large_*.mp4 and small_*.mp4
-#   there:  bash tests/bench/gpu_session.sh PART...    parts: tests stress decode start memory jpeg; by default the first three
+#   there:  bash tests/bench/gpu_session.sh PART...    parts: tests stress decode ops start memory jpeg; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. SHARE=0.5 halves the windows of the benchmarks, SECONDS_OF_STRESS=60 is the time of the stress test.
@@ -47,6 +47,7 @@ part_stress() {
   run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-60}"
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
+part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain; }
 part_start() { run start timeout 200 python3 -m tests.bench.gpu_memory --job start --many .gpu/media/small_*.mp4; }
 part_memory() { run memory timeout 200 python3 -m tests.bench.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
 part_jpeg() { run jpeg timeout 100 python3 -m tests.bench.gpu_jpeg; }
