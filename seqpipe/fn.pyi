@@ -106,6 +106,17 @@ def element_extract(
     epoch: int = 0,
     index: Any = None,
 ) -> tuple[X, ...]: ...
+def equalize(
+    x: X,
+    /,
+    *,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def flip(
     x: X,
     /,
@@ -155,6 +166,17 @@ def gaussian_blur(
     dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] | None = None,
     border: Literal["reflect_101", "reflect_1001", "clamp", "wrap", "constant"] = 'reflect_101',
     fill_value: float = 0.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def grayscale(
+    x: X,
+    /,
+    *,
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

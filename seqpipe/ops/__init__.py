@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, filters, geometry, hue, resize, time, tone
+from . import colour, filters, geometry, hue, resize, space, time, tone
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -64,6 +64,7 @@ from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
+from .space import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
 
@@ -103,3 +104,4 @@ __all__ += hue.__all__
 __all__ += time.__all__
 __all__ += tone.__all__
 __all__ += resize.__all__
+__all__ += space.__all__

@@ -1,4 +1,4 @@
-"""Operators that change how light or dark values are, each value by itself."""
+"""Operators that change how light or dark values are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,57 @@ from ._op import Op
 from ._param import param
 from ._spec import RANGES, Spec, full_range, half_range
 
-__all__ = ["Gamma", "Invert", "Posterize", "Solarize"]
+__all__ = ["Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
+
+
+class Equalize(Op):
+    """Spread the levels of each frame and channel over the whole range, so that all are about as frequent.
+
+    ``out = range * (pixels of levels up to in, less those of the lowest) / (all pixels, less those of the lowest)``:
+    the histogram equalisation of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
+    """
+
+    dtypes = tuple(RANGES)
+    derived = ("least", "bins")
+    examples = ({}, {"p": 0.5, "seed": 2})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """The lowest level of the type, and how many it has."""
+        least, most = RANGES[spec.dtype]
+        return {"least": least, "bins": most - least + 1}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each plane by its own histogram."""
+        out = namespace(x).empty_like(x)
+        for frame, into in zip(x, out, strict=True):
+            for channel in range(x.shape[-1]):
+                levels = frame[..., channel].astype(np.int32) - int(p.least)
+                into[..., channel] = _equalized(levels, int(p.bins)) + p.least
+        return out
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by OpenCV."""
+        if p.bins != 256:
+            return self.reference(x, p)
+        import cv2
+
+        planes = np.ascontiguousarray(np.moveaxis(x, -1, 1), np.uint8)
+        for plane in planes.reshape(-1, *x.shape[1:3]):
+            cv2.equalizeHist(plane, dst=plane)
+        return np.moveaxis(planes, 1, -1)
+
+
+def _equalized(levels: Array, bins: int) -> Array:
+    """A plane of levels from 0 on, equalised."""
+    library = namespace(levels)
+    counts = library.bincount(levels.ravel(), minlength=bins)
+    lowest = counts[int((counts > 0).argmax())]
+    rest = levels.size - int(lowest)
+    if rest == 0:
+        return levels
+    up_to = (counts.cumsum() - lowest).astype(np.float32)
+    return library.rint(up_to * (np.float32(bins - 1) / np.float32(rest)))[levels]
 
 
 class Gamma(Op):

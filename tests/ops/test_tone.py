@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Brightness, Contrast, Gamma, Invert, Posterize, Solarize, per_frame
+from seqpipe.ops import Brightness, Contrast, Equalize, Gamma, Invert, Posterize, Solarize, per_frame
 from tests.support.operators import compare, images
 
 RANGES = {"uint8": 255, "uint16": 65535, "int16": 32767}
@@ -186,3 +186,51 @@ def test_what_is_out_of_bounds_is_refused_by_name():
     ):
         with pytest.raises(ParameterError, match=said):
             call()
+
+
+# ------------------------------------------------------------------------------------------ equalize
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("spread", [1, 12, 120])
+def test_equalize_is_opencvs(anywhere, channels, spread):
+    if not anywhere.takes(Equalize()):
+        pytest.skip("it has no kernel")
+    x = np.random.default_rng(0).normal(100, spread, (3, 40, 50, channels)).clip(0, 255).astype(np.uint8)
+    found = anywhere(Equalize(), x)
+    for frame, one in zip(found, x, strict=True):
+        for channel in range(channels):
+            compare(
+                np.ascontiguousarray(frame[..., channel]),
+                cv2.equalizeHist(np.ascontiguousarray(one[..., channel])),
+            )
+
+
+def test_equalize_is_dalis():
+    """nvidia.dali.fn.equalize of these levels: version 2.4.0, device_id=None."""
+    x = np.arange(0, 60, 5, dtype=np.uint8).reshape(3, 4, 1)
+    assert fn.equalize(x).ravel().tolist() == [0, 23, 46, 70, 93, 116, 139, 162, 185, 209, 232, 255]
+
+
+def test_equalize_is_nearly_pillows():
+    """Which counts half a step otherwise, and rounds down."""
+    x = np.random.default_rng(0).normal(100, 20, (200, 200, 1)).clip(0, 255).astype(np.uint8)
+    wanted = pillow(x, ImageOps.equalize)
+    assert np.abs(fn.equalize(x).astype(int) - wanted.astype(int)).mean() < 3
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16"])
+def test_equalize_of_sixteen_bits(dtype):
+    """As many pixels of each level as of the next: the ranks, spread over the range."""
+    info = np.iinfo(dtype)
+    ranks = np.random.default_rng(0).permutation(64).reshape(8, 8, 1)
+    found = fn.equalize((ranks * 100 - (3000 if dtype == "int16" else 0)).astype(dtype))
+    compare(found, np.array([info.min + round(65535 * r / 63) for r in ranks.flat], dtype).reshape(8, 8, 1))
+
+
+def test_equalize_of_one_level_and_of_floats(anywhere):
+    x = np.full((2, 4, 4, 3), 77, np.uint8)
+    if anywhere.takes(Equalize()):
+        compare(anywhere(Equalize(), x), x)
+        with pytest.raises(ParameterError, match="values of type float32; allowed: uint8, uint16, int16"):
+            anywhere(Equalize(), x.astype(np.float32))
