@@ -255,6 +255,47 @@ def median_blur(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def noise_gaussian(
+    x: X,
+    /,
+    *,
+    mean: Number = 0.0,
+    stddev: Number = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def noise_salt_and_pepper(
+    x: X,
+    /,
+    *,
+    prob: Number = 0.05,
+    salt_vs_pepper: Number = 0.5,
+    salt_val: Number | None = None,
+    pepper_val: Number | None = None,
+    per_channel: Flag = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def noise_shot(
+    x: X,
+    /,
+    *,
+    factor: Number = 20.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def posterize(
     x: X,
     /,

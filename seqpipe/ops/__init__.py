@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, filters, geometry, hue, resize, space, time, tone
+from . import colour, filters, geometry, hue, noise, resize, space, time, tone
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -63,6 +63,7 @@ from .colour import *  # noqa: F403  a family's __all__ is the list of its opera
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
+from .noise import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
@@ -101,7 +102,8 @@ __all__ += colour.__all__
 __all__ += filters.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
-__all__ += time.__all__
-__all__ += tone.__all__
+__all__ += noise.__all__
 __all__ += resize.__all__
 __all__ += space.__all__
+__all__ += time.__all__
+__all__ += tone.__all__

@@ -62,6 +62,8 @@ class Declaration(ABC):
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
         by_frame: whether parameters may differ between the frames of a sequence.
+        frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
+            row of parameters for each frame.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
         derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
         tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
@@ -78,6 +80,7 @@ class Declaration(ABC):
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
     by_frame: ClassVar[bool] = True
+    frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -301,7 +304,8 @@ class Declaration(ABC):
     @cached_property
     def is_by_frame(self) -> bool:
         """Whether frames of a sequence may have different parameters."""
-        return self.per_frame or any(isinstance(value, PerFrame) for value in self.settings().values())
+        varies = any(isinstance(value, PerFrame) for value in self.settings().values())
+        return varies or self.per_frame or not self.frames_alike
 
     @cached_property
     def _is_identity(self) -> bool:

@@ -169,7 +169,8 @@ def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, nam
         both = np.stack([values, values[::-1]])
         found = anywhere(built((name, 0), **{q.name: per_frame(both)}), x)
         for sample, one in enumerate(both):
-            compare(found[sample], anywhere(built((name, 0), **{q.name: per_frame(one)}), x[sample]))
+            one_op = built((name, 0), **{q.name: per_frame(one)})
+            compare(found[sample], anywhere(one_op, x[sample], index=sample))
 
 
 @NAMES
@@ -182,7 +183,8 @@ def test_arguments_for_each_sample_are_samples_with_an_argument_each(anywhere, n
         x = images(op, "uint8", samples=4)
         found = anywhere(op, list(x))
         for sample, value in enumerate(values):
-            compare(found[sample], anywhere(built((name, 0), **{q.name: value}), x[sample]))
+            one_op = built((name, 0), **{q.name: value})
+            compare(found[sample], anywhere(one_op, x[sample], index=sample))
         if len({one.shape for one in found}) == 1:
             compare(anywhere(op, x), np.stack(found))
 

@@ -1,0 +1,188 @@
+"""Numbers for noise: for every value of every frame its own, from a counter instead of a state.
+
+The random bits of a value are those of Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+2011) for the counter (pixel, channel // 4, frame, 0), word channel % 4. What is made of them uses additions,
+products, quotients and square roots of float32 only, each rounded, so that kernels give the same bits: see noise.cuh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ._op import Op
+from ._spec import Spec
+
+__all__ = ["Bits", "Floats", "Noise", "normal", "philox", "poisson", "uniform"]
+
+Bits = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
+
+_FACTORS: Final = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_STEPS: Final = 0x9E3779B9, 0xBB67AE85
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_UPPER: Final = np.uint64(32)
+_CHUNK: Final = 16384  # pixels whose numbers are made together, and stay in the cache
+_SQRT2: Final = np.float32(1.41421356)
+_LN2: Final = np.float32(0.693147182)
+_FEW: Final = np.float32(10)  # events, from which the normal expansion takes the place of adding up
+
+# Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in single precision
+_CENTRAL: Final = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+_TAIL: Final = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+_EXP: Final = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
+
+
+class Noise(Op, register=False):
+    """An operator that draws for every value: of each sample a key, of which all numbers of its frames follow."""
+
+    frames_alike: ClassVar[bool] = False
+
+    @classmethod
+    def block_dtype(cls) -> np.dtype[Any]:
+        """A row with the key and the number of the frame."""
+        own = super().block_dtype()
+        fields = [(name, own[name]) for name in own.names or ()]
+        return np.dtype([*fields, ("key", np.dtype((np.int32, (2,)))), ("frame", np.dtype(np.int32))])
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """What is drawn for any operator, and the key."""
+        key = rng.integers(-(2**31), 2**31, 2, np.int32)
+        return {**super().sample(rng, spec), "key": key, "frame": np.arange(spec.frames)}
+
+    def noisy(self, x: Array, p: Any, change: Callable[[Floats, Bits, Bits], Array]) -> Array:
+        """Images, each value changed by its random bits.
+
+        Args:
+            x: images ``(1, H, W, C)``, for there is a row of parameters for each frame.
+            p: the parameters.
+            change: of values ``(pixels, C)``, their bits, and those of the first channel, which are the pixel's own.
+        """
+        *_, channels = x.shape
+        pixels = np.ascontiguousarray(x).reshape(-1, channels)
+        out = np.empty_like(pixels)
+        for start in range(0, len(pixels), _CHUNK):
+            part = slice(start, min(start + _CHUNK, len(pixels)))
+            bits = self._bits(p, np.arange(part.start, part.stop, dtype=np.uint64), channels)
+            out[part] = change(pixels[part], bits, bits[:, :1])
+        return out.reshape(x.shape)
+
+    @staticmethod
+    def _bits(p: Any, pixels: npt.NDArray[np.uint64], channels: int) -> Bits:
+        words = [philox((pixels, group, p.frame, 0), p.key) for group in range(-(-channels // 4))]
+        return np.stack([word for four in words for word in four][:channels], axis=-1)
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:
+    """The four words of Philox4x32-10.
+
+    Args:
+        counter: four words of 32 bits, each a number or an array of uint64.
+        key: two words of 32 bits; negative ones stand for the same bits.
+    """
+    a, b, c, d = (np.asarray(word, np.uint64) for word in counter)
+    low, high = (int(word) & 0xFFFFFFFF for word in key)
+    for _ in range(10):
+        first, second = a * _FACTORS[0], c * _FACTORS[1]
+        a, c = (second >> _UPPER) ^ b ^ np.uint64(low), (first >> _UPPER) ^ d ^ np.uint64(high)
+        b, d = second & _LOW, first & _LOW
+        low, high = (low + _STEPS[0]) & 0xFFFFFFFF, (high + _STEPS[1]) & 0xFFFFFFFF
+    words = np.broadcast_arrays(a, b, c, d)
+    w, x, y, z = (word.astype(np.uint32) for word in words)
+    return w, x, y, z
+
+
+def uniform(bits: Bits) -> Floats:
+    """Numbers above 0 and below 1: the middles of 2²⁴ steps."""
+    return ((bits >> np.uint32(8)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-24)
+
+
+def normal(bits: Bits) -> Floats:
+    """Numbers of the standard normal distribution, by its inverse; the lowest bit is the sign."""
+    outside = ((bits >> np.uint32(1)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-31)
+    w = -_log(outside * (np.float32(2) - outside))
+    central = w < np.float32(5)
+    near = _polynomial(_CENTRAL, w - np.float32(2.5))
+    far = ~central
+    near[far] = _polynomial(_TAIL, np.sqrt(w[far]) - np.float32(3))
+    found = near * (np.float32(1) - outside) * _SQRT2
+    return np.where(bits & np.uint32(1), -found, found)
+
+
+def poisson(mean: Floats, bits: Bits) -> Floats:
+    """Numbers of the Poisson distribution.
+
+    For means below 10 by adding up probabilities; else by the expansion of its inverse round the normal one (Giles,
+    "Algorithm 955", 2016), of which less than 0.05 % are one off.
+
+    Args:
+        mean: above 0.
+        bits: of the same shape.
+    """
+    few = mean < _FEW
+    found = np.empty_like(mean)
+    found[few] = _counted(mean[few], uniform(bits[few]))
+    found[~few] = _expanded(mean[~few], normal(bits[~few]))
+    return found
+
+
+def _counted(mean: Floats, place: Floats) -> Floats:
+    """How many events have to be allowed for until the probability reaches a place."""
+    found = np.zeros_like(mean)
+    probability = _exp(-mean)
+    total = probability.copy()
+    at = np.flatnonzero((total < place) & (probability > np.float32(1e-10)))
+    while at.size:
+        found[at] += np.float32(1)
+        probability[at] *= mean[at] / found[at]
+        total[at] += probability[at]
+        at = at[(total[at] < place[at]) & (probability[at] > np.float32(1e-10))]
+    return found
+
+
+def _expanded(mean: Floats, w: Floats) -> Floats:
+    root, square = np.sqrt(mean), w * w
+    first = mean + root * w + (np.float32(1 / 3) + square * np.float32(1 / 6))
+    second = (w * np.float32(-1 / 36) - square * w * np.float32(1 / 72)) / root
+    third = np.float32(-8 / 405) + square * np.float32(7 / 810) + square * square * np.float32(1 / 270)
+    found: Floats = np.fmax(np.floor(first + second + third / mean), np.float32(0))
+    return found
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
+    """By Horner's rule, the highest power first."""
+    found = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        found *= x
+        found += np.float32(coefficient)
+    return found
+
+
+def _log(x: Floats) -> Floats:
+    """The natural logarithm of normal numbers: of their exponent, and of the rest by the series of atanh."""
+    bits = x.view(np.int32)
+    upper = (bits & 0x7FFFFF) > 0x3504F3  # above the square root of 2
+    exponent = (bits >> 23) - 127 + upper
+    rest = ((bits & 0x7FFFFF) | np.where(upper, 0x3F000000, 0x3F800000)).astype(np.int32).view(np.float32)
+    s = (rest - np.float32(1)) / (rest + np.float32(1))
+    square = s * s
+    series = _polynomial((2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0), square)
+    return exponent.astype(np.float32) * _LN2 + series * s
+
+
+def _exp(x: Floats) -> Floats:
+    """The exponential function of numbers from -80 to 0: a power of 2, and the rest by its series."""
+    power = np.rint(x * np.float32(1.44269502))
+    rest = x - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)  # ln 2 in two parts
+    scale: Floats = ((power.astype(np.int32) + 127) << 23).view(np.float32)
+    return _polynomial(_EXP, rest) * scale

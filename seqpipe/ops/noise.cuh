@@ -1,0 +1,110 @@
+// Values with noise: the operator's statements change `value` by its random `bits`, or by `pixel_bits`, which all
+// channels of a pixel have. `uniform`, `normal` and `poisson` make numbers of bits; _noise.py says how, and gives the
+// same, to the last bit.
+struct Words { unsigned a, b, c, d; };
+
+__device__ __forceinline__ Words philox(unsigned pixel, unsigned group, unsigned frame, unsigned low, unsigned high) {
+    Words w = {pixel, group, frame, 0};
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        const unsigned long long first = 0xD2511F53ull * w.a, second = 0xCD9E8D57ull * w.c;
+        w = {(unsigned)(second >> 32) ^ w.b ^ low, (unsigned)second, (unsigned)(first >> 32) ^ w.d ^ high,
+             (unsigned)first};
+        low += 0x9E3779B9u, high += 0xBB67AE85u;
+    }
+    return w;
+}
+
+__device__ __forceinline__ unsigned bits_of(float value) {
+    union { float value; unsigned bits; } both = {value};
+    return both.bits;
+}
+__device__ __forceinline__ float float_of(unsigned bits) {
+    union { unsigned bits; float value; } both = {bits};
+    return both.value;
+}
+
+template <int COUNT> __device__ __forceinline__ Real polynomial(const float (&coefficients)[COUNT], Real x) {
+    Real found = coefficients[0];
+#pragma unroll
+    for (int k = 1; k < COUNT; k++) found = found * x + Real(coefficients[k]);
+    return found;
+}
+
+__device__ __forceinline__ Real logarithm(Real x) {
+    const unsigned bits = bits_of(x.v), fraction = bits & 0x7FFFFFu;
+    const bool upper = fraction > 0x3504F3u;
+    const Real rest = float_of(fraction | (upper ? 0x3F000000u : 0x3F800000u));
+    const Real exponent = (float)((int)(bits >> 23) - 127 + upper);
+    const Real s = (rest - 1.0f) / (rest + 1.0f);
+    const float series[] = {(float)(2 / 9.), (float)(2 / 7.), (float)(2 / 5.), (float)(2 / 3.), 2.0f};
+    return exponent * 0.693147182f + polynomial(series, s * s) * s;
+}
+
+__device__ __forceinline__ Real exponential(Real x) {
+    const Real power = rintf((x * 1.44269502f).v);
+    const Real rest = x - power * 0.693359375f + power * 2.12194440e-4f;
+    const float series[] = {(float)(1 / 5040.), (float)(1 / 720.), (float)(1 / 120.), (float)(1 / 24.),
+                            (float)(1 / 6.), 0.5f, 1.0f, 1.0f};
+    return polynomial(series, rest) * float_of((unsigned)((int)power.v + 127) << 23);
+}
+
+__device__ __forceinline__ Real root(Real x) { return sqrtf(x.v); }
+
+__device__ __forceinline__ Real uniform(unsigned bits) {
+    return (Real((float)(bits >> 8)) + 0.5f) * 5.9604644775390625e-8f;
+}
+
+__device__ __forceinline__ Real normal(unsigned bits) {
+    const float central[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
+                             -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
+    const float tail[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
+                          -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f};
+    const Real outside = (Real((float)(bits >> 1)) + 0.5f) * 4.656612873077392578125e-10f;
+    const Real w = -logarithm(outside * (Real(2.0f) - outside));
+    const Real factor = w < 5.0f ? polynomial(central, w - 2.5f) : polynomial(tail, root(w) - 3.0f);
+    const Real found = factor * (Real(1.0f) - outside) * 1.41421356f;
+    return bits & 1u ? -found : found;
+}
+
+__device__ __forceinline__ Real poisson(Real mean, unsigned bits) {
+    if (mean < 10.0f) {
+        const Real place = uniform(bits);
+        Real count = 0.0f, probability = exponential(-mean), total = probability;
+        while (total < place && probability > 1e-10f) {
+            count = count + 1.0f;
+            probability = probability * (mean / count);
+            total = total + probability;
+        }
+        return count;
+    }
+    const Real w = normal(bits), scale = root(mean), square = w * w;
+    const Real first = mean + scale * w + (Real((float)(1 / 3.)) + square * (float)(1 / 6.));
+    const Real second = (w * (float)(-1 / 36.) - square * w * (float)(1 / 72.)) / scale;
+    const Real third = Real((float)(-8 / 405.)) + square * (float)(7 / 810.) + square * square * (float)(1 / 270.);
+    return fmaxf(floorf((first + second + third / mean).v), 0.0f);
+}
+
+__device__ __forceinline__ Real changed(Real value, unsigned bits, unsigned pixel_bits, const Row& row) {
+    BODY
+    return value;
+}
+
+__device__ __forceinline__ void make(const Image& image, int y, int x) {
+    const Address in = image.from(y, x), out = image.to(y, x);
+    const unsigned pixel = (unsigned)y * image.item.width + x;
+    const Row& row = image.row;
+    const Words own = philox(pixel, 0, row.frame, row.key[0], row.key[1]);
+    Words words = own;
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS_OF(image); channel++) {
+        const int place = channel & 3;
+        if (channel && !place) words = philox(pixel, channel / 4, row.frame, row.key[0], row.key[1]);
+        const unsigned bits = place == 0 ? words.a : place == 1 ? words.b : place == 2 ? words.c : words.d;
+        const Real value = load<IN>(in + (Address)(channel * image.item.in_strides[4]));
+        const Address to = out + (Address)(channel * image.item.out_strides[4]);
+        store<OUT>(to, row.acts ? changed(value, bits, own.a, row) : value);
+    }
+}
+
+FOR_EVERY_PIXEL(make)
