@@ -1,4 +1,4 @@
-"""The data side of a training loop: two epochs of shuffled batches, stopped once and continued where it was.
+"""The data side of a training loop: two epochs of shuffled, augmented batches, stopped once and continued where it was.
 
     python examples/train_loop.py VIDEO [VIDEO …] [--device cuda]
 
@@ -11,12 +11,23 @@ import argparse
 import importlib.util
 
 import seqpipe
+from seqpipe import ops
+
+AUGMENT = ops.Chain(
+    ops.RandomResizedCrop(size=(112, 112), random_area=(0.5, 1.0)),
+    ops.Flip(p=0.5),
+    ops.BrightnessContrast(brightness=(0.8, 1.2), contrast=(0.8, 1.2)),
+)
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def train(epoch: int, number: int, batch: seqpipe.Batch) -> None:
-    """What a model would do with a batch (N, F, H, W, C); here, the mean of its pixels scaled to 0…1."""
+    """What a model would do with a batch (N, F, H, W, C); here, the mean of its pixels scaled to 0…1.
+
+    A sample's augmentation depends on the epoch and the sample alone, so it is the same after starting over.
+    """
+    batch = AUGMENT(batch, epoch=epoch)
     if HAS_TORCH:
         mean = float(batch.torch().float().div(255).mean())
     else:
@@ -25,12 +36,12 @@ def train(epoch: int, number: int, batch: seqpipe.Batch) -> None:
 
 
 def reader_of(videos: list[str], device: str) -> seqpipe.readers.Video:
-    """Sequences of 8 frames, every second frame, small and in a new order in every epoch."""
+    """Sequences of 8 frames, every second frame, scaled while they are decoded, in a new order in every epoch."""
     return seqpipe.readers.Video(
         files=videos,
         sequence_length=8,
         stride=2,
-        output=seqpipe.OutputSpec(size=(112, 112)),
+        short_side=128,
         shuffle=True,
         seed=0,
         device=device,
