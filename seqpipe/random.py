@@ -8,6 +8,7 @@ share: every draw has a Philox stream of its own (Salmon et al., "Parallel rando
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final, TypeAlias, overload
 
 import numpy as np
@@ -106,6 +107,9 @@ def _mix(x: _Words) -> _Words:
     return x ^ (x >> np.uint64(31))
 
 
+@lru_cache(maxsize=1024)
 def _key(seed: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest()
-    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+    key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+    key.flags.writeable = False
+    return key
