@@ -137,9 +137,10 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
-// A thread makes one pixel, whose values are those of `make(image, y, x)`.
-#define FOR_EVERY_PIXEL(make)                                                            \
-    extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) { \
+// A thread makes one pixel, whose values are those of `make(image, y, x)`; `blocks` of them share a processor, and the
+// fewer, the more registers each thread has.
+#define FOR_EVERY_PIXEL_IN(blocks, make)                                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image image = image_of(job, number);                                       \
@@ -147,6 +148,7 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
         const unsigned width = image.item.width;                                         \
         if (pixel < width * (unsigned)image.item.height) make(image, pixel / width, pixel % width); \
     }
+#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_IN(4, make)
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS

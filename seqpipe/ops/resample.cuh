@@ -134,11 +134,4 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-// As FOR_EVERY_PIXEL, with more registers for each thread.
-extern "C" __global__ void __launch_bounds__(THREADS, 3) each(const __grid_constant__ Job job) {
-    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
-    if (number >= job.images) return;
-    const Image image = image_of(job, number);
-    const unsigned pixel = blockIdx.x * THREADS + threadIdx.x, width = image.item.width;
-    if (pixel < width * (unsigned)image.item.height) make(image, pixel / width, pixel % width);
-}
+FOR_EVERY_PIXEL_IN(3, make)
