@@ -25,6 +25,7 @@ __all__ = [
     "Axis",
     "Filter",
     "Taps",
+    "cubic",
     "quickly_resampled",
     "resampled",
     "taps_of",
@@ -158,7 +159,7 @@ def weights_of(axis: Axis, distance: Real) -> Real:
     u = np.abs(distance) * axis.scale
     if axis.filter == 1:
         return _positive(one - u)
-    curves = (_cubic, _lanczos, _gaussian)
+    curves = (cubic, _lanczos, _gaussian)
     return curves[axis.filter - 2](u)
 
 
@@ -166,8 +167,8 @@ def _positive(values: Real) -> Real:
     return np.asarray(np.maximum(values, np.float32(0)))
 
 
-def _cubic(u: Real) -> Real:
-    """Keys 1981, a = -1/2: the cubic convolution of Catmull and Rom."""
+def cubic(u: Real) -> Real:
+    """The cubic convolution of Keys 1981 with a = -1/2, at distances of at least 0."""
     f = np.float32
     near = (f(1.5) * u - f(2.5)) * u * u + f(1)
     far = ((f(2.5) - f(0.5) * u) * u - f(4)) * u + f(2)

@@ -1,0 +1,264 @@
+"""Operators that move pixels by affine and projective maps, one value interpolated for each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, FloatArray
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Number
+from ._geometry import Geometry
+from ._interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, remapped
+from ._mapping import Mapping
+from ._param import param
+from ._spec import COMPUTED, RANGES, Spec
+
+__all__ = ["Rotate", "WarpAffine", "WarpPerspective"]
+
+_SMALL: Final = 1 << 14  # values that NumPy has interpolated before OpenCV pays
+_SIDE: Final = 32766  # of images that OpenCV takes
+_CHANNELS: Final = 4  # likewise
+_ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
+
+
+class Warp(Geometry, register=False):
+    """An operator that takes each pixel from one place of the source, between its pixels.
+
+    Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
+    """
+
+    size: tuple[int, int] | None = param(
+        None,
+        "rows and columns of the result; None for those that are given",
+        kind=int,
+        size=2,
+        lo=1,
+        drawn=False,
+    )
+    fill_value: Number = param(
+        None, "level outside of the images; None repeats the pixels at their border", kind=float
+    )
+    interp_type: Kind = param(
+        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("warp")
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round to the next level
+    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.005)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Whether the results are whole numbers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The matrix of the mapping, the level outside, which is NaN if there is none, and the interpolation."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """Those of a block's rows; the identity where the operator does not act."""
+        made = np.zeros(len(rows), _ROW)
+        made["matrix"] = [mapping.matrix for mapping in self.mappings(rows, spec)]
+        made["fill"] = rows["fill_value"]
+        made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Weighted sums of the pixels around each place."""
+        return interpolated(x, *self._places(x, p), self.interp_type, _fill_of(p))
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same by OpenCV between two by two pixels, for whole numbers."""
+        small = x.size < _SMALL or max(x.shape[1:3]) > _SIDE or x.shape[3] > _CHANNELS
+        if not p.whole or self.interp_type != "linear" or small or not remap_is_exact():
+            return self.reference(x, p)
+        along, down = self._places(x, p)
+        return remapped(x, along, down, _fill_of(p))
+
+    def _places(self, x: Array, p: Any) -> tuple[Any, Any]:
+        mapping = self.mapping(p, *x.shape[1:3])
+        return places_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
+
+    def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
+        """The mapping of a matrix that is given.
+
+        Args:
+            matrix: 3×3.
+            height: rows of what is given.
+            width: columns of what is given.
+            inverse_map: whether it leads from the result to the source.
+
+        Raises:
+            ParameterError: it leads to the result and cannot be inverted.
+        """
+        if not inverse_map:
+            if not np.linalg.cond(matrix) < 1e12:
+                raise ParameterError(
+                    f"matrix={matrix.tolist()} has no inverse",
+                    source=self.name,
+                    allowed="a matrix that sends no two places to one, or inverse_map=True",
+                )
+            matrix = np.asarray(np.linalg.inv(matrix), np.float64)
+        return Mapping(matrix, *(self.size or (height, width)))
+
+
+class WarpAffine(Warp):
+    """Move pixels by an affine map.
+
+    ``out(x, y) = in(m11 x + m12 y + m13, m21 x + m22 y + m23)``, where the corner of the first pixel is at (0, 0).
+    """
+
+    matrix: Number = param(
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), "of the map: m11, m12, m13, m21, m22, m23", kind=float, size=6
+    )
+    inverse_map: bool = param(
+        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+    )
+
+    examples = (
+        {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5), "size": (4, 6), "fill_value": 42.0},
+        {
+            "matrix": ((0.8, 1.2), (-0.2, 0.2), (-1.0, 1.0), (-0.2, 0.2), (0.8, 1.2), (-1.0, 1.0)),
+            "inverse_map": False,
+            "interp_type": "cubic",
+            "seed": 4,
+        },
+        {"matrix": (0.5, 0.0, 0.3, 0.1, 0.5, 0.0), "interp_type": "nearest", "dtype": "float32"},
+    )
+    errors = (
+        (
+            {"matrix": (1, 0, 0, 1)},
+            r"matrix=.* allowed: 6 values, each a number|matrix is .* allowed: 6 values",
+        ),
+        ({"size": (0, 4)}, "size=0 is not valid; allowed: a whole number of at least 1"),
+        ({"interp_type": "area"}, "interp_type='area' is not valid; allowed: 'nearest', 'linear', 'cubic'"),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from."""
+        matrix = np.concatenate([np.asarray(p.matrix, np.float64), [0, 0, 1]]).reshape(3, 3)
+        return self.mapped(matrix, height, width, inverse_map=self.inverse_map)
+
+
+class WarpPerspective(Warp):
+    """Move pixels by a projective map.
+
+    ``out(x, y) = in(u / w, v / w)`` with ``(u, v, w) = matrix (x, y, 1)``.
+    """
+
+    matrix: Number = param(
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), "of the map, row by row", kind=float, size=9
+    )
+    inverse_map: bool = param(
+        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+    )
+    pixel_origin: Literal["corner", "center"] = param(
+        "corner", "what of the first pixel is at (0, 0); center is OpenCV's way", choices=("corner", "center")
+    )
+
+    examples = (
+        {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.01, -0.02, 1.0), "size": (6, 5), "fill_value": 9.0},
+        {
+            "matrix": (1.0, 0.0, (-1.0, 1.0), 0.0, 1.0, (-1.0, 1.0), (-0.02, 0.02), (-0.02, 0.02), 1.0),
+            "interp_type": "cubic",
+            "pixel_origin": "center",
+            "inverse_map": False,
+            "seed": 4,
+        },
+    )
+    errors = (
+        ({"matrix": 2.0}, "matrix=2.0 is not valid; allowed: 9 values"),
+        ({"pixel_origin": "middle"}, "pixel_origin='middle' is not valid; allowed: 'corner', 'center'"),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from."""
+        mapping = self.mapped(
+            np.asarray(p.matrix, np.float64).reshape(3, 3), height, width, inverse_map=self.inverse_map
+        )
+        if self.pixel_origin == "corner":
+            return mapping
+        to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+        return Mapping(to_corner @ mapping.matrix @ np.linalg.inv(to_corner), mapping.height, mapping.width)
+
+
+class Rotate(Warp):
+    """Rotate images around their centre.
+
+    Unless a size is given or kept, the result is as large as it takes to show all of the image. As in DALI, its sides
+    are then even where those of the image are, so that the centre stays what it is, a pixel or a corner of four.
+    """
+
+    angle: Number = param(0.0, "counter-clockwise", unit="degrees")
+    keep_size: bool = param(False, "whether the result has the size of the image", drawn=False)
+
+    examples = (
+        {"angle": 30.0, "size": (6, 8), "fill_value": 0.0},
+        {"angle": (-20.0, 20.0), "keep_size": True, "seed": 1},
+        {"angle": 75.0, "interp_type": "cubic"},
+        {"angle": 90.0},
+    )
+    errors = (
+        ({"angle": "left"}, "angle='left' is not valid; allowed: a number"),
+        ({"keep_size": True, "size": (4, 4)}, "rotate: keep_size and size given; allowed: one of the two"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep_size and self.size is not None:
+            raise ParameterError("keep_size and size given", source=self.name, allowed="one of the two")
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from: its centre is that of the image."""
+        angle = float(p.angle)
+        cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        if angle % 90 == 0:
+            cosine, sine = round(cosine), round(sine)
+        size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width)
+        x, y = size[1] / 2, size[0] / 2
+        matrix = np.array(
+            [
+                [cosine, -sine, width / 2 - cosine * x + sine * y],
+                [sine, cosine, height / 2 - sine * x - cosine * y],
+                [0, 0, 1],
+            ],
+            np.float64,
+        )
+        return Mapping(matrix, *size)
+
+
+def _canvas(angle: float, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns that show all of a rotated image, by DALI's rule.
+
+    Args:
+        angle: in degrees.
+        height: rows of the image.
+        width: columns of the image.
+    """
+    turn = float(
+        np.float32(angle) * np.float32(math.pi / 180)
+    )  # as DALI, which decides by its last bit at 45 degrees
+    cosine, sine = abs(math.cos(turn)), abs(math.sin(turn))
+    # a hundredth of a pixel is cut off rather than a row or column added
+    columns = math.ceil(cosine * width + sine * height - 0.01)
+    rows = math.ceil(cosine * height + sine * width - 0.01)
+    across, down = (width, height) if sine <= cosine else (height, width)
+    return rows + (rows - down) % 2, columns + (columns - across) % 2
+
+
+def _fill_of(p: Any) -> float | None:
+    return None if np.isnan(p.fill_value) else float(p.fill_value)

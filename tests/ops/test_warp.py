@@ -1,0 +1,209 @@
+"""Warps against OpenCV, SciPy and Pillow, DALI's canvas, and what they do to boxes, points and masks."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from scipy import ndimage
+
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, apply, per_frame
+from tests.support.operators import compare
+
+AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
+PERSPECTIVE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2], [0.002, -0.003, 1.0]])
+TO_CORNER = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+BORDERS = {7.0: cv2.BORDER_CONSTANT, None: cv2.BORDER_REPLICATE}
+CODES = {"linear": cv2.INTER_LINEAR, "nearest": cv2.INTER_NEAREST}
+
+
+def picture(dtype="float32", shape=(91, 71), channels=3):
+    return np.random.default_rng(1).uniform(0, 255, (*shape, channels)).astype(dtype)
+
+
+def centred(matrix):
+    """A matrix for corners as one for centres, which is OpenCV's way."""
+    whole = np.vstack([matrix, [0, 0, 1]]) if len(matrix) == 2 else matrix
+    return np.linalg.inv(TO_CORNER) @ whole @ TO_CORNER
+
+
+def linear(x, matrix, size, fill):
+    """SciPy's interpolation of degree 1 in float64; beyond the border it knows no other way than ours."""
+    rows, columns = np.mgrid[: size[0], : size[1]]
+    places = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ centred(matrix).T
+    at = places[..., 1] / places[..., 2], places[..., 0] / places[..., 2]
+    mode = "nearest" if fill is None else "grid-constant"
+    planes = [
+        ndimage.map_coordinates(x[..., c].astype(np.float64), at, order=1, mode=mode, cval=fill or 0)
+        for c in range(x.shape[2])
+    ]
+    return np.stack(planes, axis=-1)
+
+
+@pytest.mark.parametrize("fill", BORDERS, ids=str)
+def test_scipy_agrees(anywhere, fill):
+    x = picture()
+    found = anywhere(WarpAffine(matrix=AFFINE.ravel(), size=(40, 100), fill_value=fill), x)
+    np.testing.assert_allclose(found, linear(x, AFFINE, (40, 100), fill), atol=5e-3)
+    found = anywhere(WarpPerspective(matrix=PERSPECTIVE.ravel(), size=(50, 60), fill_value=fill), x)
+    np.testing.assert_allclose(found, linear(x, PERSPECTIVE, (50, 60), fill), atol=5e-3)
+    found = anywhere(Rotate(angle=33, keep_size=True, fill_value=fill), x[:60])
+    turn = np.vstack([cv2.getRotationMatrix2D((35.5, 30), 33, 1), [0, 0, 1]])
+    np.testing.assert_allclose(found, linear(x[:60], np.linalg.inv(turn), (60, 71), fill), atol=5e-3)
+
+
+@pytest.mark.parametrize("fill", BORDERS, ids=str)
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_opencv_agrees(anywhere, kind, fill, inverse):
+    x = picture("uint8")
+    flags = CODES[kind] | (cv2.WARP_INVERSE_MAP if inverse else 0)
+    options = {"flags": flags, "borderMode": BORDERS[fill], "borderValue": (7, 7, 7)}
+    op = WarpAffine(
+        matrix=AFFINE.ravel(), size=(80, 100), interp_type=kind, fill_value=fill, inverse_map=inverse
+    )
+    close(anywhere(op, x), cv2.warpAffine(x, centred(AFFINE)[:2], (100, 80), **options), kind)
+    op = WarpPerspective(
+        matrix=PERSPECTIVE.ravel(),
+        size=(80, 60),
+        interp_type=kind,
+        fill_value=fill,
+        inverse_map=inverse,
+        pixel_origin="center",
+    )
+    close(anywhere(op, x), cv2.warpPerspective(x, PERSPECTIVE, (60, 80), **options), kind)
+
+
+def close(found, wanted, kind):
+    """Within a level; the nearest of two pixels may be either where a place is right between them."""
+    off = np.abs(found.astype(int) - wanted)
+    assert ((off > 1).mean() < 0.002) if kind == "nearest" else (off <= 1).all()
+
+
+def test_cubic_keeps_parabolas(anywhere):
+    """Keys 1981: with a = -1/2, polynomials of degree 2 are reproduced; a line between samples is not."""
+    y, x = np.mgrid[:30, :40] + 0.5
+    image = (0.5 * x * x - 0.3 * x * y + 0.2 * y * y + 2 * x - y)[..., None].astype(np.float32)
+    matrix = (0.45, 0.1, 8.0, -0.05, 0.4, 9.0)
+    found = anywhere(WarpAffine(matrix=matrix, interp_type="cubic"), image)
+    u, v = matrix[0] * x + matrix[1] * y + matrix[2], matrix[3] * x + matrix[4] * y + matrix[5]
+    wanted = 0.5 * u * u - 0.3 * u * v + 0.2 * v * v + 2 * u - v
+    np.testing.assert_allclose(found[..., 0], wanted, rtol=2e-4, atol=2e-3)
+
+
+def test_kernels_are_the_reference_to_the_last_bit(emulated):
+    x = picture()[:40, :50]
+    for kind in ("nearest", "linear", "cubic"):
+        for fill in BORDERS:
+            for op in (
+                WarpPerspective(matrix=PERSPECTIVE.ravel(), interp_type=kind, fill_value=fill),
+                Rotate(angle=17.3, interp_type=kind, fill_value=fill),
+            ):
+                compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+def test_places_that_are_nowhere_are_outside(anywhere):
+    """Where the divisor is 0, where it changes its sign, and where a matrix is full of zeros."""
+    x = picture("uint8", (6, 8))
+    horizon = (1, 0, 0, 0, 1, 0, 0, 1, -2.5)
+    found = anywhere(WarpPerspective(matrix=horizon, fill_value=9), x)
+    assert (found[2] == 9).all()
+    found = anywhere(WarpPerspective(matrix=(0,) * 9, fill_value=9), x)
+    assert (found == 9).all()
+    far = anywhere(WarpAffine(matrix=(1e30, 0, 0, 0, 1, 0), fill_value=9, interp_type="cubic"), x)
+    assert (far == 9).all()
+
+
+# rows and columns that DALI 2.4.0 gives for images of 100 × 100, 101 × 100, 101 × 101 and 37 × 60 pixels
+CANVAS = {
+    0: ((100, 100), (101, 100), (101, 101), (37, 60)),
+    10: ((116, 116), (117, 118), (117, 117), (47, 66)),
+    30: ((138, 138), (139, 138), (139, 139), (63, 72)),
+    45: ((142, 142), (144, 143), (143, 143), (70, 69)),
+    90: ((100, 100), (100, 101), (101, 101), (60, 37)),
+    135: ((142, 142), (143, 144), (143, 143), (69, 70)),
+    179: ((102, 102), (103, 102), (103, 103), (39, 62)),
+}
+
+
+@pytest.mark.parametrize("angle", CANVAS)
+def test_the_canvas_is_that_of_dali(angle):
+    for size, wanted in zip(((100, 100), (101, 100), (101, 101), (37, 60)), CANVAS[angle], strict=True):
+        for sign in (1, -1):
+            assert fn.rotate(np.zeros((*size, 1), np.uint8), angle=sign * angle).shape == (*wanted, 1)
+
+
+@pytest.mark.parametrize("turns", [-1, 0, 1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["nearest", "linear", "cubic"])
+def test_quarter_turns_move_whole_pixels(anywhere, turns, kind):
+    x = picture("uint8", (7, 10))
+    found = anywhere(Rotate(angle=90 * turns, interp_type=kind, fill_value=3), x)
+    compare(found, np.rot90(x, turns))
+    assert np.array_equal(found, np.asarray(Image.fromarray(x).rotate(90 * turns, expand=True)))
+
+
+@given(st.floats(-360, 360), st.integers(1, 90), st.integers(1, 90))
+def test_all_of_an_image_is_shown(angle, height, width):
+    op = Rotate(angle=angle)
+    corners = np.array([[0, 0], [width, 0], [0, height], [width, height]], np.float64)
+    moved = Together(op)(np.zeros((height, width), np.uint8), points=corners)
+    assert (moved.points >= -0.03).all()
+    assert (moved.points <= np.array(moved.image.shape[::-1]) + 0.03).all()
+
+
+def test_what_belongs_to_images_moves_along():
+    x = np.zeros((40, 50), np.uint8)
+    x[10:20, 30:34] = 255
+    box = np.array([[30.0, 10.0, 34.0, 20.0]])
+    for op in (
+        Rotate(angle=90),
+        WarpAffine(matrix=(0.5, 0, 20, 0, 0.5, 3), interp_type="nearest", fill_value=0),
+        WarpPerspective(
+            matrix=(1, 0, 2, 0, 1, -3, 0, 0, 2), interp_type="nearest", fill_value=0, size=(100, 99)
+        ),
+    ):
+        moved = Together(op)(x, mask=x > 0, boxes=box, points=np.array([[32.0, 15.0]]))
+        rows, columns = np.nonzero(moved.image)
+        assert moved.boxes.tolist() == [[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]]
+        assert moved.points.tolist() == [[columns.mean() + 0.5, rows.mean() + 0.5]]
+        compare(moved.mask, moved.image > 0)
+
+
+def test_a_matrix_for_each_sample_and_each_frame(anywhere):
+    x = np.stack([np.stack([picture("uint8", (9, 11))] * 2)] * 3)
+    shifts = np.array([[1, 0, k, 0, 1, 0] for k in range(3)], np.float64)
+    found = anywhere(WarpAffine(matrix=shifts, fill_value=0), x)
+    for k, one in enumerate(found):
+        compare(one[:, :, : 11 - k], x[k, :, :, k:])
+        assert (one[:, :, 11 - k :] == 0).all()
+    found = anywhere(WarpAffine(matrix=per_frame(shifts[:2]), fill_value=0), x)
+    compare(found[:, 1, :, :10], x[:, 1, :, 1:])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+def test_the_fast_form_rounds_seldom_otherwise(channels):
+    x = picture("uint8", (120, 150), channels)
+    for op in (WarpAffine(matrix=AFFINE.ravel(), fill_value=31), Rotate(angle=20)):
+        compare(apply(op, x), apply(op, x, backend="reference"), (1, 0.001))
+        planar = np.ascontiguousarray(np.moveaxis(x, -1, 0))
+        compare(apply(op, planar, layout="CHW"), np.ascontiguousarray(np.moveaxis(apply(op, x), -1, 0)))
+
+
+def test_matrices_without_an_inverse_are_refused():
+    x = picture("uint8")
+    for matrix in ((1, 2, 0, 2, 4, 0), (0,) * 6):
+        with pytest.raises(
+            ParameterError, match=r"warp_affine: matrix=.* has no inverse; allowed: a matrix that"
+        ):
+            fn.warp_affine(x, matrix=matrix, inverse_map=False)
+        assert fn.warp_affine(x, matrix=matrix).shape == x.shape
+    with pytest.raises(
+        ParameterError, match=r"rotate: results of different sizes.*Give the samples as a list"
+    ):
+        fn.rotate(np.stack([np.stack([x])] * 2), angle=[0, 30])
+    assert [one.shape for one in fn.rotate([x, x], angle=[0, 90])] == [(91, 71, 3), (71, 91, 3)]
