@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seqpipe.errors import ParameterError
-from seqpipe.random import Permutation, stream
+from seqpipe.random import Permutation, stream, streams
 
 PLACES = [
     (seed, name, epoch, index)
@@ -148,3 +148,16 @@ def test_nothing_has_no_position():
         Permutation(0, 0)[0]
     with pytest.raises(ParameterError, match=r"size=-1 is not valid; allowed: a whole number of at least 0"):
         Permutation(-1, 0)
+
+
+def test_streams_are_those_of_each_sample():
+    """Also where one was used up to the middle of what it keeps, and for indices beyond 64 bits."""
+    indices = [5, 0, 5, 2**64 - 1, 2**64 + 3, 7]
+    for draw in (
+        lambda rng: rng.random(3),
+        lambda rng: rng.integers(0, 100, 5, dtype=np.uint32),
+        lambda rng: rng.normal(size=2),
+    ):
+        found = [draw(rng) for rng in streams(3, "flip", 2, indices)]
+        for index, numbers in zip(indices, found, strict=True):
+            np.testing.assert_array_equal(numbers, draw(stream(3, "flip", 2, index)))

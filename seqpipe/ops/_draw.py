@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..random import stream
+from ..random import streams
 from ._declaration import Declaration
 from ._distribution import PerFrame, Table
 from ._param import Parameter
@@ -140,8 +140,8 @@ def _draw(
     """Write what is drawn; returns which rows act."""
     acts = np.ones(len(rows), np.bool_)
     fields = {name: rows[name] for name in rows.dtype.names or ()}
-    for spec, index, start, end in zip(specs, indices, first[:-1], first[1:], strict=True):
-        rng = stream(op.seed, op.name, epoch, index)
+    drawing = streams(op.seed, op.name, epoch, indices)
+    for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
         for name, value in op.sample(rng, spec).items():
             fields[name][start:end] = value
         # last, so that a change of p leaves the other draws as they were
