@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, filters, geometry, hue, noise, resize, space, time, tone, warp
+from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, warp
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -60,6 +60,7 @@ from ._spec import Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
 from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
+from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
@@ -100,6 +101,7 @@ __all__ = [
     "table",
 ]
 __all__ += colour.__all__
+__all__ += erasing.__all__
 __all__ += filters.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
