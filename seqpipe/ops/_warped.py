@@ -1,0 +1,119 @@
+"""Warped: the base of operators that interpolate one value for each pixel where a projective map says."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, FloatArray
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Number
+from ._geometry import Geometry
+from ._interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, remapped
+from ._mapping import Mapping
+from ._param import param
+from ._spec import COMPUTED, RANGES, Spec
+
+__all__ = ["Warped"]
+
+_SMALL: Final = 1 << 14  # values that NumPy has interpolated before OpenCV pays
+_SIDE: Final = 32766  # of images that OpenCV takes
+_CHANNELS: Final = 4  # likewise
+_ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
+
+
+class Warped(Geometry, register=False):
+    """An operator that takes each pixel from one place of the source, between its pixels.
+
+    Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
+    """
+
+    size: tuple[int, int] | None = param(
+        None,
+        "rows and columns of the result; None for those that are given",
+        kind=int,
+        size=2,
+        lo=1,
+        drawn=False,
+    )
+    fill_value: Number = param(
+        None, "level outside of the images; None repeats the pixels at their border", kind=float
+    )
+    interp_type: Kind = param(
+        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("warp")
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round to the next level
+    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.005)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Whether the results are whole numbers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The matrix of the mapping, the level outside, which is NaN if there is none, and the interpolation."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """Those of a block's rows; the identity where the operator does not act."""
+        made = np.zeros(len(rows), _ROW)
+        made["matrix"] = [mapping.matrix for mapping in self.mappings(rows, spec)]
+        made["fill"] = rows["fill_value"]
+        made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Weighted sums of the pixels around each place."""
+        return interpolated(x, *self._places(x, p), self.interp_type, _fill_of(p))
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same by OpenCV between two by two pixels, for whole numbers."""
+        small = x.size < _SMALL or max(x.shape[1:3]) > _SIDE or x.shape[3] > _CHANNELS
+        if not p.whole or self.interp_type != "linear" or small or not remap_is_exact():
+            return self.reference(x, p)
+        along, down = self._places(x, p)
+        return remapped(x, along, down, _fill_of(p))
+
+    def _places(self, x: Array, p: Any) -> tuple[Any, Any]:
+        mapping = self.mapping(p, *x.shape[1:3])
+        return places_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
+
+    def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
+        """The mapping of a matrix that is given.
+
+        Args:
+            matrix: 3×3.
+            height: rows of what is given.
+            width: columns of what is given.
+            inverse_map: whether it leads from the result to the source.
+
+        Raises:
+            ParameterError: it leads to the result and cannot be inverted.
+        """
+        if not inverse_map:
+            if not np.linalg.cond(matrix) < 1e12:
+                raise ParameterError(
+                    f"matrix={matrix.tolist()} has no inverse",
+                    source=self.name,
+                    allowed="a matrix that sends no two places to one, or inverse_map=True",
+                )
+            matrix = np.asarray(np.linalg.inv(matrix), np.float64)
+        return Mapping(matrix, *(self.size or (height, width)))
+
+
+def _fill_of(p: Any) -> float | None:
+    return None if np.isnan(p.fill_value) else float(p.fill_value)
