@@ -9,13 +9,15 @@ from seqpipe import ops
 from seqpipe.array import to_numpy
 from seqpipe.errors import ParameterError
 from seqpipe.kernel import compile_options
-from seqpipe.ops import Chain, apply
+from seqpipe.ops import REGISTRY, Chain, apply
 from seqpipe.ops import _fused as fused_module
+from seqpipe.ops._fused import can_join
 from seqpipe.ops._kernel import GRID
 from seqpipe.ops._spec import COMPUTED
 from seqpipe.sequence import Batch, Sequence
 from tests.support.nvrtc import compiled, missing_nvrtc
-from tests.support.operators import five
+from tests.support.operators import built, five, names
+from tests.support.operators import images as some_images
 
 FLIP = ops.Flip(horizontal=True, p=0.5, seed=1)
 CROP = ops.Crop(crop=(4, 5), crop_pos_x=(0.0, 1.0), crop_pos_y=(0.0, 1.0), seed=2)
@@ -82,6 +84,20 @@ def test_it_gives_what_its_operators_give(run, name, dtype):
     chain, x = CHAINS[name], images(dtype)
     same(to_numpy(run(chain, x, epoch=1, index=7)), one_by_one(chain, x, epoch=1, index=7))
     assert run.launches in (None, 1)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in names() if can_join(built((name, 0)))))
+def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
+    """Beside the same kernels one by one, for some are not those of the reference to the last bit."""
+    op = built((name, len(REGISTRY[name].examples) - 1))
+    x = some_images(op, "uint8" if "uint8" in op.dtypes else op.dtypes[0])
+    after = ops.BrightnessContrast(contrast=1.7)
+    wanted = x
+    for one in (op, after):
+        wanted = apply(one, wanted, backend="cuda", device=emulated, epoch=2, index=4)
+    before = emulated.launches
+    same(Chain(op, after)(x, backend="cuda", device=emulated, epoch=2, index=4), wanted)
+    assert emulated.launches == before + 1
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 6])
