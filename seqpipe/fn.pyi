@@ -50,6 +50,18 @@ def brightness_contrast(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def cast(
+    x: X,
+    /,
+    *,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] = 'float32',
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def color_twist(
     x: X,
     /,
@@ -260,6 +272,21 @@ def laplacian(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def lookup_table(
+    x: X,
+    /,
+    *,
+    keys: int | list[int] | tuple[int, ...] | None = None,
+    default_value: Number = 0.0,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] = 'float32',
+    values: float | list[float] | tuple[float, ...] | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def median_blur(
     x: X,
     /,
@@ -308,6 +335,25 @@ def noise_shot(
     /,
     *,
     factor: Number = 20.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def normalize(
+    x: X,
+    /,
+    *,
+    mean: float | list[float] | tuple[float, ...] | None = None,
+    stddev: float | list[float] | tuple[float, ...] | None = None,
+    axis_names: Literal["HW", "HWC"] = 'HWC',
+    scale: Number = 1.0,
+    shift: Number = 0.0,
+    epsilon: float = 0.0,
+    ddof: int = 0,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] = 'float32',
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

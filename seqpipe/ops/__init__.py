@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, warp
+from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, values, warp
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -69,6 +69,7 @@ from .resize import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
+from .values import *  # noqa: F403  likewise
 from .warp import *  # noqa: F403  likewise
 
 __all__ = [
@@ -110,4 +111,5 @@ __all__ += resize.__all__
 __all__ += space.__all__
 __all__ += time.__all__
 __all__ += tone.__all__
+__all__ += values.__all__
 __all__ += warp.__all__

@@ -13,8 +13,9 @@ class Body:
 
     Attributes:
         kind: the skeleton, a file of this package without its ``.cuh``. ``"value"``: statements that change
-            ``Real value``; ``"pixel"``: statements that change ``Real pixel[CHANNELS]``; ``"gather"``: none, values
-            are fetched from where the mapping says. What others need, their files say.
+            ``Real value``, which is that of ``int channel``; ``"pixel"``: statements that change
+            ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says. What others
+            need, their files say.
         text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
             arithmetic is rounded after every operation, as NumPy's is.
     """

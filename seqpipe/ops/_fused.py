@@ -190,7 +190,7 @@ def _function(number: int, op: type[Declaration]) -> str:
         return f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n{op.body.text}\n}}"
     text = op.body.text if op.body is not None else ""
     return (
-        f"{head} Real value{number}(Real value, {row}) {{\n{text}\nreturn value;\n}}\n"
+        f"{head} Real value{number}(Real value, int channel, {row}) {{\n{text}\nreturn value;\n}}\n"
         f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n"
-        f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = value{number}(pixel[c], row);\n}}"
+        f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = value{number}(pixel[c], c, row);\n}}"
     )
