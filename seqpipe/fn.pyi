@@ -1,6 +1,8 @@
 # Written by `python -m seqpipe.ops` from the registry of operators; a test compares the two.
 from typing import Any, Literal, TypeVar
 
+from numpy.typing import ArrayLike
+
 from seqpipe.ops import Flag, Number
 
 X = TypeVar("X")
@@ -141,6 +143,22 @@ def erase(
     normalized_shape: bool | None = None,
     centered_anchor: bool = False,
     fill_value: float | list[float] | tuple[float, ...] = (0.0,),
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def filter(
+    x: X,
+    /,
+    *,
+    kernel: ArrayLike = ((1.0,),),
+    anchor: tuple[int, int] | None = None,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] | None = None,
+    border: Literal["reflect_101", "reflect_1001", "clamp", "wrap", "constant"] = 'reflect_101',
+    fill_value: float = 0.0,
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

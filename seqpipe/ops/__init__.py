@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, values, warp
+from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, values, warp, windows
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -71,6 +71,7 @@ from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
 from .values import *  # noqa: F403  likewise
 from .warp import *  # noqa: F403  likewise
+from .windows import *  # noqa: F403  likewise
 
 __all__ = [
     "REGISTRY",
@@ -113,3 +114,4 @@ __all__ += time.__all__
 __all__ += tone.__all__
 __all__ += values.__all__
 __all__ += warp.__all__
+__all__ += windows.__all__

@@ -133,17 +133,18 @@ class Separable(Neighbours, register=False):
         return made
 
 
-def extended(x: Array, axis: int, window: int, border: str, fill: Any) -> Array:
+def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: int | None = None) -> Array:
     """An array with as much around it along one axis as a window sees.
 
     Args:
         x: the array.
         axis: the axis.
-        window: how many values a window has; its centre is at ``window // 2``.
+        window: how many values a window has.
         border: one of :data:`BORDERS`.
         fill: what is beyond a constant border.
+        anchor: which of its values is the centre; None for ``window // 2``.
     """
-    length, before = x.shape[axis], window // 2
+    length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
         return x
     at = np.arange(-before, length + window - 1 - before)

@@ -16,10 +16,12 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["ANY", "Parameter", "param", "parameters_of", "signature_of"]
+__all__ = ["ANY", "MATRIX", "Parameter", "param", "parameters_of", "signature_of"]
 
 ANY: Final = -1
 """The size of vectors of any length."""
+MATRIX: Final = -2
+"""The size of matrices of any shape."""
 
 _KEY: Final = "seqpipe"
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
@@ -33,7 +35,7 @@ class Parameter:
         param: its name, meaning, unit and bounds.
         default: its value where none is given.
         identity: the value at which it changes nothing; None if it has none.
-        size: 0 for a number, how many numbers make a value, or :data:`ANY`.
+        size: 0 for a number, how many numbers make a value, :data:`ANY` or :data:`MATRIX`.
         drawn: whether it may differ between samples and frames; else it is one value for all.
     """
 
@@ -58,7 +60,8 @@ class Parameter:
     def allowed(self) -> str:
         """The allowed values in words."""
         one = self.param.allowed
-        count = "one value or more" if self.size == ANY else f"{self.size} values"
+        names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
+        count = names.get(self.size, f"{self.size} values")
         return f"{count}, each {one}" if self.size else one
 
     @property
@@ -169,10 +172,18 @@ class Parameter:
     def _vector(self, value: Any) -> tuple[Any, ...]:
         if self.size == ANY and isinstance(value, (int, float)):
             value = (value,)
+        if self.size == MATRIX:
+            return self._matrix(value)
         values = np.asarray(value) if isinstance(value, (tuple, list, np.ndarray)) else np.empty(0)
         if values.shape != ((values.size or 1,) if self.size == ANY else (self.size,)):
             raise self._error(value, self.allowed)
         return tuple(self._constant(part.item(), one=True) for part in values)
+
+    def _matrix(self, value: Any) -> tuple[tuple[Any, ...], ...]:
+        rows = [tuple(row) if np.ndim(row) == 1 else () for row in value] if np.iterable(value) else []
+        if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+            raise self._error(value, self.allowed)
+        return tuple(tuple(self._constant(_plain(part), one=True) for part in row) for row in rows)
 
     def _constant(self, value: Any, *, one: bool = False) -> Any:
         if self.size and not one and value is not None:
@@ -208,7 +219,8 @@ def param(
         lo: the least value that is allowed.
         hi: the greatest value that is allowed.
         identity: the value at which it changes nothing.
-        size: for a vector, how many numbers it has; :data:`ANY` for one or more, which then cannot be drawn.
+        size: for a vector, how many numbers it has; :data:`ANY` for one or more, :data:`MATRIX` for
+            rows of them; these cannot be drawn.
         choices: the closed set of texts that are allowed.
         drawn: False for what is one value for all samples and cannot be drawn; texts never can.
     """
@@ -216,7 +228,7 @@ def param(
     declared = Param(
         name="", doc=doc, kind=kind, unit=unit, lo=lo, hi=hi, choices=tuple(choices), optional=default is None
     )
-    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size != ANY)
+    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0)
     return dataclasses.field(default=default, metadata={_KEY: whole})
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from ._declaration import REGISTRY, Declaration
 from ._function import call_of
-from ._param import ANY, Parameter
+from ._param import ANY, MATRIX, Parameter
 
 __all__ = ["stub"]
 
 _HEAD = """# Written by `python -m seqpipe.ops` from the registry of operators; a test compares the two.
 from typing import Any, Literal, TypeVar
+
+from numpy.typing import ArrayLike
 
 from seqpipe.ops import Flag, Number
 
@@ -49,7 +51,9 @@ def _type(q: Parameter) -> str:
         return "Flag" if q.param.kind is bool else "Number" + (" | None" if q.default is None else "")
     else:
         kind = q.param.kind.__name__
-        if q.size == ANY:
+        if q.size == MATRIX:
+            kind = "ArrayLike"
+        elif q.size == ANY:
             kind = f"{kind} | list[{kind}] | tuple[{kind}, ...]"
         elif q.size:
             kind = f"tuple[{', '.join([kind] * q.size)}]"

@@ -12,7 +12,7 @@ struct Around {
 };
 
 // Whole numbers of 0 or more in the order of values, of ORDER_BITS bits, and back.
-constexpr int ORDER_BITS = IN == 0 ? 8 : IN < 3 ? 16 : 32;
+enum { ORDER_BITS = IN == 0 ? 8 : IN < 3 ? 16 : 32 };
 __device__ __forceinline__ unsigned ordered(Real value) {
     if (IN < 3) return (unsigned)((int)value.v + (IN == 2 ? 32768 : 0));
     union { float value; unsigned bits; } both = {value.v};

@@ -1,4 +1,4 @@
-"""Operators that smooth, sharpen and differentiate images."""
+"""Operators that smooth, sharpen and differentiate images, rows first and then columns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._filter import Neighbours, Separable, Weights
+from ._filter import Separable, Weights
 from ._param import param
 from ._spec import Spec
 
-__all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "MedianBlur", "Sharpen"]
+__all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
 
 
 class GaussianBlur(Separable):
@@ -101,68 +101,6 @@ class BoxBlur(Separable):
         return value / p.area
 
     body = Body("separable", "value = value / row.area;")
-
-
-class MedianBlur(Neighbours):
-    """Give each pixel the median of a square window, channel by channel.
-
-    Of a window with an even number of values it is the greater of the two in the middle, and the centre is the pixel
-    right of and below its middle, as in SciPy.
-    """
-
-    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=15, identity=1)
-
-    examples = (
-        {},
-        {"window_size": (2, 5), "seed": 2},
-        {"window_size": 7, "border": "constant", "fill_value": 30.0},
-    )
-    errors = (
-        ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),
-    )
-
-    def reference(self, x: Array, p: Any) -> Array:
-        """The values of the window in order, and of these the middle one."""
-        size = p.window_size
-        around = self.padded(x, p, (size, size))
-        windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
-        middle = size * size // 2
-        found: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
-        return found
-
-    def cpu(self, x: Array, p: Any) -> Array:
-        """By OpenCV, where it has this."""
-        size, channels = p.window_size, x.shape[-1]
-        if size % 2 == 0 or channels not in (1, 3, 4) or (size > 5 and p.bits != 8):
-            return self.reference(x, p)
-        import cv2
-
-        around = np.ascontiguousarray(
-            self.padded(x, p, (size, size)), np.uint8 if p.bits == 8 else np.float32
-        )
-        half = size // 2
-        inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
-        found = [cv2.medianBlur(frame, size)[inner] for frame in around]
-        return np.stack(found).reshape(x.shape).astype(np.float32)
-
-    # from the highest bit on, the half that the middle one is in
-    body = Body(
-        "filter",
-        """
-    const int size = row.window_size, before = size / 2;
-    int rank = size * size / 2;
-    unsigned found = 0;
-    for (unsigned bit = 1u << (ORDER_BITS - 1); bit; bit >>= 1) {
-        int less = 0;
-        for (int k = 0; k < size * size; k++) {
-            const unsigned order = ordered(around(k / size - before, k % size - before));
-            less += (order & ~(bit - 1)) == found;
-        }
-        if (rank >= less) rank -= less, found |= bit;
-    }
-    value = unordered(found);
-""",
-    )
 
 
 class Laplacian(Separable):

@@ -12,9 +12,11 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import (
     BoxBlur,
     Choice,
+    Filter,
     GaussianBlur,
     Laplacian,
     MedianBlur,
+    Op,
     Sharpen,
     apply,
     per_frame,
@@ -158,6 +160,39 @@ def test_the_smallest_laplacian_is_scipys_and_exact(host, border):
         host(Laplacian(smoothing_size=1, border=border, fill_value=3.0, dtype="int16"), x),
         wanted.astype("i2"),
     )
+
+
+@BORDERS
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_filter_is_scipys_correlation(host, border, dtype):
+    rng = np.random.default_rng(3)
+    for size in SIZES:
+        x = image(size, dtype)
+        for shape, anchor in (((3, 5), None), ((4, 2), None), ((3, 4), (0, 3)), ((13, 11), (12, 2))):
+            kernel = rng.normal(size=shape).astype(np.float32) / 4
+            origin = [0, 0] if anchor is None else [a - n // 2 for a, n in zip(anchor, shape, strict=True)]
+            wanted = each_channel(
+                lambda c, k=kernel, o=origin: ndimage.correlate(
+                    c, k.astype(np.float64), mode=SCIPY[border].removeprefix("grid-"), cval=3.0, origin=o
+                ),
+                x,
+            )
+            op = Filter(kernel=kernel, anchor=anchor, border=border, fill_value=3.0)
+            close(host(op, x), wanted)
+
+
+@pytest.mark.parametrize("kernel", [((1, 2),), [[1, 2]], np.array([[1, 2]]), np.array([[1, 2]], np.float32)])
+def test_a_kernel_may_be_given_as_any_rows(kernel):
+    assert Filter(kernel=kernel) == Filter(kernel=((1.0, 2.0),))
+    assert Op.from_json(Filter(kernel=kernel).to_json()) == Filter(kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel", [(), ((),), 1.0, "wide", None, [[1.0, np.nan]], [[1], [1, 2]], np.ones((1, 1, 1))]
+)
+def test_what_is_no_kernel_is_refused(kernel):
+    with pytest.raises(ParameterError, match=r"filter: kernel=.* is not valid; allowed: "):
+        Filter(kernel=kernel)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

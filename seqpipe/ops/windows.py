@@ -1,0 +1,219 @@
+"""Operators that look at a window around every pixel, as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ..errors import ParameterError
+from ._body import Body
+from ._distribution import Number
+from ._filter import Neighbours, extended
+from ._param import MATRIX, param
+from ._spec import COMPUTED, Spec
+
+__all__ = ["Filter", "MedianBlur"]
+
+_MOST_WEIGHTS: Final = 625  # of a kernel, that then still goes to the GPU with the launch
+
+
+class Filter(Neighbours):
+    """Correlate images with a kernel, as in DALI: it is not turned round.
+
+    ``out[y, x] = sum of kernel[i, j] * in[y + i - anchor[0], x + j - anchor[1]]``, for each channel.
+    """
+
+    kernel: tuple[tuple[float, ...], ...] = param(
+        ((1.0,),), "the weights", kind=float, size=MATRIX, identity=((1.0,),)
+    )
+    anchor: tuple[int, int] | None = param(
+        None,
+        "row and column of the weight of the pixel itself; None for the middle",
+        kind=int,
+        size=2,
+        lo=0,
+        drawn=False,
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
+    examples = (
+        {"kernel": ((-1.0, 0.0, 1.0), (-2.0, 0.5, 2.0), (-1.0, 0.0, 1.0)), "p": 0.8},
+        {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "border": "clamp"},
+        {"kernel": ((0.1,), (0.7,)), "border": "constant", "fill_value": 50.0, "dtype": "float32"},
+    )
+    errors = (
+        (
+            {"kernel": ((1.0, 2.0), (3.0,))},
+            "kernel=.* is not valid; allowed: rows of values, all of one length",
+        ),
+        ({"kernel": (1.0, 2.0)}, r"kernel=\(1.0, 2.0\) is not valid; allowed: rows of values"),
+        ({"kernel": ((1.0,) * 26,) * 25}, "a kernel of 25×26 weights; allowed: up to 625 weights"),
+        (
+            {"kernel": ((1.0, 2.0),), "anchor": (0, 2)},
+            r"anchor=\(0, 2\) lies outside of the kernel; allowed: .* \(0, 1\)",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows, columns = self._window
+        if rows * columns > _MOST_WEIGHTS:
+            raise ParameterError(
+                f"a kernel of {rows}×{columns} weights",
+                source=self.name,
+                allowed=f"up to {_MOST_WEIGHTS} weights",
+            )
+        if self.anchor and (self.anchor[0] >= rows or self.anchor[1] >= columns):
+            raise ParameterError(
+                f"anchor={self.anchor} lies outside of the kernel",
+                source=self.name,
+                allowed=f"up to {(rows - 1, columns - 1)}",
+            )
+
+    @property
+    def _window(self) -> tuple[int, int]:
+        """Rows and columns of the kernel."""
+        return len(self.kernel), len(self.kernel[0])
+
+    @property
+    def _center(self) -> tuple[int, int]:
+        """The anchor that is meant."""
+        rows, columns = self._window
+        return self.anchor or (rows // 2, columns // 2)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The products of each weight, in the order of reading."""
+        (rows, columns), (up, left) = self._window, self._center
+        around = extended(x, 1, rows, self.border, p.beyond, up)
+        around = extended(around, 2, columns, self.border, p.beyond, left)
+        height, width = x.shape[1:3]
+        total = None
+        for i, line in enumerate(self.kernel):
+            for j, weight in enumerate(line):
+                part = around[:, i : i + height, j : j + width] * np.float32(weight)
+                total = part if total is None else total + part
+        return total
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where the result is a whole number."""
+        border = self.opencv_border(x, p)
+        if border is None:
+            return self.reference(x, p)
+        import cv2
+
+        weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
+        frames = np.ascontiguousarray(x)
+        found = [
+            cv2.filter2D(frame, cv2.CV_32F, weights, anchor=anchor, borderType=border) for frame in frames
+        ]
+        return np.stack(found).reshape(x.shape)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block, and the kernel."""
+        own = cls.block_dtype()
+        fields = [(name, own[name]) for name in own.names or ()]
+        return np.dtype(
+            [
+                *fields,
+                ("window", np.int32, (2,)),
+                ("anchor", np.int32, (2,)),
+                ("weights", np.float32, (_MOST_WEIGHTS,)),
+            ]
+        )
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows with the kernel."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        for name in rows.dtype.names or ():
+            made[name] = rows[name]
+        weights = np.array(self.kernel, np.float32).ravel()
+        made["window"], made["anchor"], made["weights"][:, : weights.size] = (
+            self._window,
+            self._center,
+            weights,
+        )
+        return made
+
+    body = Body(
+        "filter",
+        """
+    const int columns = row.window[1], count = row.window[0] * columns;
+    Real sum = 0.0f;
+    for (int k = 0; k < count; k++) {
+        const Real part = around(k / columns - row.anchor[0], k % columns - row.anchor[1]) * row.weights[k];
+        sum = k ? sum + part : part;
+    }
+    value = sum;
+""",
+    )
+
+
+class MedianBlur(Neighbours):
+    """Give each pixel the median of a square window, channel by channel.
+
+    Of a window with an even number of values it is the greater of the two in the middle, and the centre is the pixel
+    right of and below its middle, as in SciPy.
+    """
+
+    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=15, identity=1)
+
+    examples = (
+        {},
+        {"window_size": (2, 5), "seed": 2},
+        {"window_size": 7, "border": "constant", "fill_value": 30.0},
+    )
+    errors = (
+        ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The values of the window in order, and of these the middle one."""
+        size = p.window_size
+        around = self.padded(x, p, (size, size))
+        windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
+        middle = size * size // 2
+        found: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
+        return found
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where it has this."""
+        size, channels = p.window_size, x.shape[-1]
+        if size % 2 == 0 or channels not in (1, 3, 4) or (size > 5 and p.bits != 8):
+            return self.reference(x, p)
+        import cv2
+
+        around = np.ascontiguousarray(
+            self.padded(x, p, (size, size)), np.uint8 if p.bits == 8 else np.float32
+        )
+        half = size // 2
+        inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
+        found = [cv2.medianBlur(frame, size)[inner] for frame in around]
+        return np.stack(found).reshape(x.shape).astype(np.float32)
+
+    # from the highest bit on, the half that the middle one is in
+    body = Body(
+        "filter",
+        """
+    const int size = row.window_size, before = size / 2;
+    int rank = size * size / 2;
+    unsigned found = 0;
+    for (unsigned bit = 1u << (ORDER_BITS - 1); bit; bit >>= 1) {
+        int less = 0;
+        for (int k = 0; k < size * size; k++) {
+            const unsigned order = ordered(around(k / size - before, k % size - before));
+            less += (order & ~(bit - 1)) == found;
+        }
+        if (rank >= less) rank -= less, found |= bit;
+    }
+    value = unordered(found);
+""",
+    )
