@@ -63,12 +63,12 @@ class Call(NamedTuple):
         return Call(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
 
     def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
-        """The results' pixels, an array for each part, in its layout."""
+        """The results' pixels, an array for each part."""
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
                 out = part.result(self.op.result_dtype(part.spec.dtype), self._extent(part, sample))
-                items.append(Item(part.five, part.view(out), sample))
+                items.append(Item(part.five, part.seen(out), sample))
                 outs.append(out)
                 sample += part.samples
             run(self.op, items, self.specs, self.block, backend, device)
@@ -88,7 +88,7 @@ class Call(NamedTuple):
         """The result of a sequence: its pixels with what the sequence knows, moved along."""
         spec = self.specs[sample]
         rows = self.block.of(sample, spec.frames)
-        moved: dict[str, Any] = {"data": data}
+        moved: dict[str, Any] = {"data": data, "layout": self.op.result_layout(given.layout)}
         if given.affine is not None:
             moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
         if not self.op.keeps_frames:
@@ -156,7 +156,7 @@ def _constant(op: Declaration, part: Given) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
     _, p, extent = constant_of(op, part.spec)
     out = part.result(op.result_dtype(part.spec.dtype), extent)
-    for x, into in zip(part.five, part.view(out), strict=True):
+    for x, into in zip(part.five, part.seen(out), strict=True):
         on_images(op, op.cpu, x, into, p, fast=True)
     return out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, TypeVar
 
 from ..array import device_of
@@ -15,6 +16,7 @@ from ._apply import apply
 from ._fused import can_join, fused
 from ._op import Op
 from ._spec import Backend
+from ._view import DEFAULT_LAYOUTS
 
 __all__ = ["Chain"]
 
@@ -86,6 +88,7 @@ class Chain:
                     result = apply(op, result, backend=backend, device=device, **options)
             else:
                 result = done
+            options["layout"] = _layout_after(group, result, options["layout"])
         found: X = result
         return found
 
@@ -106,6 +109,16 @@ class Chain:
             how = "one kernel" if group[0].body is not None else "by the reference, on CuPy's arrays"
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
+
+
+def _layout_after(group: Seq[Op], result: Any, layout: str | None) -> str | None:
+    """The layout of arrays that a group has made; None where they know it, or the default is right."""
+    first = result[0] if isinstance(result, (list, tuple)) else result
+    if isinstance(first, (Sequence, Batch)):
+        return None
+    before = layout or DEFAULT_LAYOUTS[first.ndim]
+    after = reduce(lambda letters, op: op.result_layout(letters), group, before)
+    return layout if after == before else after
 
 
 def _by_kernel(x: Any, backend: Backend | None) -> bool:

@@ -190,6 +190,10 @@ class Declaration(ABC):
         """The type of the result."""
         return dtype
 
+    def result_layout(self, layout: str) -> str:
+        """The layout of the result, which has the same axes."""
+        return layout
+
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for those that change it
         """Rows and columns of the result of one sample."""
         return spec.height, spec.width

@@ -25,6 +25,7 @@ class Given(NamedTuple):
         value: what the user gave.
         array: its pixels, NumPy or CuPy.
         view: how they are seen.
+        seen: how the result is.
         five: the same as ``(N, F, H, W, C)``.
         spec: each of its samples.
     """
@@ -32,6 +33,7 @@ class Given(NamedTuple):
     value: Any
     array: Array
     view: View
+    seen: View
     five: Array
     spec: Spec
 
@@ -41,8 +43,8 @@ class Given(NamedTuple):
         return int(self.five.shape[0])
 
     def result(self, dtype: str, extent: tuple[int, int, int]) -> Array:
-        """Memory for the result, of some frames, rows and columns, in the layout of what was given."""
-        shape = self.view.shape((self.samples, *extent, self.spec.channels))
+        """Memory for the result, of some frames, rows and columns, in its layout."""
+        shape = self.seen.shape((self.samples, *extent, self.spec.channels))
         return namespace(self.array).empty(shape, dtype)
 
     def back(self, out: Array) -> Any:
@@ -89,7 +91,10 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         raise ParameterError(
             f"images of {height}×{width} pixels", source=op.name, allowed="less than 2³¹ pixels"
         )
-    return Given(value, array, view, five, spec)
+    letters = layout or DEFAULT_LAYOUTS[array.ndim]
+    becomes = op.result_layout(letters)
+    seen = view if becomes == letters else view_of(becomes, array.ndim)
+    return Given(value, array, view, seen, five, spec)
 
 
 def check(op: Declaration, spec: Spec) -> None:
