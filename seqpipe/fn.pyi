@@ -108,6 +108,27 @@ def crop(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def crop_mirror_normalize(
+    x: X,
+    /,
+    *,
+    crop: tuple[int, int] | None = None,
+    crop_pos_x: Number = 0.5,
+    crop_pos_y: Number = 0.5,
+    mirror: Flag = False,
+    mean: float | list[float] | tuple[float, ...] = (0.0,),
+    std: float | list[float] | tuple[float, ...] = (1.0,),
+    scale: float = 1.0,
+    shift: float = 0.0,
+    dtype: Literal["uint8", "uint16", "int16", "float16", "float32"] = 'float32',
+    output_layout: Literal["CHW", "HWC"] | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def element_extract(
     x: X,
     /,

@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, erasing, filters, geometry, hue, noise, resize, space, time, tone, values, warp, windows
+from . import colour, erasing, filters, geometry, hue, noise, normalized, resize, space, time, tone, values, warp, windows
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain
@@ -65,6 +65,7 @@ from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
+from .normalized import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
@@ -115,3 +116,4 @@ __all__ += tone.__all__
 __all__ += values.__all__
 __all__ += warp.__all__
 __all__ += windows.__all__
+__all__ += normalized.__all__
