@@ -64,6 +64,19 @@ def cast(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def color_space_conversion(
+    x: X,
+    /,
+    *,
+    image_type: Literal["BGR", "GRAY", "RGB", "YCbCr"] = 'BGR',
+    output_type: Literal["BGR", "GRAY", "RGB", "YCbCr"] = 'RGB',
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def color_twist(
     x: X,
     /,

@@ -194,6 +194,10 @@ class Declaration(ABC):
         """The layout of the result, which has the same axes."""
         return layout
 
+    def result_channels(self, channels: int) -> int:
+        """How many values a pixel of the result has; what changes their number cannot leave a sample as it is."""
+        return channels
+
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for those that change it
         """Rows and columns of the result of one sample."""
         return spec.height, spec.width

@@ -154,7 +154,7 @@ def _after(call: Call) -> list[Spec]:
     made = []
     for sample, spec in enumerate(call.specs):
         extent = call.op.extent(call.block.of(sample, spec.frames), spec)
-        made.append(Spec(*extent, spec.channels, call.op.result_dtype(spec.dtype)))
+        made.append(Spec(*extent, call.op.result_channels(spec.channels), call.op.result_dtype(spec.dtype)))
     return made
 
 

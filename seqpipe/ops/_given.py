@@ -28,6 +28,7 @@ class Given(NamedTuple):
         seen: how the result is.
         five: the same as ``(N, F, H, W, C)``.
         spec: each of its samples.
+        channels: how many values a pixel of the result has.
     """
 
     value: Any
@@ -36,6 +37,7 @@ class Given(NamedTuple):
     seen: View
     five: Array
     spec: Spec
+    channels: int
 
     @property
     def samples(self) -> int:
@@ -44,7 +46,7 @@ class Given(NamedTuple):
 
     def result(self, dtype: str, extent: tuple[int, int, int]) -> Array:
         """Memory for the result, of some frames, rows and columns, in its layout."""
-        shape = self.seen.shape((self.samples, *extent, self.spec.channels))
+        shape = self.seen.shape((self.samples, *extent, self.channels))
         return namespace(self.array).empty(shape, dtype)
 
     def back(self, out: Array) -> Any:
@@ -94,7 +96,7 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
     becomes = op.result_layout(letters)
     seen = view if becomes == letters else view_of(becomes, array.ndim)
-    return Given(value, array, view, seen, five, spec)
+    return Given(value, array, view, seen, five, spec, _channels_of_result(op, spec, seen, becomes))
 
 
 def check(op: Declaration, spec: Spec) -> None:
@@ -109,6 +111,22 @@ def check(op: Declaration, spec: Spec) -> None:
         raise ParameterError(
             f"pixels of {spec.channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
         )
+
+
+def _channels_of_result(op: Declaration, spec: Spec, seen: View, layout: str) -> int:
+    """How many values a pixel of the result has.
+
+    Raises:
+        ParameterError: its layout has no axis for them.
+    """
+    channels = op.result_channels(spec.channels)
+    if channels > 1 and 4 not in seen.places:
+        raise ParameterError(
+            f"a result with {channels} values a pixel, of layout {layout}",
+            source=op.name,
+            allowed="layouts with C",
+        )
+    return channels
 
 
 def _wrong_type(name: str, dtype: Any, allowed: tuple[str, ...]) -> ParameterError:

@@ -16,7 +16,8 @@ _PIXELS: Final = 1 << 16  # of a block on the CPU: planes of so many stay in the
 class ColourMatrix(Op, register=False):
     """An operator whose result is a matrix times the vector of a pixel, plus a level for each of its values.
 
-    It derives both. A factor of 0 is no term at all, so that NaN in one value of a pixel stays out of others.
+    It derives both, the matrix in three lines of three whatever its size. A factor of 0 is no term at all, so that NaN
+    in one value of a pixel stays out of others.
     """
 
     channels = (3,)
@@ -25,11 +26,12 @@ class ColourMatrix(Op, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """The product and the sum, value by value."""
         library = namespace(x)
-        planes = [library.ascontiguousarray(x[..., channel]) for channel in range(3)]
-        mixed = library.empty_like(x)
-        for to, (factors, offset) in enumerate(zip(p.matrix.reshape(3, 3), p.offset, strict=True)):
-            level = library.full(x.shape[:-1], offset, x.dtype)
-            for plane, factor in zip(planes, factors, strict=True):
+        count = x.shape[-1]
+        planes = [library.ascontiguousarray(x[..., channel]) for channel in range(count)]
+        mixed = library.empty((*x.shape[:-1], self.result_channels(count)), x.dtype)
+        for to in range(mixed.shape[-1]):
+            level = library.full(x.shape[:-1], p.offset[to], x.dtype)
+            for plane, factor in zip(planes, p.matrix[3 * to :], strict=False):
                 if factor:
                     level += plane * factor
             mixed[..., to] = level
@@ -37,14 +39,15 @@ class ColourMatrix(Op, register=False):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """The same, block by block."""
-        pixels = x.reshape(-1, 3)
+        count = x.shape[-1]
+        pixels = x.reshape(-1, count)
         if len(pixels) <= _PIXELS:
             return self.reference(x, p)
-        mixed = namespace(x).empty_like(pixels)
+        mixed = namespace(x).empty((len(pixels), self.result_channels(count)), x.dtype)
         for start in range(0, len(pixels), _PIXELS):
             block = slice(start, start + _PIXELS)
             mixed[block] = self.reference(pixels[block], p)
-        return mixed.reshape(x.shape)
+        return mixed.reshape(*x.shape[:-1], -1)
 
     body = Body(
         "pixel",
