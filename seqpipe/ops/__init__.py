@@ -44,7 +44,22 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import colour, erasing, filters, geometry, hue, noise, normalized, resize, space, time, tone, values, warp, windows
+from . import (
+    colour,
+    erasing,
+    filters,
+    geometry,
+    hue,
+    noise,
+    normalized,
+    resize,
+    space,
+    time,
+    tone,
+    values,
+    warp,
+    windows,
+)
 from ._apply import apply
 from ._body import Body
 from ._chain import Chain

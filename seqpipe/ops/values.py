@@ -162,8 +162,8 @@ class Normalize(Op):
             "shift": 128,
             "dtype": "uint8",
         },
-        {"mean": 128.0, "stddev": 64.0, "shift": (-0.5, 0.5), "seed": 1},
         {"axis_names": "HW", "epsilon": 1e-3, "dtype": "float32"},
+        {"mean": 128.0, "stddev": 64.0, "shift": (-0.5, 0.5), "seed": 1},
     )
     errors = (
         ({"mean": (1.0,) * 17}, "mean has 17 values; allowed: 1, or one for each of up to 16 channels"),
