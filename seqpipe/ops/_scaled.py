@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array
+from ..array import Array, resized_by_torch
 from ._body import Body
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._param import param
-from ._resample import FILTERS, Axis, Filter, quickly_resampled, resampled, taps_of
+from ._resample import FILTERS, ONE, Axis, Filter, quickly_resampled, resampled, taps_of
 from ._spec import COMPUTED, RANGES, Spec
 
 __all__ = ["Scaled"]
@@ -30,6 +30,7 @@ _ROW: Final = np.dtype(
 )
 
 _SMALL: Final = 1 << 14  # values for which products of matrices do not pay
+_LARGE: Final = 1 << 16  # values for which torch is worth its import
 
 
 class Scaled(Geometry, register=False):
@@ -53,8 +54,10 @@ class Scaled(Geometry, register=False):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("resample")
-    # of the fast form alone, for whole numbers: sums of float32 in another order may round halves to the next level
-    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.01)
+    # of the fast form alone, for whole numbers: torch rounds between rows and columns, too. Sums of float32 in another
+    # order round one value in a hundred to the next level
+    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.3)
+    takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
 
     def result_dtype(self, dtype: str) -> str:
@@ -98,13 +101,25 @@ class Scaled(Geometry, register=False):
         )
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by products of matrices; floats in the order of the reference, whose last bits depend on it."""
+        """The same by torch, or by products of matrices; floats, whose last bits depend on the order, by neither."""
         if not p.whole or x.size < _SMALL:
-            return self.reference(x, p)
+            return self.reference(x.astype(np.float32), p)
         along, down, mapping = self._taps(x, p)
-        return quickly_resampled(
-            x, taps_of(down, mapping.height, x.shape[1]), taps_of(along, mapping.width, x.shape[2])
+        size = mapping.height, mapping.width
+        if x.size > _LARGE and x.dtype == np.uint8 and self._is_torchs(x, along, down, size):
+            found = resized_by_torch(x, size)
+            if found is not None:
+                return found
+        rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
+        return quickly_resampled(x.astype(np.float32), rows, columns)
+
+    def _is_torchs(self, x: Array, along: Axis, down: Axis, size: tuple[int, int]) -> bool:
+        """Whether it is what torch does: all of the images, by the triangle that is widened to shrink."""
+        whole = all(
+            axis.begin == 0 and axis.step == round(length / side * ONE)
+            for axis, length, side in ((down, x.shape[1], size[0]), (along, x.shape[2], size[1]))
         )
+        return whole and self.antialias and down.filter == 1 and self.dtype in (None, "uint8")
 
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])

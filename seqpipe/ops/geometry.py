@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import Array
-from ..errors import ParameterError
 from ._distribution import Flag, Number
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._op import Op
 from ._param import param
+from ._window import window_of
 
 __all__ = ["Crop", "Flip"]
 
@@ -47,20 +46,8 @@ class Crop(Geometry):
         Raises:
             ParameterError: the window is larger than the images.
         """
-        rows, columns = self.crop or (height, width)
-        if rows > height or columns > width:
-            raise ParameterError(
-                f"crop={self.crop} of images of {height}×{width} pixels",
-                source=self.name,
-                allowed=f"up to {height} rows and {width} columns",
-                advice="Resize or pad the images first",
-            )
-        # halves up, as DALI rounds
-        left, top = (
-            math.floor(float(place) * room + 0.5)
-            for place, room in ((p.crop_pos_x, width - columns), (p.crop_pos_y, height - rows))
-        )
-        return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+        place = (float(p.crop_pos_x), float(p.crop_pos_y))
+        return window_of(self.crop, place, height, width, self.name)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The window."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import cv2
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from scipy import stats
 
 from seqpipe import Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, apply, per_frame
+from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, _scaled, apply, per_frame
 from seqpipe.ops._draw import resolve
 from seqpipe.ops._resample import ONE, Axis, taps_of
 from tests.support.operators import compare
@@ -118,11 +120,20 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated, kind):
 
 
 @pytest.mark.parametrize("kind", [*PILLOW, "area", "gaussian"])
-def test_the_fast_form_rounds_halves_otherwise_at_most(kind):
+@pytest.mark.parametrize("with_torch", [False, True])
+def test_the_fast_forms_round_a_level_off_at_most(monkeypatch, kind, with_torch):
+    if not with_torch:
+        monkeypatch.setattr(_scaled, "resized_by_torch", lambda *_: None)
     x = picture(shape=(220, 250))
+    by_torch = with_torch and kind in ("linear", "triangular") and importlib.util.find_spec("torch")
     for size in ((101, 117), (330, 260)):
         op = Resize(size=size, interp_type=kind)
-        compare(apply(op, x), apply(op, x, backend="reference"), (1, 0.01))
+        found, wanted = apply(op, x), apply(op, x, backend="reference")
+        compare(found, wanted, (1, 0.3 if by_torch else 0.01))
+        assert not by_torch or (found != wanted).mean() > 0.01
+    # a window is none of torch's business
+    found = apply(RandomResizedCrop(size=(50, 40), seed=2), x)
+    compare(found, apply(RandomResizedCrop(size=(50, 40), seed=2), x, backend="reference"), (1, 0.01))
 
 
 @pytest.mark.parametrize("level", [0, 7, 255])
