@@ -58,6 +58,8 @@ class Declaration(ABC):
         values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
             type of the result; ``"moved"`` if it is given the values as they are.
         pointwise: whether a value of the result depends on that one value and the parameters alone.
+        takes_raw: whether :meth:`cpu` is given values as they are, though they are computed; it may return floats, or
+            values of the type of the result.
         keeps_size: whether results have the size of what they are made of.
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
@@ -77,6 +79,7 @@ class Declaration(ABC):
     channels: ClassVar[tuple[int, ...]] = ()
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     pointwise: ClassVar[bool] = False
+    takes_raw: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
     by_frame: ClassVar[bool] = True

@@ -114,6 +114,8 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         put(out, form(x, p) if p.acts else x)
     elif not p.acts:
         put(out, x.astype(np.float32))
+    elif fast and op.takes_raw:
+        put(out, form(x, p))
     elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         put(out, _by_table(op.cpu, x, out.dtype, p))
     else:
