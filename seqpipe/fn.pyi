@@ -306,6 +306,18 @@ def invert(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def jpeg_compression_distortion(
+    x: X,
+    /,
+    *,
+    quality: Number = 50,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def laplacian(
     x: X,
     /,

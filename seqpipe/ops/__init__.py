@@ -44,7 +44,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import (
+from . import (, jpeg
     colour,
     erasing,
     filters,
@@ -79,6 +79,7 @@ from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
+from .jpeg import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
 from .normalized import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
@@ -123,7 +124,9 @@ __all__ += erasing.__all__
 __all__ += filters.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
+__all__ += jpeg.__all__
 __all__ += noise.__all__
+__all__ += normalized.__all__
 __all__ += resize.__all__
 __all__ += space.__all__
 __all__ += time.__all__
@@ -131,4 +134,3 @@ __all__ += tone.__all__
 __all__ += values.__all__
 __all__ += warp.__all__
 __all__ += windows.__all__
-__all__ += normalized.__all__
