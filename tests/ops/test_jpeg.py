@@ -115,9 +115,10 @@ def test_an_image_of_one_colour_keeps_it(anywhere):
 @pytest.mark.parametrize("size", [(54, 70), (70, 54)])
 def test_what_lies_beyond_the_borders_is_as_libjpeg_has_it(size):
     """It is not seen, but is in the coefficients of the last blocks."""
-    for quality in (30, 75):
-        x = smooth(size)
-        found = fn.jpeg_compression_distortion(x, quality=quality).astype(np.float64)
-        off = np.abs(found - by_libjpeg(x, quality))
-        assert off[-6:].mean() < 0.6
-        assert off[:, -6:].mean() < 1
+    off = []
+    for seed in range(6):
+        x = smooth(size, seed)
+        found = fn.jpeg_compression_distortion(x, quality=50).astype(np.float64)
+        off.append(np.abs(found - by_libjpeg(x, 50)))
+    below, right = np.mean([one[-6:].mean() for one in off]), np.mean([one[:, -6:].mean() for one in off])
+    assert max(below, right) < 0.7  # 1.8 and more, where the other of both is repeated first
