@@ -44,12 +44,13 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
-from . import (, jpeg
+from . import (
     colour,
     erasing,
     filters,
     geometry,
     hue,
+    jpeg,
     noise,
     normalized,
     resize,
@@ -126,11 +127,11 @@ __all__ += geometry.__all__
 __all__ += hue.__all__
 __all__ += jpeg.__all__
 __all__ += noise.__all__
-__all__ += normalized.__all__
 __all__ += resize.__all__
 __all__ += space.__all__
-__all__ += time.__all__
 __all__ += tone.__all__
+__all__ += time.__all__
 __all__ += values.__all__
 __all__ += warp.__all__
 __all__ += windows.__all__
+__all__ += normalized.__all__
