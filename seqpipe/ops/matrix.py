@@ -10,6 +10,7 @@ from ._op import Op
 
 __all__ = ["ColourMatrix"]
 
+_SMALL: Final = 4096  # values for which steps cost more than what they do
 _PIXELS: Final = 1 << 16  # of a block on the CPU: planes of so many stay in the cache
 
 
@@ -38,8 +39,14 @@ class ColourMatrix(Op, register=False):
         return mixed
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same, block by block."""
+        """The same, all values at once where there are few, else block by block."""
         count = x.shape[-1]
+        if x.size < _SMALL and count == self.result_channels(count) == 3 and p.matrix.all():
+            columns = p.matrix.reshape(3, 3).T
+            mixed = p.offset + x[..., :1] * columns[0]
+            mixed += x[..., 1:2] * columns[1]
+            mixed += x[..., 2:] * columns[2]
+            return mixed
         pixels = x.reshape(-1, count)
         if len(pixels) <= _PIXELS:
             return self.reference(x, p)

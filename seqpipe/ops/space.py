@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..array import FloatArray
+from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ._body import Body
 from ._param import param
@@ -85,6 +85,12 @@ class ColorSpaceConversion(ColourMatrix):
         """The matrix from one space to the other, and what it adds."""
         matrix, offset = _between(self.image_type, self.output_type)
         return {"matrix": matrix.ravel(), "offset": offset * full_range(spec.dtype)}
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same; values that only change places are read in the other order."""
+        if {self.image_type, self.output_type} == {"RGB", "BGR"}:
+            return x[..., ::-1]
+        return super().cpu(x, p)
 
     body = Body("space")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from ._param import param
 from ._spec import RANGES, Spec, full_range, half_range
 
 __all__ = ["Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
+
+_PLANES: Final = 128  # channels of images that OpenCV takes
 
 
 class Equalize(Op):
@@ -45,14 +47,13 @@ class Equalize(Op):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Levels of 8 bits by OpenCV."""
-        if p.bins != 256:
+        if p.bins != 256 or x.shape[-1] > _PLANES:
             return self.reference(x, p)
         import cv2
 
-        planes = np.ascontiguousarray(np.moveaxis(x, -1, 1), np.uint8)
-        for plane in planes.reshape(-1, *x.shape[1:3]):
-            cv2.equalizeHist(plane, dst=plane)
-        return np.moveaxis(planes, 1, -1)
+        frames = [cv2.split(frame) for frame in x.astype(np.uint8, "C")]
+        merged = [cv2.merge([cv2.equalizeHist(plane) for plane in planes]) for planes in frames]
+        return np.stack(merged).reshape(x.shape)
 
 
 def _equalized(levels: Array, bins: int) -> Array:

@@ -19,7 +19,7 @@ __all__ = ["Cast", "LookupTable", "Normalize"]
 
 _KEYS: Final = 256
 _CHANNELS: Final = 16
-_AXES: Final = {"HW": (1, 2), "HWC": (1, 2, 3)}
+_TINY: Final = float(np.finfo(np.float64).tiny)
 
 
 class Cast(Op):
@@ -145,7 +145,7 @@ class Normalize(Op):
         lo=0,
     )
     axis_names: str = param(
-        "HWC", "what is computed over: a frame, or each channel of it", choices=tuple(_AXES)
+        "HWC", "what is computed over: a frame, or each channel of it", choices=("HW", "HWC")
     )
     scale: Number = param(1.0, "factor of the result")
     shift: Number = param(0.0, "what is added to the result")
@@ -215,20 +215,30 @@ class Normalize(Op):
         library = namespace(x)
         at = library.minimum(library.arange(x.shape[-1]), _CHANNELS - 1)
         means, factors = p.means[at], p.factors[at]
-        if self.mean is None:
-            means = x.mean(_AXES[self.axis_names], np.float64, keepdims=True)
-        if self.stddev is None:
-            factors = p.scale * self._inverse(x - means)
-        return (x - means.astype(np.float32)) * factors.astype(np.float32) + p.shift
+        if self.mean is None or self.stddev is None:
+            means, factors = self._computed(x, means, factors, p.scale)
+        out = x - means.astype(np.float32)
+        out *= factors.astype(np.float32)
+        out += p.shift
+        return out
 
-    def _inverse(self, distances: Array) -> Array:
-        """One by the standard deviation, 0 where that is 0."""
-        library = namespace(distances)
-        axes = _AXES[self.axis_names]
-        count = np.prod([distances.shape[axis] for axis in axes]) - self.ddof
-        squares = library.square(distances, dtype=np.float64).sum(axes, keepdims=True)
-        deviation = library.sqrt(squares / max(count, 1) + self.epsilon)
-        return library.where(deviation > 0, 1 / library.maximum(deviation, np.finfo(np.float64).tiny), 0)
+    def _computed(self, x: Array, means: Array, factors: Array, scale: Any) -> tuple[Array, Array]:
+        """Means and factors where they are not given, ``(F, 1, 1, C)``, or C is 1."""
+        library, frames = namespace(x), len(x)
+        count = x.shape[-1] if self.axis_names == "HW" else 1
+        # each in memory of its own, for sums are quick there
+        planes = library.ascontiguousarray(x.reshape(frames, -1, count).transpose(0, 2, 1))
+        if self.mean is None:
+            means = planes.mean(2, np.float64).reshape(frames, 1, 1, count)
+        if self.stddev is None:
+            about = means.astype(np.float64)
+            distances = x - about if about.shape[-1] > count else planes - about.reshape(-1, count, 1)
+            squares = library.square(distances, out=distances).reshape(frames, count, -1)
+            freedom = max(squares.shape[2] - self.ddof, 1)
+            deviation = library.sqrt(squares.sum(2) / freedom + self.epsilon)
+            inverse = library.where(deviation > 0, 1 / library.maximum(deviation, _TINY), 0)
+            factors = scale * inverse.reshape(frames, 1, 1, count)
+        return means, factors
 
     body = Body(
         "value",
