@@ -92,6 +92,10 @@ class Geometry(Op, register=False):
             )
         return mappings[0].affine(affine)
 
+    def nearest(self) -> Geometry:
+        """The same for labels: every pixel the nearest, of any type."""
+        return Nearest.of(self)
+
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
         """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest; 0 outside.
 
@@ -103,7 +107,7 @@ class Geometry(Op, register=False):
         size = self.result_size(block.of(0, specs[0].frames), specs[0])
         with on_device_of(mask):
             out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
-            run(Nearest.of(self), [Item(mask, out, 0)], specs, block)
+            run(self.nearest(), [Item(mask, out, 0)], specs, block)
         return out
 
 

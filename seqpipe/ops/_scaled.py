@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from ..array import Array, resized_by_torch
 from ._body import Body
-from ._geometry import Geometry
+from ._geometry import Geometry, Nearest
 from ._mapping import Mapping
 from ._param import param
 from ._resample import FILTERS, ONE, Axis, Filter, quickly_resampled, resampled, taps_of
@@ -84,14 +85,8 @@ class Scaled(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        made = np.zeros(len(rows), _ROW)
-        for entry, row, mapping in zip(made, rows, self.mappings(rows, spec), strict=True):
-            for i, axis in enumerate(self.axes(mapping, acts=bool(row["acts"]))):
-                for name in ("begin", "step", "reach"):
-                    entry[name][2 * i : 2 * i + 2] = np.array([getattr(axis, name)], "<i8").view("<i4")
-                for name in ("taps", "filter", "cut", "scale"):
-                    entry[name][i] = getattr(axis, name)
-        return made
+        pairs = zip(rows, self.mappings(rows, spec), strict=True)
+        return _rows_of([self.axes(mapping, acts=bool(row["acts"])) for row, mapping in pairs])
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums down the columns, then along the rows."""
@@ -113,6 +108,10 @@ class Scaled(Geometry, register=False):
         rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
         return quickly_resampled(x.astype(np.float32), rows, columns)
 
+    def nearest(self) -> Geometry:
+        """The same for labels, whose places must be those of pixels to the last bit."""
+        return _Picked.of(self)
+
     def _is_torchs(self, x: Array, along: Axis, down: Axis, size: tuple[int, int]) -> bool:
         """Whether it is what torch does: all of the images, by the triangle that is widened to shrink."""
         whole = all(
@@ -124,3 +123,44 @@ class Scaled(Geometry, register=False):
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])
         return *self.axes(mapping), mapping
+
+
+class _Picked(Nearest, register=False):
+    """The nearest pixel, found by whole numbers: right between two pixels float32 and float64 may differ."""
+
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("pick")
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both axes: of columns, then of rows."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The axes of a block's rows."""
+        return _rows_of([_nearest_axes(mapping) for mapping in self.mappings(rows, spec)])
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Rows and columns, some of them several times."""
+        mapping = self.mapping(p, *x.shape[1:3])
+        along, down = _nearest_axes(mapping)
+        rows = taps_of(down, mapping.height, x.shape[1]).places[0]
+        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).places[0]]
+
+
+def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
+    matrix = mapping.matrix
+    along, down = (Axis.of(matrix[i, 2], matrix[i, i], "nearest", antialias=False) for i in (0, 1))
+    return along, down
+
+
+def _rows_of(axes: Seq[tuple[Axis, Axis]]) -> npt.NDArray[Any]:
+    """Axes as kernels are given them."""
+    made = np.zeros(len(axes), _ROW)
+    for entry, pair in zip(made, axes, strict=True):
+        for i, axis in enumerate(pair):
+            for name in ("begin", "step", "reach"):
+                entry[name][2 * i : 2 * i + 2] = np.array([getattr(axis, name)], "<i8").view("<i4")
+            for name in ("taps", "filter", "cut", "scale"):
+                entry[name][i] = getattr(axis, name)
+    return made

@@ -52,7 +52,7 @@ def pillow(x, size, kind):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("kind", PILLOW)
 def test_pillow_agrees(anywhere, kind, size):
-    if anywhere.name == "emulated" and np.prod(size) > 2300:
+    if anywhere.name == "emulated" and np.prod(size) > 2000:
         pytest.skip("slow there")
     x = picture("float32")
     found = anywhere(Resize(size=size, interp_type=kind), x)
@@ -162,7 +162,8 @@ def test_no_tap_is_left_out(size, length, kind, antialias):
         return
     more = axis._replace(taps=axis.taps + 2, reach=axis.reach + ONE)
     few, many = taps_of(axis, size, length), taps_of(more, size, length)
-    np.testing.assert_allclose(few.total, many.total, atol=1e-5 * axis.taps)
+    # but where a gaussian is cut off, at exp(-4), a place may be on either side of that by its last bit
+    np.testing.assert_allclose(few.total, many.total, atol=0.04 if kind == "gaussian" else 1e-5 * axis.taps)
 
 
 # sizes that DALI 2.4.0 gives for images of 375 rows and 500 columns
@@ -213,6 +214,20 @@ def test_what_belongs_to_images_moves_along():
     rows, columns = np.nonzero(found.image[0, ..., 0])
     assert [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1] == [15, 8, 30, 16]
     compare(found.mask, found.image[..., 0] > 0)
+
+
+@pytest.mark.parametrize(("length", "side"), [(92, 37), (70, 53), (4, 6), (1365, 1003)])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "int64"])
+def test_labels_right_between_two_pixels_are_the_same_everywhere(place, length, side, dtype):
+    """By exact fractions; float32 and float64 round to different sides there."""
+    x = np.arange(length).astype(dtype).reshape(1, length, 1)
+    wanted = x[:, (2 * np.arange(side) + 1) * length // (2 * side)]
+    labels = Resize(size=(1, side)).nearest()
+    compare(place(labels, x), wanted)
+    moved = Together(Resize(size=(1, side), interp_type="nearest"))(
+        np.zeros((1, length, 3), np.uint8), mask=x[..., 0]
+    )
+    compare(moved.mask, wanted[..., 0])
 
 
 def test_a_volume_stays_where_it_was():
