@@ -116,11 +116,12 @@ def remapped(x: npt.NDArray[Any], along: Real, down: Real, fill: float | None) -
     return out
 
 
-@lru_cache(maxsize=1)
-def remap_is_exact() -> bool:
-    """Whether OpenCV takes the places as they are; before its version 5 it rounds them to 1/32 of a pixel."""
+@lru_cache(maxsize=8)
+def remap_is_exact(channels: int) -> bool:
+    """Whether OpenCV takes the places of such images as they are; its older ways round them to 1/32 of a pixel."""
     import cv2
 
-    ramp = np.tile(np.arange(64, dtype=np.float32), (64, 1))
+    ramp = np.tile(np.arange(64, dtype=np.float32)[:, None], (64, 1, channels))
     place = np.full((16, 16), 20.01, np.float32)
-    return bool(np.abs(cv2.remap(ramp, place, place, cv2.INTER_LINEAR) - place).max() < 1e-3)
+    found = cv2.remap(ramp, place, place.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
+    return bool(np.abs(found - np.float32(20.01)).max() < 1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -83,14 +84,14 @@ class Warped(Geometry, register=False):
     def cpu(self, x: Array, p: Any) -> Array:
         """The same by OpenCV between two by two pixels, for whole numbers."""
         small = x.size < _SMALL or max(x.shape[1:3]) > _SIDE or x.shape[3] > _CHANNELS
-        if not p.whole or self.interp_type != "linear" or small or not remap_is_exact():
+        if not p.whole or self.interp_type != "linear" or small or not remap_is_exact(x.shape[3]):
             return self.reference(x, p)
         along, down = self._places(x, p)
         return remapped(x, along, down, _fill_of(p))
 
     def _places(self, x: Array, p: Any) -> tuple[Any, Any]:
         mapping = self.mapping(p, *x.shape[1:3])
-        return places_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
+        return _places(mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width)
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
         """The mapping of a matrix that is given.
@@ -117,3 +118,8 @@ class Warped(Geometry, register=False):
 
 def _fill_of(p: Any) -> float | None:
     return None if np.isnan(p.fill_value) else float(p.fill_value)
+
+
+@lru_cache(maxsize=2)  # the frames of a sequence come one after the other
+def _places(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
+    return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)

@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, apply, per_frame
+from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, _interpolate, _warped, apply, per_frame
 from tests.support.operators import compare
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
@@ -183,6 +183,19 @@ def test_a_matrix_for_each_sample_and_each_frame(anywhere):
         assert (one[:, :, 11 - k :] == 0).all()
     found = anywhere(WarpAffine(matrix=per_frame(shifts[:2]), fill_value=0), x)
     compare(found[:, 1, :, :10], x[:, 1, :, 1:])
+
+
+def test_opencv_is_made_use_of_where_it_is_exact(monkeypatch):
+    exact = int(cv2.__version__.partition(".")[0]) >= 5
+    assert _interpolate.remap_is_exact(3) == exact
+    called = []
+    monkeypatch.setattr(
+        _warped, "remapped", lambda *given: called.append(given) or _interpolate.remapped(*given)
+    )
+    apply(Rotate(angle=20), picture("uint8", (120, 150)))
+    apply(Rotate(angle=20), picture("float32", (120, 150)))
+    apply(Rotate(angle=20, interp_type="cubic"), picture("uint8", (120, 150)))
+    assert len(called) == exact
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 5])
