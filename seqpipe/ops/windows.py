@@ -168,8 +168,8 @@ class MedianBlur(Neighbours):
 
     examples = (
         {},
-        {"window_size": (2, 5), "seed": 2},
-        {"window_size": 7, "border": "constant", "fill_value": 30.0},
+        {"window_size": (2, 4), "seed": 2},
+        {"window_size": 5, "border": "constant", "fill_value": 30.0},
     )
     errors = (
         ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),
