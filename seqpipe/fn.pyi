@@ -3,10 +3,37 @@ from typing import Any, Literal, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import Flag, Number
+from seqpipe.ops import BoxCrop, Flag, Number
 
 X = TypeVar("X")
 
+def bb_flip(
+    boxes: X,
+    /,
+    *,
+    horizontal: Flag = True,
+    vertical: Flag = False,
+    ltrb: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def bbox_paste(
+    boxes: X,
+    /,
+    *,
+    ratio: Number = 1.0,
+    paste_x: Number = 0.5,
+    paste_y: Number = 0.5,
+    ltrb: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def box_blur(
     x: X,
     /,
@@ -437,6 +464,26 @@ def posterize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def random_bbox_crop(
+    boxes: Any,
+    labels: Any = None,
+    /,
+    *,
+    aspect_ratio: tuple[float, float] = (1.0, 1.0),
+    scaling: tuple[float, float] = (1.0, 1.0),
+    thresholds: float | list[float] | tuple[float, ...] = (0.0,),
+    threshold_type: Literal["iou", "overlap"] = 'iou',
+    all_boxes_above_threshold: bool = True,
+    allow_no_crop: bool = True,
+    num_attempts: int = 1,
+    total_num_attempts: int = 300,
+    ltrb: bool = True,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    index: Any = None,
+) -> BoxCrop: ...
 def random_erasing(
     x: X,
     /,

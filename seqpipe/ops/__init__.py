@@ -45,6 +45,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 from __future__ import annotations
 
 from . import (
+    boxes,
     colour,
     erasing,
     filters,
@@ -75,6 +76,7 @@ from ._param import Parameter, param
 from ._spec import Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
+from .boxes import *  # noqa: F403  likewise
 from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
 from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
@@ -135,3 +137,4 @@ __all__ += values.__all__
 __all__ += warp.__all__
 __all__ += windows.__all__
 __all__ += normalized.__all__
+__all__ += boxes.__all__

@@ -19,7 +19,7 @@ from ._kernel import Item
 from ._run import on_device_of, on_images, run
 from ._spec import Backend, Spec
 
-__all__ = ["Call", "apply"]
+__all__ = ["Call", "apply", "indices_of"]
 
 _PLAIN_INDEX: Final = (int, type(None))
 
@@ -50,7 +50,7 @@ class Call(NamedTuple):
         if len(parts) > 1:
             _check_alike(op, parts)
         specs = [part.spec for part in parts for _ in range(part.samples)]
-        return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
+        return cls(op, parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
         """Another operator's call, for what this one makes.
@@ -60,7 +60,7 @@ class Call(NamedTuple):
         """
         for spec in dict.fromkeys(specs):
             check(op, spec)
-        return Call(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, index, len(specs))))
+        return Call(op, self.parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 
     def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
         """The results' pixels, an array for each part."""
@@ -198,7 +198,8 @@ def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
             )
 
 
-def _indices(op: Declaration, index: Any, samples: int) -> Seq[int]:
+def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
+    """The index of each sample, of what a call is given: those of all, that of the first, or none."""
     if index is None or isinstance(index, (int, np.integer)):
         first = 0 if index is None else int(index)
         return range(first, first + samples)

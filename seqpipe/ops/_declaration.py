@@ -63,6 +63,7 @@ class Declaration(ABC):
         keeps_size: whether results have the size of what they are made of.
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
+        takes: what it acts on.
         by_frame: whether parameters may differ between the frames of a sequence.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
@@ -82,6 +83,7 @@ class Declaration(ABC):
     takes_raw: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
+    takes: ClassVar[Literal["images", "boxes"]] = "images"
     by_frame: ClassVar[bool] = True
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import Flag, Number
+from seqpipe.ops import BoxCrop, Flag, Number
 
 X = TypeVar("X")
 

@@ -30,10 +30,10 @@ __all__ = [
 FRAMES, HEIGHT, WIDTH = 3, 5, 7
 
 
-def names() -> list[str]:
-    """The operators of seqpipe, and those of ``own_operators``; a test may have registered others."""
-    homes = ("seqpipe.", own_operators.__name__)
-    return sorted(name for name, cls in REGISTRY.items() if cls.__module__.startswith(homes))
+def names(*takes: str) -> list[str]:
+    """The operators of seqpipe on images (or others), and those of ``own_operators``; tests may register more."""
+    homes, kinds = ("seqpipe.", own_operators.__name__), takes or ("images",)
+    return sorted(n for n, cls in REGISTRY.items() if cls.__module__.startswith(homes) and cls.takes in kinds)
 
 
 def cases() -> list[tuple[str, int]]:

@@ -1,0 +1,246 @@
+"""Operators on bounding boxes, to go with what is done to their images."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, FloatArray, admit
+from ..errors import ParameterError
+from ..random import stream
+from ._apply import indices_of
+from ._boxes import Boxes, overlaps
+from ._distribution import Flag, Number
+from ._given import like
+from ._param import ANY, param
+
+__all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
+
+_WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
+
+
+class BbFlip(Boxes):
+    """Mirror boxes, as :class:`Flip` mirrors their images.
+
+    ``x`` becomes ``1 - x``; the left and the right side change places.
+    """
+
+    horizontal: Flag = param(True, "mirror left to right", identity=False)
+    vertical: Flag = param(False, "mirror top to bottom", identity=False)
+
+    examples = (
+        {"ltrb": True},
+        {"horizontal": False, "vertical": True},
+        {"vertical": True, "p": 0.5, "seed": 3},
+    )
+    errors = (
+        ({"horizontal": 2}, "horizontal=2 is not valid; allowed: True or False"),
+        ({"per_frame": True}, "per_frame asks for a value for each frame"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Sides in their new places."""
+        found = x.copy()
+        for axis, flag in enumerate((p.horizontal, p.vertical)):
+            if flag:
+                found[..., [axis, axis + 2]] = 1 - x[..., [axis + 2, axis]]
+        return found
+
+
+class BboxPaste(Boxes):
+    """Move boxes as their image is pasted on a larger canvas.
+
+    ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
+    """
+
+    ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0)
+    paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+    examples = (
+        {"ratio": 2.0, "ltrb": True},
+        {"ratio": (1.0, 4.0), "paste_x": (0.0, 1.0), "paste_y": (0.0, 1.0), "seed": 4},
+    )
+    errors = (({"ratio": 0.5}, "ratio=0.5 is not valid; allowed: a number of at least 1"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        ratio = float(p.ratio)
+        room = (1 - 1 / ratio) * np.array([p.paste_x, p.paste_y, p.paste_x, p.paste_y], np.float64)
+        return x / ratio + room
+
+
+class BoxCrop(NamedTuple):
+    """What :class:`RandomBboxCrop` gives; of a list of samples, arrays with a row for each, and lists.
+
+    Attributes:
+        anchor: x and y of the window's left top corner, in parts of the image; float32.
+        shape: width and height of the window, likewise.
+        boxes: those whose centre is in the window, cut off at its borders, in parts of the window.
+        labels: those of the boxes that are left; None where none were given.
+    """
+
+    anchor: npt.NDArray[np.float32]
+    shape: npt.NDArray[np.float32]
+    boxes: Any
+    labels: Any
+
+
+class RandomBboxCrop(Boxes):
+    """Draw a window that overlaps enough with the boxes, as SSD does.
+
+    One of the thresholds, or no crop, is drawn; then windows are, until one overlaps with the boxes by the threshold
+    and contains the centre of one of them at least. After ``num_attempts`` windows, the threshold is drawn anew, after
+    ``total_num_attempts`` the whole image is taken. Source: W. Liu and others, "SSD: Single shot multibox detector",
+    2016, section 2.2; ``fn.crop`` or ``fn.slice`` cuts the image.
+    """
+
+    aspect_ratio: tuple[float, float] = param(
+        (1.0, 1.0), "least and greatest width by height", lo=1e-3, size=2, kind=float, drawn=False
+    )
+    scaling: tuple[float, float] = param(
+        (1.0, 1.0),
+        "least and greatest width, and height, in parts of the image",
+        lo=1e-3,
+        hi=1,
+        size=2,
+        kind=float,
+        drawn=False,
+    )
+    thresholds: tuple[float, ...] = param((0.0,), "overlaps to draw from", kind=float, lo=0, hi=1, size=ANY)
+    threshold_type: str = param(
+        "iou",
+        "what of the common area is meant: its part of both areas together, or of the box",
+        choices=("iou", "overlap"),
+    )
+    all_boxes_above_threshold: bool = param(
+        True, "whether all boxes must overlap as much; otherwise one of them", drawn=False
+    )
+    allow_no_crop: bool = param(True, "whether the whole image is one of the choices", drawn=False)
+    p: float = param(
+        1.0, "always 1, for allow_no_crop is what leaves the whole image", lo=1, hi=1, drawn=False
+    )
+    num_attempts: int = param(1, "windows to try for one threshold", lo=1, drawn=False)
+    total_num_attempts: int = param(300, "windows to try", lo=1, drawn=False)
+    ltrb: bool = param(
+        True,
+        "whether boxes are left, top, right and bottom; otherwise left, top, width and height",
+        drawn=False,
+    )
+
+    examples = (
+        {
+            "aspect_ratio": (0.5, 2.0),
+            "scaling": (0.3, 1.0),
+            "thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
+            "num_attempts": 40,
+        },
+        {"scaling": (0.1, 0.9), "allow_no_crop": False, "threshold_type": "overlap", "ltrb": False},
+    )
+    errors = (
+        ({"scaling": (0.5, 1.5)}, "scaling=1.5 is not valid; allowed: a number from 0.001 to 1"),
+        ({"scaling": (0.9, 0.5)}, r"scaling=\(0.9, 0.5\) is upside down; allowed: \(least, greatest\)"),
+        ({"thresholds": ()}, r"thresholds=\(\) is not valid; allowed: one value or more"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("aspect_ratio", "scaling"):
+            value = getattr(self, name)
+            if value[0] > value[1]:
+                raise ParameterError(
+                    f"{name}={value} is upside down", source=self.name, allowed="(least, greatest)"
+                )
+
+    def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it gives more than boxes
+        """A window, and what is left of the boxes within it.
+
+        Args:
+            boxes: ``(K, 4)`` of one sample, from 0 to 1, in main memory; or a list with one for each sample.
+            labels: ``(K, …)``, for each box; or a list with an array for each sample.
+            epoch: the epoch that it is drawn for.
+            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+        Raises:
+            ParameterError: these are not boxes, or not in parts of the image, or not as many as there are labels.
+        """
+        if not isinstance(boxes, (list, tuple)):
+            return self._sample(boxes, labels, epoch, indices_of(self, index, 1)[0])
+        if labels is not None and len(labels) != len(boxes):
+            raise ParameterError(
+                f"labels of {len(labels)} samples",
+                source=self.name,
+                allowed=f"{len(boxes)}, as there are boxes",
+            )
+        all_labels = [None] * len(boxes) if labels is None else labels
+        indices = indices_of(self, index, len(boxes))
+        each = zip(boxes, all_labels, indices, strict=True)
+        found = [self._sample(box, label, epoch, n) for box, label, n in each]
+        anchors, shapes, *rest = zip(*found, strict=True)
+        return BoxCrop(
+            np.stack(anchors), np.stack(shapes), list(rest[0]), None if labels is None else list(rest[1])
+        )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Boxes in a window ``p.window``, cut off at its borders."""
+        begin, size = np.tile(p.window[:2], 2), np.tile(p.window[2:] - p.window[:2], 2)
+        return np.clip((x - begin) / size, 0, 1)
+
+    def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
+        corners = self.corners(boxes)
+        if corners.ndim != 2 or (labels is not None and len(labels) != len(corners)):
+            count = "no" if labels is None else len(labels)
+            raise ParameterError(
+                f"boxes of shape {corners.shape} with {count} labels",
+                source=self.name,
+                allowed="(K, 4), and a label for each if there are labels",
+            )
+        window = self._window(corners, stream(self.seed, self.name, epoch, index))
+        kept = _centred(corners, window)
+        moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
+        left = None if labels is None else like(labels, admit(labels)[kept])
+        return BoxCrop(
+            window[:2].astype(np.float32), (window[2:] - window[:2]).astype(np.float32), moved, left
+        )
+
+    def _window(self, boxes: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Left, top, right and bottom of a window."""
+        choices = [*self.thresholds, *([None] if self.allow_no_crop else [])]
+        threshold: float | None = None
+        for attempt in range(self.total_num_attempts):
+            if attempt % self.num_attempts == 0:
+                threshold = choices[rng.integers(len(choices))]
+            if threshold is None:
+                return _WHOLE
+            window = self._candidate(rng)
+            if window is not None and self._suits(boxes, window, threshold):
+                return window
+        return _WHOLE
+
+    def _candidate(self, rng: np.random.Generator) -> FloatArray | None:
+        """A window of a size that is allowed; None if the sides that are drawn do not go together."""
+        least, most = self.aspect_ratio
+        size = rng.uniform(*self.scaling, 2)
+        if least == most:  # which two draws would never hit
+            size[1] = size[0] / least
+        begin = rng.uniform(0, 1, 2) * (1 - size)
+        fits = least <= size[0] / size[1] * (1 + 1e-12) and size[0] / size[1] <= most * (1 + 1e-12)
+        inside = self.scaling[0] <= size[1] <= self.scaling[1]
+        return np.concatenate([begin, begin + size]) if fits and inside else None
+
+    def _suits(self, boxes: FloatArray, window: FloatArray, threshold: float) -> bool:
+        if not len(boxes):
+            return True
+        shared = overlaps(boxes, window)[0 if self.threshold_type == "iou" else 1] >= threshold
+        enough = shared.all() if self.all_boxes_above_threshold else shared.any()
+        return bool(enough and _centred(boxes, window).any())
+
+
+def _centred(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which boxes have their centre in a window."""
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    found = (centres >= window[:2]) & (centres <= window[2:])
+    return np.asarray(found.all(axis=-1))
