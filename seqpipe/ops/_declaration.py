@@ -71,6 +71,7 @@ class Declaration(ABC):
         derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
         tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
             own rounding steps, and in which share of the values.
+        cpu_tolerance: the same for the fast form on the CPU, where it differs.
         examples: arguments that tests and documentation use.
         errors: arguments that are refused, each with a regular expression that the message matches.
     """
@@ -89,6 +90,7 @@ class Declaration(ABC):
     body: ClassVar[Body | None] = None
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = None
     examples: ClassVar[tuple[Arguments, ...]] = ()
     errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
     parameters: ClassVar[tuple[Parameter, ...]] = ()

@@ -70,10 +70,8 @@ class Separable(Neighbours, register=False):
     terms: ClassVar[int] = 1
     most_taps: ClassVar[int] = 127
     body: ClassVar[Body | None] = Body("separable")
-    tolerance: ClassVar[tuple[float, float]] = (
-        1,
-        0.02,
-    )  # whole numbers by OpenCV, which adds in another order
+    # whole numbers by OpenCV, which adds in another order
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1, 0.02)
 
     @abstractmethod
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:

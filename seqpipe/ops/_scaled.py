@@ -57,7 +57,7 @@ class Scaled(Geometry, register=False):
     body: ClassVar[Body | None] = Body("resample")
     # of the fast form alone, for whole numbers: torch rounds between rows and columns, too. Sums of float32 in another
     # order round one value in a hundred to the next level
-    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.3)
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.3)
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
 

@@ -54,7 +54,7 @@ class Warped(Geometry, register=False):
     body: ClassVar[Body | None] = Body("warp")
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round to the next level
-    tolerance: ClassVar[tuple[float, float]] = (1.0, 0.005)
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.005)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""

@@ -39,7 +39,7 @@ class Filter(Neighbours):
     )
     dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
-    tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
+    cpu_tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
     examples = (
         {"kernel": ((-1.0, 0.0, 1.0), (-2.0, 0.5, 2.0), (-1.0, 0.0, 1.0)), "p": 0.8},
         {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "border": "clamp"},

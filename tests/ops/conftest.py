@@ -28,6 +28,10 @@ class Place:
     def takes(self, op: Any) -> bool:
         return self.name in ("reference", "cpu") or op.body is not None
 
+    def tolerance(self, op: Any) -> tuple[float, float]:
+        """How far it may be from the reference."""
+        return op.cpu_tolerance if self.name == "cpu" and op.cpu_tolerance is not None else op.tolerance
+
     def __call__(self, op: Any, x: Any, **options: Any) -> Any:
         if self.name != "gpu":
             # None on the CPU: what users get, the short way of constant operators among it
