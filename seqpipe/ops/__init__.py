@@ -30,7 +30,8 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 - The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as
   float32; what it returns is rounded half to even and saturates, by the engine and once. ``body`` says the same
   in C++, where ``Real`` is a float32 that is rounded after every operation, so that both agree to the last bit.
-  Where they cannot (``exp``, ``pow``), ``tolerance`` says how far they are apart; ``cpu_tolerance`` says it of the fast form.
+  Where they cannot (``exp``, ``pow``), ``tolerance`` says how far they are apart; ``cpu_tolerance``
+  says it of the fast form.
 - A ``"value"`` body changes ``value``; a ``"pixel"`` body changes ``pixel[0]`` to ``pixel[CHANNELS - 1]`` (give
   ``channels = (3,)``). A faster form for CPUs is a method ``cpu`` like ``reference``. Without a body, the
   reference runs on CuPy's arrays.
