@@ -14,7 +14,7 @@ import pytest
 import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.cli._manifest import read_rows
-from seqpipe.video.cpu import CpuDecoder
+from tests.support.decoders import count_packets
 from tests.support.ffmpeg import frame_times
 from tests.support.media import entry, made
 
@@ -70,14 +70,7 @@ def test_a_rate_goes_by_the_clock_of_an_uneven_video(run, tmp_path, name):
 
 
 def test_key_frames_are_decoded_alone(run, tmp_path, monkeypatch):
-    fed = []
-    original = CpuDecoder.feed
-
-    def counting(self, number, data, **options):
-        fed.append(number)
-        return original(self, number, data, **options)
-
-    monkeypatch.setattr(CpuDecoder, "feed", counting)
+    fed = count_packets(monkeypatch)
     run("export", made("h264_short_gops"), "--out", tmp_path, "--keyframes")
     assert numbers(tmp_path) == list(range(0, 48, 4))
     assert len(fed) == 12
