@@ -110,7 +110,7 @@ def source_of(op: type[Declaration]) -> OpSource:
     body = op.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
-    return OpSource(__package__, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text)
+    return OpSource(__package__, f"{body.skeleton}.cuh", row_text(op.kernel_dtype()), body.text)
 
 
 def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[str, int]:

@@ -17,6 +17,7 @@ from ._interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, 
 from ._mapping import Mapping
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
+from ._window import Extent
 
 __all__ = ["Warped"]
 
@@ -26,20 +27,12 @@ _CHANNELS: Final = 4  # likewise
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
-class Warped(Geometry, register=False):
+class Warped(Extent, Geometry, register=False):
     """An operator that takes each pixel from one place of the source, between its pixels.
 
     Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
     """
 
-    size: tuple[int, int] | None = param(
-        None,
-        "rows and columns of the result; None for those that are given",
-        kind=int,
-        size=2,
-        lo=1,
-        drawn=False,
-    )
     fill_value: Number = param(
         None, "level outside of the images; None repeats the pixels at their border", kind=float
     )

@@ -7,9 +7,35 @@ import math
 import numpy as np
 
 from ..errors import ParameterError
+from ._declaration import Declaration
+from ._distribution import Number
 from ._mapping import Mapping
+from ._param import param
 
-__all__ = ["mirrored", "window_of"]
+__all__ = ["Extent", "Windowed", "mirrored", "window_of"]
+
+
+class Windowed(Declaration, register=False):
+    """An operator that cuts out a window."""
+
+    crop: tuple[int, int] | None = param(
+        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
+    )
+    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+
+class Extent(Declaration, register=False):
+    """An operator whose result has a size that can be given."""
+
+    size: tuple[int, int] | None = param(
+        None,
+        "rows and columns of the result; None for those that are given",
+        kind=int,
+        size=2,
+        lo=1,
+        drawn=False,
+    )
 
 
 def window_of(

@@ -83,7 +83,7 @@ class _Regions(Op, register=False):
         return made
 
     body = Body(
-        "erase",
+        "placed",
         """
     for (int k = 0; k < row.count; k++) {
         const int* box = row.boxes + 4 * k;

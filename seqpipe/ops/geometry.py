@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from ..array import Array
-from ._distribution import Flag, Number
+from ._distribution import Flag
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._op import Op
 from ._param import param
-from ._window import window_of
+from ._window import Windowed, window_of
 
 __all__ = ["Crop", "Flip"]
 
@@ -20,14 +20,8 @@ _SMALL: Final = 2048  # values that NumPy has turned round before OpenCV has beg
 _CHANNELS: Final = 128  # of images that OpenCV takes: 128 since its version 5, 512 before
 
 
-class Crop(Geometry):
+class Crop(Windowed, Geometry):
     """Cut a window out of images."""
-
-    crop: tuple[int, int] | None = param(
-        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
-    )
-    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
 
     keeps_size = False
     whole_pixels = True

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 from ._distribution import Number
+from ._matrix import ColourMatrix
 from ._param import param
 from ._spec import COMPUTED, Spec, half_range
-from .matrix import ColourMatrix
 
 __all__ = ["ColorTwist", "Hsv", "Hue", "Saturation"]
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
-from ._distribution import Flag, Number
+from ._distribution import Flag
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._param import ANY, param
 from ._spec import COMPUTED, Spec
-from ._window import mirrored, window_of
+from ._window import Windowed, mirrored, window_of
 
 __all__ = ["CropMirrorNormalize"]
 
@@ -33,17 +33,12 @@ _ROW: Final = np.dtype(
 )
 
 
-class CropMirrorNormalize(Geometry):
+class CropMirrorNormalize(Windowed, Geometry):
     """Cut a window out of images, mirror it left to right, and normalize its values; then change type and layout.
 
     ``out = scale * (in - mean) / std + shift``, for each channel.
     """
 
-    crop: tuple[int, int] | None = param(
-        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
-    )
-    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
     mirror: Flag = param(False, "mirror left to right")
     mean: tuple[float, ...] = param((0.0,), "level that is subtracted, of each channel", kind=float, size=ANY)
     std: tuple[float, ...] = param(

@@ -152,6 +152,8 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS
+#define TOGETHER CHANNELS  // values that a thread keeps at once
 #else
 #define CHANNELS_OF(image) (image).item.channels
+#define TOGETHER 1
 #endif

@@ -90,12 +90,6 @@ __device__ __forceinline__ Tap tap_of(const Axis& axis, const Start& start, int 
     return {inside, weight_at(axis, start.distance + Real((float)number))};
 }
 
-#if CHANNELS
-#define TOGETHER CHANNELS
-#else
-#define TOGETHER 1
-#endif
-
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Axis across = axis_of(image.row, 0, image.item.in_width), down = axis_of(image.row, 1, image.item.in_height);
     const Start left = start_of(across, x), top = start_of(down, y);

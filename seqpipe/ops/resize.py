@@ -9,13 +9,13 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
-from ._distribution import Flag, Number
+from ._distribution import Flag
 from ._mapping import Mapping
 from ._param import param
 from ._scaled import Scaled
 from ._sized import Sized, scaling
 from ._spec import Spec
-from ._window import mirrored, window_of
+from ._window import Extent, Windowed, mirrored, window_of
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
@@ -51,17 +51,12 @@ class Resize(Sized):
         return self.whole(height, width)
 
 
-class ResizeCropMirror(Sized):
+class ResizeCropMirror(Windowed, Sized):
     """Resample images to a size, cut a window out of that, and mirror it left to right; in one step.
 
     Only what is in the window is computed; it is what the three operators give one after the other, rounded once.
     """
 
-    crop: tuple[int, int] | None = param(
-        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
-    )
-    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
     mirror: Flag = param(False, "mirror left to right")
 
     examples = (
@@ -89,7 +84,7 @@ class ResizeCropMirror(Sized):
         return mirrored(whole.then(window), left_right=bool(p.mirror))
 
 
-class RandomResizedCrop(Scaled):
+class RandomResizedCrop(Extent, Scaled):
     """Cut out a window of random area and shape, and resample it to a size.
 
     As in torchvision and DALI: the area is uniform, the logarithm of the aspect ratio is uniform, and a window that
@@ -97,14 +92,6 @@ class RandomResizedCrop(Scaled):
     Pixels beside the window count where the filter reaches them, as in Pillow's ``resize(box=…)``.
     """
 
-    size: tuple[int, int] | None = param(
-        None,
-        "rows and columns of the result; None for those that are given",
-        kind=int,
-        size=2,
-        lo=1,
-        drawn=False,
-    )
     random_area: tuple[float, float] = param(
         (0.08, 1.0),
         "least and greatest area of the window, of that of the images",

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ._body import Body
+from ._matrix import ColourMatrix
 from ._param import param
 from ._spec import Spec, full_range
-from .matrix import ColourMatrix
 
 __all__ = ["ColorSpaceConversion", "Grayscale"]
 

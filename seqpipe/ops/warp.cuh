@@ -31,12 +31,6 @@ __device__ __forceinline__ bool is_inside(int place, int length) { return place 
 
 __device__ __forceinline__ int limited(int place, int length) { return min(max(place, 0), length - 1); }
 
-#if CHANNELS
-#define TOGETHER CHANNELS
-#else
-#define TOGETHER 1
-#endif
-
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Real column = (float)x + 0.5f, line = (float)y + 0.5f;
     const Real* m = image.row.matrix;

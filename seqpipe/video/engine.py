@@ -84,6 +84,7 @@ class Engine:
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
     ) -> None:
         self.threads = threads or available_cores()
+        self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first
         self._executor = Workers(self.threads, "seqpipe")
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
@@ -95,7 +96,6 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._ahead = ReadAhead()
         self._library = Library(cache_dir)
         self._lock = threading.Lock()
         self._local = threading.local()

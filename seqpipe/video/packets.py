@@ -73,7 +73,6 @@ class DemuxedPackets:
         self._open = contextlib.ExitStack()
         self._next = 0
         self._demuxed: Iterator[bytes] = iter(())
-        self._landings: dict[int, IntArray] = {}
         self._started = False
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:

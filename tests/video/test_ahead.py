@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -17,7 +19,7 @@ from seqpipe.video.open import open_index
 from seqpipe.video.packets import OffsetPackets
 from seqpipe.video.request import Request
 from seqpipe.video.source import Source, open_source
-from tests.support.media import entry, made
+from tests.support.media import ROOT, entry, made
 
 NAME = "h264_short_gops"
 
@@ -133,6 +135,34 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
     reading.cancel()
     assert time.monotonic() - began < 1.5
     assert engine._ahead.held == 0
+
+
+ENDING = """
+import sys
+import numpy as np
+from seqpipe.video import ahead
+from seqpipe.video.engine import Engine
+from seqpipe.video.open import open_index
+from seqpipe.video.request import Request
+from tests.video.test_ahead import NAME, Distant, made
+ahead._THREADS = 1
+index = open_index(made(NAME))
+source = Distant(delay_s=0.3)
+import seqpipe.video.library as library
+library.open_index = lambda *_, **__: index
+engine = Engine(2)
+reading = engine.submit([Request(source, np.array([int(frame)])) for frame in index.key_frames])
+while not source.now:
+    pass
+print("begun")
+"""
+
+
+def test_a_program_ends_while_packets_are_read_ahead():
+    """Whoever waits for packets gets them before those who read them are told to end."""
+    words = [sys.executable, "-c", ENDING]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begun\n", "")
 
 
 def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
