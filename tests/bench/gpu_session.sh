@@ -29,13 +29,14 @@ export PYTHONPATH="/tmp/site:$PWD" SEQPIPE_MEDIA="$PWD/.gpu/shared" SEQPIPE_CACH
 rows=() failed=0
 films=(--large .gpu/media/large_*.mp4 --small .gpu/media/small_*.mp4)
 
-# run TITLE COMMAND...: shows the end of what it says; its tables go to the end of ours
+# run TITLE COMMAND...: keeps what it says in $OUT, shows the end of it; its tables go to the end of ours
 run() {
   local title=$1 begin=$SECONDS code; shift
-  "$@" > /tmp/part.txt 2>&1; code=$?
-  tail -n 40 /tmp/part.txt | cut -c1-400
-  mapfile -t table < <(grep -E '^\|' /tmp/part.txt)
-  rows+=("| $title | exit $code | $((SECONDS - begin)) s | $(tail -n 1 /tmp/part.txt | cut -c1-100) |" "${table[@]}")
+  local said="${OUT:-/tmp}/$title.txt"
+  "$@" > "$said" 2>&1; code=$?
+  tail -n 40 "$said" | cut -c1-400
+  mapfile -t table < <(grep -E '^\|' "$said")
+  rows+=("| $title | exit $code | $((SECONDS - begin)) s | $(tail -n 1 "$said" | cut -c1-100) |" "${table[@]}")
   [ $code -eq 0 ] || failed=1
 }
 
