@@ -162,7 +162,8 @@ def launch(
         images += samples * frames
     pixels = max(item.out.shape[2] * item.out.shape[3] for item in items)
     job, kept = _job(table, block.rows, images, items[0].x)
-    grid = -(-pixels // _THREADS), min(images, _IMAGES_IN_Y), -(-images // _IMAGES_IN_Y)
+    in_y = GRID["IMAGES_IN_Y"]
+    grid = -(-pixels // _THREADS), min(images, in_y), -(-images // in_y)
     device.launch(source, "each", {**defines, **GRID}, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept

@@ -9,9 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seqpipe.ops import _declaration, apply
+from seqpipe.ops import _declaration, _given, apply
 from tests.support.emulated import EmulatedDevice, missing_compiler
 from tests.support.operators import cupy
+
+
+@pytest.fixture(autouse=True)
+def spoiled_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for results has something else in it: what is not written is not by chance an earlier test's result."""
+    plain = _given.Given.result
+
+    def result(self: Any, *given: Any) -> Any:
+        out = plain(self, *given)
+        out.reshape(-1).view(np.uint8).fill(0xA5)
+        return out
+
+    monkeypatch.setattr(_given.Given, "result", result)
 
 
 class Place:

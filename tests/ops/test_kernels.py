@@ -49,7 +49,7 @@ def test_one_launch_for_more_rows_than_fit_by_value(place):
 
 
 def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
-    monkeypatch.setattr(_kernel, "_IMAGES_IN_Y", 7)
+    monkeypatch.setitem(_kernel.GRID, "IMAGES_IN_Y", 7)
     x = np.random.default_rng(0).integers(0, 255, (3, 10, 1, 2, 1), dtype=np.uint8)
     compare(place(Flip(horizontal=[1, 0, 1]), x), np.stack([x[0][:, :, ::-1], x[1], x[2][:, :, ::-1]]))
 
