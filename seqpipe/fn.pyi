@@ -7,6 +7,17 @@ from seqpipe.ops import BoxCrop, Flag, Number
 
 X = TypeVar("X")
 
+def auto_contrast(
+    x: X,
+    /,
+    *,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def bb_flip(
     boxes: X,
     /,

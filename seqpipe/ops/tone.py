@@ -13,10 +13,56 @@ from ._distribution import Number
 from ._op import Op
 from ._param import param
 from ._spec import RANGES, Spec, full_range, half_range
+from ._values import put
 
-__all__ = ["Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
+__all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 
+_MERGED: Final = 4  # channels of images that OpenCV looks up in tables of their own
 _PLANES: Final = 128  # channels of images that OpenCV takes
+
+
+class AutoContrast(Op):
+    """Spread the levels of each frame and channel over the whole range, from the darkest to the lightest.
+
+    ``out = least + range * (in - lowest) / (highest - lowest)``, where ``least`` and ``range`` are those of the type, 0
+    and 1 for floats: Pillow's ``ImageOps.autocontrast`` and torchvision's, which cut results off where this rounds
+    them. What has one level stays.
+    """
+
+    takes_raw = True
+    derived = ("least", "range")
+    examples = ({}, {"p": 0.5, "seed": 1})
+    errors = (({"cutoff": 2}, "there is no parameter 'cutoff'; allowed: p, per_frame, seed"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """The lowest level of the type, and how far it is to the highest."""
+        least, most = RANGES.get(spec.dtype, (0, 1))
+        return {"least": least, "range": most - least}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each plane by its own levels; NaN is none."""
+        library = namespace(x)
+        lowest = library.fmin(x, np.inf).min(axis=(1, 2), keepdims=True)
+        highest = library.fmax(x, -np.inf).max(axis=(1, 2), keepdims=True)
+        reach = highest - lowest
+        spread = (x - lowest) * p.range / library.where(reach > 0, reach, 1) + p.least
+        return library.where(reach > 0, spread, x)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by a table for each plane."""
+        if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
+            return self.reference(x.astype(np.float32), p)
+        import cv2
+
+        out = np.empty_like(x)
+        levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+        for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
+            ends = [cv2.minMaxLoc(plane)[:2] for plane in cv2.split(frame)]
+            held = np.stack([levels.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
+            table = np.empty((256, 1, x.shape[-1]), np.uint8)
+            put(table, self.reference(held, p)[0])
+            into[...] = cv2.LUT(frame, table).reshape(frame.shape)
+        return out
 
 
 class Equalize(Op):

@@ -12,7 +12,17 @@ from PIL import Image, ImageOps
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Brightness, Contrast, Equalize, Gamma, Invert, Posterize, Solarize, per_frame
+from seqpipe.ops import (
+    AutoContrast,
+    Brightness,
+    Contrast,
+    Equalize,
+    Gamma,
+    Invert,
+    Posterize,
+    Solarize,
+    per_frame,
+)
 from tests.support.operators import compare, images
 
 RANGES = {"uint8": 255, "uint16": 65535, "int16": 32767}
@@ -234,3 +244,45 @@ def test_equalize_of_one_level_and_of_floats(anywhere):
         compare(anywhere(Equalize(), x), x)
         with pytest.raises(ParameterError, match="values of type float32; allowed: uint8, uint16, int16"):
             anywhere(Equalize(), x.astype(np.float32))
+
+
+# ------------------------------------------------------------------------------------------ auto_contrast
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("spread", [1, 4, 12, 120])
+def test_auto_contrast_is_pillows_but_for_rounding(anywhere, channels, spread):
+    """Which cuts results off, where the formula in fractions is rounded here."""
+    if not anywhere.takes(AutoContrast()):
+        pytest.skip("it has no kernel")
+    x = np.random.default_rng(0).normal(100, spread, (3, 20, 31, channels)).clip(0, 255).astype(np.uint8)
+    found = anywhere(AutoContrast(), x)
+    for frame, one in zip(found, x, strict=True):
+        for channel in range(channels):
+            plane = one[..., channel]
+            cut = pillow(plane[..., None], ImageOps.autocontrast)[..., 0].astype(int)
+            assert set(np.unique(frame[..., channel] - cut)) <= {0, 1}
+            lowest, highest = int(plane.min()), int(plane.max())
+            wanted = [Fraction(255 * (int(v) - lowest), highest - lowest) for v in plane.flat]
+            compare(frame[..., channel], rounded(wanted, "uint8").reshape(plane.shape))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "float16", "float32"])
+def test_auto_contrast_of_other_types(anywhere, dtype):
+    if not anywhere.takes(AutoContrast()):
+        pytest.skip("it has no kernel")
+    x = np.array([-3, 0, 1, 5] if dtype != "uint16" else [7, 10, 11, 15]).astype(dtype).reshape(2, 2, 1)
+    lo, hi = {"uint16": (0, 65535), "int16": (-32768, 32767)}.get(dtype, (0, 1))
+    wanted = [lo, lo + (hi - lo) * 3 / 8, lo + (hi - lo) / 2, hi]
+    wanted = np.array(wanted if "float" in dtype else np.rint(wanted), dtype).reshape(2, 2, 1)
+    compare(anywhere(AutoContrast(), x), wanted)
+    flat = np.full((2, 3, 4, 2), 9, dtype)
+    compare(anywhere(AutoContrast(), flat), flat)
+
+
+def test_auto_contrast_leaves_nan_out(anywhere):
+    if not anywhere.takes(AutoContrast()):
+        pytest.skip("it has no kernel")
+    x = np.array([[2.0, np.nan, 4.0, 6.0], [np.nan] * 4], np.float32)
+    compare(anywhere(AutoContrast(), x[:1]), np.array([[0, np.nan, 0.5, 1]], np.float32))
+    compare(anywhere(AutoContrast(), x[1:]), x[1:])
