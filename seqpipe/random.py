@@ -25,8 +25,12 @@ _WORD: Final = (1 << 64) - 1
 # Below this size a Feistel network has too few bits to make all orders equally likely (8 rounds over 4 bits
 # fail a chi-square test of the 120 orders of 5), and a table costs nothing.
 _TABLE: Final = 1024
+_MOST_IDLE: Final = 64
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
+
+# generators that streams() is done with: to make one takes as long as to draw ten numbers. Each thread takes its own
+_idle: list[np.random.Generator] = []
 
 
 def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Generator:
@@ -47,9 +51,10 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
 
 
 def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterator[np.random.Generator]:
-    """The random numbers of several samples, those of :func:`stream`, at a tenth of the cost.
+    """The random numbers of several samples, those of :func:`stream`, at a twentieth of the cost.
 
-    Each generator is good until the next one is asked for: it is the same object at another place.
+    Each generator is good until the next one is asked for, or until there is none left: it is then the same object at
+    another place.
 
     Args:
         seed: the user's seed, any integer.
@@ -57,14 +62,24 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
         epoch: the epoch, 0 or more.
         indices: the samples' indices, 0 or more each.
     """
-    generator = stream(seed, name, epoch)
+    try:
+        generator = _idle.pop()
+    except IndexError:
+        generator = stream(0, "")
     bits = generator.bit_generator
-    state = bits.state
-    counter = state["state"]["counter"]
-    for index in indices:
-        counter[2] = index & _WORD
-        bits.state = state
-        yield generator
+    counter = [0, 0, 0, epoch & _WORD]
+    place = {"counter": counter, "key": _key(seed, name).tolist()}
+    # at the place of its counter, with nothing left of what was drawn before
+    state = {"bit_generator": "Philox", "state": place, "buffer": [0, 0, 0, 0], "buffer_pos": 4}
+    state |= {"has_uint32": 0, "uinteger": 0}
+    try:
+        for index in indices:
+            counter[2] = index & _WORD
+            bits.state = state
+            yield generator
+    finally:
+        if len(_idle) < _MOST_IDLE:
+            _idle.append(generator)
 
 
 class Permutation:

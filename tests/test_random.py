@@ -161,3 +161,23 @@ def test_streams_are_those_of_each_sample():
         found = [draw(rng) for rng in streams(3, "flip", 2, indices)]
         for index, numbers in zip(indices, found, strict=True):
             np.testing.assert_array_equal(numbers, draw(stream(3, "flip", 2, index)))
+
+
+def test_streams_that_are_used_in_turn_do_not_disturb_each_other():
+    pairs = zip(streams(3, "flip", 0, range(5)), streams(3, "crop", 0, range(5)), strict=True)
+    found = [(one.random(), other.random()) for one, other in pairs]
+    assert found == [(stream(3, "flip", 0, n).random(), stream(3, "crop", 0, n).random()) for n in range(5)]
+
+
+def test_streams_of_many_threads_that_are_given_up_in_the_middle():
+    def draw(seed):
+        rng = next(used := streams(seed, "flip", 1, range(9)))
+        found = [rng.random(dtype=np.float32), *rng.integers(1 << 62, size=3).tolist()]
+        used.close()
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(draw, range(400)))
+    for seed, numbers in enumerate(found):
+        rng = stream(seed, "flip", 1, 0)
+        assert numbers == [rng.random(dtype=np.float32), *rng.integers(1 << 62, size=3).tolist()]

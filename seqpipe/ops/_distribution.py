@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -49,8 +50,8 @@ class Distribution(ABC):
         Distribution.kinds[cls.__name__] = cls
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
-        """Values of a shape.
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
+        """Values of a shape; one number where that has no axes.
 
         Args:
             rng: the only source of randomness.
@@ -81,11 +82,13 @@ class Uniform(Distribution):
                 f"the range ({self.lo}, {self.hi}) is upside down", allowed="(least, greatest)"
             )
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
         """Values of a shape; see :meth:`Distribution.draw`."""
-        if whole:
-            return rng.integers(self.lo, self.hi, shape, endpoint=True).astype(np.float64)
-        return np.asarray(rng.uniform(self.lo, self.hi, shape))
+        size = shape or None  # NumPy is quicker with None than with a shape of no axes, and draws the same
+        if not whole:
+            return rng.uniform(self.lo, self.hi, size)
+        values = rng.integers(self.lo, self.hi, size, endpoint=True)
+        return values.astype(np.float64) if shape else float(values)
 
     def support(self) -> tuple[Any, Any]:
         """``(lo, hi)``."""
@@ -108,9 +111,9 @@ class Normal(Distribution):
         if not self.stddev >= 0:
             raise ParameterError(f"stddev={self.stddev!r} is not valid", allowed="a number of at least 0")
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
         """Values of a shape; see :meth:`Distribution.draw`."""
-        values = np.asarray(rng.normal(self.mean, self.stddev, shape))
+        values = rng.normal(self.mean, self.stddev, shape or None)
         return np.rint(values) if whole else values
 
     def support(self) -> None:
@@ -144,14 +147,25 @@ class Choice(Distribution):
                 )
             object.__setattr__(self, "weights", weights)
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray:  # noqa: ARG002  its values are whole or not
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:  # noqa: ARG002  its values are whole or not
         """Values of a shape; see :meth:`Distribution.draw`."""
-        weights = None if self.weights is None else np.asarray(self.weights) / sum(self.weights)
-        return np.asarray(rng.choice(np.asarray(self.values, np.float64), shape, p=weights))
+        if self.weights is None:
+            which = rng.integers(0, len(self.values), shape or None)
+        else:
+            which = _shares(self.weights).searchsorted(rng.random(shape or None), side="right")
+        return np.array(self.values, np.float64)[which] if shape else float(self.values[which])
 
     def support(self) -> tuple[float, float]:
         """The least and the greatest of the values."""
         return min(self.values), max(self.values)
+
+
+@lru_cache(maxsize=256)
+def _shares(weights: tuple[float, ...]) -> FloatArray:
+    """How likely each value is, together with those before it: the last is 1."""
+    shares: FloatArray = (np.asarray(weights) / sum(weights)).cumsum()
+    shares /= shares[-1]
+    return shares
 
 
 class Table:

@@ -110,12 +110,18 @@ class Parameter:
             return self._array(value, axes)
         return None
 
-    def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray:
+    def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray | float:
         """One value of a distribution, or one for each frame; within the parameter's bounds."""
         shape = (*(() if frames is None else (frames,)), *((self.size,) if self.size else ()))
         values = value.draw(rng, shape, whole=self.param.kind is not float)
         lo, hi = self.param.lo, self.param.hi
-        return values if lo is None and hi is None else np.clip(values, lo, hi)
+        if lo is None and hi is None:
+            return values
+        if not shape:  # what NumPy does, which takes twenty times as long for one number
+            values = float(values)
+            values = values if lo is None or values > lo else lo
+            return values if hi is None or values < hi else hi
+        return np.clip(values, lo, hi)
 
     def _is_range(self, value: tuple[Any, ...]) -> bool:
         if self.size:

@@ -1,0 +1,69 @@
+"""Draws are those of NumPy's generator for a place, however few steps they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.ops import BoxBlur, Choice, Flip, Normal, RandomResizedCrop, Rotate, Uniform, per_frame
+from seqpipe.ops._draw import resolve, values_of, values_of_all, values_of_each
+from seqpipe.ops._spec import Spec
+from seqpipe.random import stream
+
+SPEC = Spec(3, 20, 30, 3, "uint8")
+SAMPLES = 40
+
+
+def drawn(op, name, epoch=2):
+    return resolve(op, [SPEC] * SAMPLES, epoch, range(5, 5 + SAMPLES)).rows[name]
+
+
+def numpys(op, draw, epoch=2):
+    return [draw(stream(op.seed, op.name, epoch, index)) for index in range(5, 5 + SAMPLES)]
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "draw"),
+    [
+        (Rotate(angle=(-20.0, 20.0)), "angle", lambda rng: rng.uniform(-20, 20, ())),
+        (Rotate(angle=Normal(0, 9)), "angle", lambda rng: rng.normal(0, 9, ())),
+        (Rotate(angle=Choice([0, 90, 45.5])), "angle", lambda rng: rng.choice([0, 90, 45.5], ())),
+        (
+            Rotate(angle=Choice([0, 90, 45.5], [1, 0, 5])),
+            "angle",
+            lambda rng: rng.choice([0, 90, 45.5], (), p=np.array([1, 0, 5]) / 6),
+        ),
+        (BoxBlur(window_size=(2, 30)), "window_size", lambda rng: rng.integers(2, 30, (), endpoint=True)),
+        (Rotate(angle=per_frame(Choice([1, 2]))), "angle", lambda rng: rng.choice([1.0, 2.0], 3)),
+        (Flip(vertical=Choice([True, False])), "vertical", lambda rng: rng.choice([1, 0], ())),
+    ],
+    ids=["uniform", "normal", "choice", "weighted", "whole", "per_frame", "flags"],
+)
+def test_values_are_those_of_numpys_generator(op, name, draw):
+    wanted = np.concatenate([np.atleast_1d(value) for value in numpys(op, draw)])
+    np.testing.assert_array_equal(drawn(op, name), wanted.astype(drawn(op, name).dtype))
+
+
+def test_what_lies_beyond_the_bounds_is_moved_to_them():
+    op = BoxBlur(window_size=Normal(64, 60))
+    wanted = numpys(op, lambda rng: np.clip(np.rint(rng.normal(64, 60)), 1, 127))
+    assert {1, 127} < set(wanted)
+    np.testing.assert_array_equal(drawn(op, "window_size"), wanted)
+
+
+def test_one_number_of_a_distribution_is_the_first_of_several():
+    for one in (Uniform(0.5, 2.0), Normal(1, 2), Choice([3, 4, 9]), Choice([3, 4, 9], [1, 2, 0])):
+        number = one.draw(stream(1, "a"), (), whole=False)
+        assert type(number) is float
+        assert number == one.draw(stream(1, "a"), (4,), whole=False)[0]
+
+
+@pytest.mark.parametrize(
+    "op", [RandomResizedCrop(size=(4, 4)), Rotate(angle=(0.0, 9.0)), Flip(p=0.5)], ids=repr
+)
+def test_rows_as_attributes_have_the_types_of_their_fields(op):
+    rows = resolve(op, [SPEC] * 3, 0, range(3)).rows
+    for p, row in zip(values_of_each(rows), rows, strict=True):
+        for other in (values_of(row), values_of_all(row.reshape(1))):
+            assert list(map(type, vars(p).values())) == list(map(type, vars(other).values()))
+            np.testing.assert_equal(vars(p), vars(other))
