@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-__all__ = ["Body"]
+__all__ = ["WORK", "Body", "Work"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,34 @@ class Body:
     def skeleton(self) -> str:
         """The file that the statements go into, without its ``.cuh``."""
         return "value" if self.kind == "placed" else self.kind
+
+
+class Work(NamedTuple):
+    """How the work of a skeleton is cut into launches and blocks.
+
+    Attributes:
+        tile: rows and columns of the pixels that a block makes, ``TALL`` and ``WIDE`` in the source; None for as many
+            pixels as it has threads, in the order of reading.
+        passes: the kernels, each of which is done with all images before the next one begins.
+        scratch: for types of values, bytes of memory for each channel of each image, at first 0.
+    """
+
+    tile: tuple[int, int] | None = None
+    passes: tuple[str, ...] = ("each",)
+    scratch: Mapping[str, int] = MappingProxyType({})
+
+    def blocks(self, height: int, width: int, threads: int) -> int:
+        """How many blocks an image takes."""
+        if self.tile is None:
+            return -(-height * width // threads)
+        tall, wide = self.tile
+        return -(-height // tall) * -(-width // wide)
+
+
+_LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
+WORK: Final = MappingProxyType(
+    {
+        "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+    }
+)
+"""The work of the skeletons that have not one thread for each pixel."""

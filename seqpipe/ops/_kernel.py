@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..array import Array, namespace
 from ..errors import ParameterError
 from ..kernel import CudaDevice, KernelDevice, Source
+from ._body import WORK, Work
 from ._declaration import Declaration
 from ._draw import Block
 
@@ -59,7 +60,8 @@ _JOB: Final = np.dtype(
         ("items", np.int32),
         ("images", np.int32),
         ("rows_at", np.int32),
-        ("unused", np.int32),
+        ("scratch_of_image", np.int32),
+        ("scratch", np.uint64),
         ("bytes", np.uint8, _INLINE),
     ],
     align=True,
@@ -92,6 +94,11 @@ class OpSource(Source):
     row: str = ""
     body: str = ""
 
+    @property
+    def work(self) -> Work:
+        """How it is cut into launches and blocks."""
+        return WORK.get(self.name.removesuffix(".cuh"), Work())
+
     @cached_property
     def text(self) -> str:
         """The source."""
@@ -101,6 +108,8 @@ class OpSource(Source):
         )
         head, _, tail = prelude.partition("// Images of one shape")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
+        if self.work.tile is not None:
+            row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
         return f"{head}{row}// Images of one shape{tail}\n{skeleton.replace('BODY', self.body)}"
 
 
@@ -142,7 +151,7 @@ def launch(
     """Queue a kernel on images in device memory.
 
     Args:
-        source: the kernel, with one thread for each pixel of the results.
+        source: the kernel, or several, one after the other.
         defines: its macros, without those that are the same for all.
         items: the images, all of one type.
         block: the rows that the kernel is given.
@@ -160,11 +169,16 @@ def launch(
         entry["row"], entry["row_of_frame"] = first, block.step
         entry["row_of_sample"] = block.first[item.sample + 1] - first if samples > 1 else 0
         images += samples * frames
-    pixels = max(item.out.shape[2] * item.out.shape[3] for item in items)
+    work, in_y = source.work, GRID["IMAGES_IN_Y"]
+    blocks = max(work.blocks(item.out.shape[2], item.out.shape[3], _THREADS) for item in items)
     job, kept = _job(table, block.rows, images, items[0].x)
-    in_y = GRID["IMAGES_IN_Y"]
-    grid = -(-pixels // _THREADS), min(images, in_y), -(-images // in_y)
-    device.launch(source, "each", {**defines, **GRID}, grid, _THREADS, job, None)
+    if work.scratch:
+        of_image = work.scratch[items[0].x.dtype.name] * max(item.x.shape[4] for item in items)
+        scratch = namespace(items[0].x).zeros(of_image * images, np.uint8)
+        job["scratch"], job["scratch_of_image"] = _address(scratch), of_image
+    for function in work.passes:
+        grid = blocks, min(images, in_y), -(-images // in_y)
+        device.launch(source, function, {**defines, **GRID}, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept
 

@@ -100,7 +100,8 @@ struct Item {
 struct Job {
     Address tables;  // items, then rows; 0 where they are in bytes
     int items, images;
-    int rows_at, unused;
+    int rows_at, scratch_of_image;
+    Address scratch;  // what a work of several passes keeps for each image, at first 0
     __align__(8) unsigned char bytes[INLINE];
 };
 

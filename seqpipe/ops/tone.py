@@ -101,6 +101,8 @@ class Equalize(Op):
         merged = [cv2.merge([cv2.equalizeHist(plane) for plane in planes]) for planes in frames]
         return np.stack(merged).reshape(x.shape)
 
+    body = Body("equalize")
+
 
 def _equalized(levels: Array, bins: int) -> Array:
     """A plane of levels from 0 on, equalised."""

@@ -21,6 +21,7 @@ from seqpipe.ops import (
     Invert,
     Posterize,
     Solarize,
+    apply,
     per_frame,
 )
 from tests.support.operators import compare, images
@@ -236,6 +237,16 @@ def test_equalize_of_sixteen_bits(dtype):
     ranks = np.random.default_rng(0).permutation(64).reshape(8, 8, 1)
     found = fn.equalize((ranks * 100 - (3000 if dtype == "int16" else 0)).astype(dtype))
     compare(found, np.array([info.min + round(65535 * r / 63) for r in ranks.flat], dtype).reshape(8, 8, 1))
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("uint8", 3), ("uint8", 5), ("int16", 2)])
+def test_equalize_by_several_blocks_for_an_image(anywhere, dtype, channels):
+    """On a GPU, a block takes 32 rows of 256 pixels, and the last one to be done makes the table."""
+    if not anywhere.takes(Equalize()):
+        pytest.skip("it has no kernel")
+    x = images(Equalize(), dtype, "NHWC", samples=3, size=(70, 260))[..., :1]
+    x = np.concatenate([x // (n + 1) + x[::-1] // 2 for n in range(channels)], axis=-1)
+    compare(anywhere(Equalize(), x, layout="FHWC"), apply(Equalize(), x, backend="reference", layout="FHWC"))
 
 
 def test_equalize_of_one_level_and_of_floats(anywhere):

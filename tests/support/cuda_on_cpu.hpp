@@ -22,6 +22,24 @@ static bool running[MOST_THREADS];
 
 static void __syncthreads() { swapcontext(&contexts[threadIdx.x], &host); }
 
+// blocks and threads take turns, so nothing comes in between
+static inline unsigned atomicAdd(unsigned* at, unsigned value) {
+    const unsigned before = *at;
+    *at += value;
+    return before;
+}
+static inline void __threadfence() {}
+static inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+static inline float __uint_as_float(unsigned bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 static inline int __float2int_rn(float value) { return (int)nearbyintf(value); }

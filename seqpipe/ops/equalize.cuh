@@ -1,0 +1,123 @@
+// Levels by a table for each channel of each image. First all blocks of an image count its levels, and the last of them
+// to be done makes the table in the same place; then every value is looked up. tone.py says what stands in it.
+//
+// 8 bits are counted in shared memory first, in several copies, so that the threads of a warp seldom meet at one.
+constexpr int LEVELS = IN == 0 ? 256 : 65536, COPIES = IN == 0 ? 8 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1;
+constexpr int SHARE = LEVELS / THREADS;
+
+// Of one channel of one image: how many blocks are done, and what has been counted, which becomes the table.
+struct Counted {
+    unsigned blocks, unused, levels[LEVELS];
+};
+__device__ __forceinline__ Counted* counted(const Job& job, int number) {
+    return (Counted*)(job.scratch + (Address)number * job.scratch_of_image);
+}
+
+__device__ __forceinline__ int level_of(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
+
+__device__ __forceinline__ int blocks_of(const Item& item) {
+    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
+}
+
+// Calls `make` with the address of the pixels of a block, and of their results.
+template <class Make> __device__ __forceinline__ void for_pixels(const Image& image, Make make) {
+    const unsigned width = image.item.width, pixels = width * image.item.height, step = blocks_of(image.item) * THREADS;
+#pragma unroll 4
+    for (unsigned pixel = blockIdx.x * THREADS + threadIdx.x; pixel < pixels; pixel += step)
+        make(image.from(pixel / width, pixel % width), image.to(pixel / width, pixel % width));
+}
+
+// What has been counted becomes the table; `sums` is for a number of each thread.
+__device__ void make_table(const Image& image, volatile unsigned* levels, unsigned* sums, unsigned* lowest) {
+    const int first = threadIdx.x * SHARE;
+    unsigned own = 0;
+    for (int k = 0; k < SHARE; k++) own += levels[first + k];
+    __syncthreads();
+    sums[threadIdx.x] = own;
+    for (int step = 1; step < THREADS; step *= 2) {
+        __syncthreads();
+        const unsigned before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
+        __syncthreads();
+        sums[threadIdx.x] += before;
+    }
+    __syncthreads();
+    unsigned up_to = sums[threadIdx.x] - own;
+    for (int k = 0; k < SHARE && own && !up_to; k++)
+        if (levels[first + k]) {
+            *lowest = levels[first + k];
+            break;
+        }
+    __syncthreads();
+    const unsigned rest = sums[THREADS - 1] - *lowest;
+    const Real factor = Real((float)(LEVELS - 1)) / Real((float)rest);
+    for (int k = 0; k < SHARE; k++) {
+        up_to += levels[first + k];
+        const Real place = Real((float)(int)(up_to - *lowest)) * factor;
+        const Real value = (rest ? Real(rintf(place.v)) : Real((float)(first + k))) + image.row.least;
+        levels[first + k] = __float_as_uint(value.v);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_constant__ Job job) {
+    __shared__ unsigned own[OWN], sums[THREADS], lowest;
+    __shared__ bool last;
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    const int channels = CHANNELS_OF(image), blocks = blocks_of(image.item);
+    if (blockIdx.x >= blocks || !image.row.acts) return;
+    Counted* const of_image = counted(job, number);
+    for (int channel = 0; channel < channels; channel += TOGETHER) {
+        for (int e = threadIdx.x; e < OWN; e += THREADS) own[e] = 0;
+        __syncthreads();
+        for_pixels(image, [&](Address in, Address) {
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) {
+                const int level = level_of(in + (Address)((channel + k) * image.item.in_strides[4]));
+                unsigned* const at = IN == 0 ? own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES
+                                             : of_image[channel + k].levels + level;
+                atomicAdd(at, 1u);
+            }
+        });
+        __syncthreads();
+        for (int e = threadIdx.x; IN == 0 && e < TOGETHER * LEVELS; e += THREADS) {
+            unsigned sum = 0;
+            for (int k = 0; k < COPIES; k++) sum += own[e * COPIES + (threadIdx.x + k) % COPIES];
+            if (sum) atomicAdd(of_image[channel + e / LEVELS].levels + e % LEVELS, sum);
+        }
+        __syncthreads();
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == blocks - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    for (int channel = 0; channel < channels; channel++) make_table(image, of_image[channel].levels, sums, &lowest);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+    __shared__ unsigned table[IN == 0 ? TOGETHER * LEVELS : 1];
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (blockIdx.x >= blocks_of(image.item)) return;
+    const bool acts = image.row.acts;
+    const Counted* const of_image = counted(job, number);
+    for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
+        __syncthreads();
+        for (int e = threadIdx.x; IN == 0 && e < TOGETHER * LEVELS; e += THREADS)
+            table[e] = of_image[channel + e / LEVELS].levels[e % LEVELS];
+        __syncthreads();
+        for_pixels(image, [&](Address in, Address out) {
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) {
+                const Address from = in + (Address)((channel + k) * image.item.in_strides[4]);
+                const int level = level_of(from);
+                const unsigned found = IN == 0 ? table[k * LEVELS + level] : of_image[channel + k].levels[level];
+                store<OUT>(out + (Address)((channel + k) * image.item.out_strides[4]),
+                           acts ? Real(__uint_as_float(found)) : load<IN>(from));
+            }
+        });
+    }
+}
