@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ __all__ = [
     "source_of",
 ]
 
+_INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _INLINE: Final = 4000
@@ -39,33 +42,10 @@ TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
 """The numbers of types in kernels that compute."""
 GRID: Final = {"INLINE": _INLINE, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
 """Macros that are the same for all kernels."""
-_ITEM: Final = np.dtype(
-    [
-        ("addresses", np.uint64, 2),
-        ("strides", np.int64, (2, 5)),
-        ("first", np.int32),
-        ("frames", np.int32),
-        ("channels", np.int32),
-        ("in_size", np.int32, 2),
-        ("size", np.int32, 2),
-        ("row", np.int32),
-        ("row_of_sample", np.int32),
-        ("row_of_frame", np.int32),
-    ],
-    align=True,
-)
-_JOB: Final = np.dtype(
-    [
-        ("tables", np.uint64),
-        ("items", np.int32),
-        ("images", np.int32),
-        ("rows_at", np.int32),
-        ("scratch_of_image", np.int32),
-        ("scratch", np.uint64),
-        ("bytes", np.uint8, _INLINE),
-    ],
-    align=True,
-)
+# as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
+_ITEM: Final = struct.Struct("2Q 10q 10i")
+_HEAD: Final = struct.Struct("Q 4i Q")
+_JOB: Final = np.dtype([("head", np.uint64, _HEAD.size // 8), ("bytes", np.uint8, _INLINE)], align=True)
 
 
 class Item(NamedTuple):
@@ -94,7 +74,7 @@ class OpSource(Source):
     row: str = ""
     body: str = ""
 
-    @property
+    @cached_property
     def work(self) -> Work:
         """How it is cut into launches and blocks."""
         return WORK.get(self.name.removesuffix(".cuh"), Work())
@@ -102,15 +82,17 @@ class OpSource(Source):
     @cached_property
     def text(self) -> str:
         """The source."""
-        folder = resources.files(self.package)
-        prelude, skeleton = (
-            folder.joinpath(name).read_text(encoding="utf-8") for name in ("prelude.cuh", self.name)
-        )
+        prelude, skeleton = _file(self.package, "prelude.cuh"), _file(self.package, self.name)
+        skeleton = _INCLUDE.sub(lambda found: _file(self.package, found[1]), skeleton)
         head, _, tail = prelude.partition("// Images of one shape")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
             row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
         return f"{head}{row}// Images of one shape{tail}\n{skeleton.replace('BODY', self.body)}"
+
+
+def _file(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=512)
@@ -122,12 +104,20 @@ def source_of(op: type[Declaration]) -> OpSource:
     return OpSource(__package__, f"{body.skeleton}.cuh", row_text(op.kernel_dtype()), body.text)
 
 
-def defines_of(op: Declaration, dtype: str, result: str, channels: int) -> dict[str, int]:
+def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:
     """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
     shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, **GRID}
     if op.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
     return {"IN": TYPES[dtype], "OUT": TYPES[result], **shared}
+
+
+@lru_cache(maxsize=1024)
+def _kernel_of(
+    op: type[Declaration], dtype: np.dtype[Any], result: np.dtype[Any], channels: int
+) -> tuple[OpSource, dict[str, int]]:
+    """The source of an operator's kernel, and the macros for some types."""
+    return source_of(op), defines_of(op, dtype.name, result.name, channels)
 
 
 def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
@@ -139,10 +129,12 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
     """
-    counts = {item.x.shape[4] for item in items}
-    channels = counts.pop() if len(counts) == 1 else 0
-    defines = defines_of(op, items[0].x.dtype.name, items[0].out.dtype.name, channels)
-    launch(source_of(type(op)), defines, items, block, device)
+    first = items[0]
+    channels = first.x.shape[4]
+    if len(items) > 1 and any(item.x.shape[4] != channels for item in items):
+        channels = 0
+    source, defines = _kernel_of(type(op), first.x.dtype, first.out.dtype, channels)
+    launch(source, defines, items, block, device)
 
 
 def launch(
@@ -157,30 +149,27 @@ def launch(
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
     """
-    table = np.zeros(len(items), _ITEM)
-    images = 0
-    for entry, item in zip(table, items, strict=True):
-        samples, frames, height, width, channels = item.out.shape
-        first = block.first[item.sample]
-        entry["addresses"] = _address(item.x), _address(item.out)
-        entry["strides"] = item.x.strides, item.out.strides
-        entry["first"], entry["frames"], entry["channels"] = images, frames, channels
-        entry["in_size"], entry["size"] = item.x.shape[2:4], (height, width)
-        entry["row"], entry["row_of_frame"] = first, block.step
-        entry["row_of_sample"] = block.first[item.sample + 1] - first if samples > 1 else 0
+    entries, images = [], 0
+    for x, out, sample in items:
+        samples, frames, height, width, channels = out.shape
+        row = block.first[sample]
+        of_sample = block.first[sample + 1] - row if samples > 1 else 0
+        shape = images, frames, channels, *x.shape[2:4], height, width
+        strides = *x.strides, *out.strides
+        entries.append(_ITEM.pack(_address(x), _address(out), *strides, *shape, row, of_sample, block.step))
         images += samples * frames
-    work, in_y = source.work, GRID["IMAGES_IN_Y"]
+    work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     blocks = max(work.blocks(item.out.shape[2], item.out.shape[3], _THREADS) for item in items)
-    job, kept = _job(table, block.rows, images, items[0].x)
+    scratch, of_image = None, 0
     if work.scratch:
-        of_image = work.scratch[items[0].x.dtype.name] * max(item.x.shape[4] for item in items)
-        scratch = namespace(items[0].x).zeros(of_image * images, np.uint8)
-        job["scratch"], job["scratch_of_image"] = _address(scratch), of_image
+        of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
+        scratch = namespace(x).zeros(of_image * images, np.uint8)
+    job, kept = _job(entries, block.rows, images, x, scratch, of_image)
     for function in work.passes:
         grid = blocks, min(images, in_y), -(-images // in_y)
         device.launch(source, function, {**defines, **GRID}, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
-    del kept
+    del kept, scratch
 
 
 @lru_cache(maxsize=32)
@@ -190,18 +179,19 @@ def cuda_device(number: int) -> CudaDevice:
 
 
 def _job(
-    table: npt.NDArray[Any], rows: npt.NDArray[Any], images: int, x: Array
+    entries: Seq[bytes], rows: npt.NDArray[Any], images: int, x: Array, scratch: Array | None, of_image: int
 ) -> tuple[npt.NDArray[Any], object]:
     """The argument of a launch, and what must live until it is queued."""
-    job: npt.NDArray[Any] = np.zeros((), _JOB)
-    job["items"], job["images"], job["rows_at"] = len(table), images, table.nbytes
-    both = np.concatenate([table.view(np.uint8), np.ascontiguousarray(rows).view(np.uint8)])
-    if both.nbytes <= _INLINE:
-        job["bytes"][: both.nbytes] = both
-        return job, both
-    kept = namespace(x).asarray(both)
-    job["tables"] = _address(kept)
-    return job, kept
+    tables = b"".join((*entries, rows.tobytes()))
+    by_value = len(tables) <= _INLINE
+    kept = None if by_value else namespace(x).asarray(np.frombuffer(tables, np.uint8))
+    job = bytearray(_JOB.itemsize)
+    addresses = [0 if array is None else _address(array) for array in (kept, scratch)]
+    rows_at = len(entries) * _ITEM.size
+    _HEAD.pack_into(job, 0, addresses[0], len(entries), images, rows_at, of_image, addresses[1])
+    if by_value:
+        job[_HEAD.size : _HEAD.size + len(tables)] = tables
+    return np.ndarray((), _JOB, job), kept
 
 
 def _address(array: Array) -> int:
