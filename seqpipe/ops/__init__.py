@@ -59,6 +59,7 @@ from . import (
     jpeg,
     noise,
     normalized,
+    padding,
     resize,
     space,
     time,
@@ -90,6 +91,7 @@ from .hue import *  # noqa: F403  likewise
 from .jpeg import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
 from .normalized import *  # noqa: F403  likewise
+from .padding import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
@@ -134,6 +136,7 @@ __all__ += geometry.__all__
 __all__ += hue.__all__
 __all__ += jpeg.__all__
 __all__ += noise.__all__
+__all__ += padding.__all__
 __all__ += resize.__all__
 __all__ += space.__all__
 __all__ += tone.__all__

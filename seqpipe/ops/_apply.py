@@ -49,6 +49,7 @@ class Call(NamedTuple):
         parts = [given(op, value, layout) for value in values]
         if len(parts) > 1:
             _check_alike(op, parts)
+        op = op.among(parts)
         specs = [part.spec for part in parts for _ in range(part.samples)]
         return cls(op, parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 

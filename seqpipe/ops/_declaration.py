@@ -181,6 +181,10 @@ class Declaration(ABC):
             for q, value, by_frame in self._distributions
         }
 
+    def among(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for those that look at all of them
+        """The operator for the parts of a call, :class:`Given` each: one that knows what follows from all of them."""
+        return self
+
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
         """The fields of :attr:`derived`, from the parameters in the other fields of the rows.
 
@@ -265,7 +269,7 @@ class Declaration(ABC):
         found = []
         for q in self.drawable:
             value = getattr(self, q.name)
-            by_frame = self.per_frame or isinstance(value, PerFrame)
+            by_frame = (self.per_frame and q.by_frame) or isinstance(value, PerFrame)
             value = value.values if isinstance(value, PerFrame) else value
             if isinstance(value, Distribution):
                 found.append((q, value, by_frame))

@@ -37,6 +37,7 @@ class Parameter:
         identity: the value at which it changes nothing; None if it has none.
         size: 0 for a number, how many numbers make a value, :data:`ANY` or :data:`MATRIX`.
         drawn: whether it may differ between samples and frames; else it is one value for all.
+        by_frame: whether it may differ between the frames of a sequence; what decides their size may not.
     """
 
     param: Param
@@ -44,6 +45,7 @@ class Parameter:
     identity: Any
     size: int
     drawn: bool
+    by_frame: bool = True
 
     @property
     def name(self) -> str:
@@ -68,7 +70,8 @@ class Parameter:
     def sentence(self) -> str:
         """What it means and what it may be, for documentation."""
         forms = "a Choice" if self.param.kind is bool else "a range, a distribution"
-        forms = f" (or {forms}, an array, per_frame)" if self.drawn else ""
+        forms += ", an array, per_frame" if self.by_frame else ", an array"
+        forms = f" (or {forms})" if self.drawn else ""
         unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
         still = "" if self.identity is None else f"; {self.identity!r} changes nothing"
         allowed = self.allowed.removesuffix(f" {self.param.unit}") + unit
@@ -86,6 +89,11 @@ class Parameter:
         if not self.drawn:
             return self._vector(value)
         if isinstance(value, PerFrame):
+            if not self.by_frame:
+                raise ParameterError(
+                    f"{self.name} asks for a value for each frame",
+                    allowed="one for a sequence, whose frames have one size",
+                )
             inner = self._varying(value.values, 2)
             if inner is None or isinstance(inner, tuple):
                 raise self._error(value, "an array, a range or a distribution within per_frame")
@@ -214,6 +222,7 @@ def param(
     size: int = 0,
     choices: Seq[str] = (),
     drawn: bool = True,
+    by_frame: bool = True,
 ) -> Any:
     """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
 
@@ -229,12 +238,13 @@ def param(
             rows of them; these cannot be drawn.
         choices: the closed set of texts that are allowed.
         drawn: False for what is one value for all samples and cannot be drawn; texts never can.
+        by_frame: False for what all frames of a sequence have in common, as what decides their size.
     """
     kind = kind or (str if choices else type(default))
     declared = Param(
         name="", doc=doc, kind=kind, unit=unit, lo=lo, hi=hi, choices=tuple(choices), optional=default is None
     )
-    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0)
+    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
     return dataclasses.field(default=default, metadata={_KEY: whole})
 
 

@@ -18,6 +18,7 @@ from seqpipe.ops._kernel import source_of
 from tests.support.operators import (
     LAYOUTS,
     built,
+    case_of,
     cases,
     compare,
     five,
@@ -180,21 +181,22 @@ def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, nam
     cls = REGISTRY[name]
     if not cls.by_frame:
         pytest.skip("it has none")
-    for q in cls.drawable:
+    for q in (q for q in cls.drawable if q.by_frame):
         values = some_values(q, 3)
-        op = built((name, 0), **{q.name: per_frame(values)})
+        op = built(case_of(name, q), **{q.name: per_frame(values)})
         if not anywhere.takes(op):
             pytest.skip("it has no kernel")
         x = images(op, "uint8")
         found = anywhere(op, x)
         for frame, value in enumerate(values if cls.keeps_frames and cls.frames_alike else ()):
             compare(
-                found[:, frame], anywhere(built((name, 0), **{q.name: value}), x[:, frame], layout="FHWC")
+                found[:, frame],
+                anywhere(built(case_of(name, q), **{q.name: value}), x[:, frame], layout="FHWC"),
             )
         both = np.stack([values, values[::-1]])
-        found = anywhere(built((name, 0), **{q.name: per_frame(both)}), x)
+        found = anywhere(built(case_of(name, q), **{q.name: per_frame(both)}), x)
         for sample, one in enumerate(both):
-            one_op = built((name, 0), **{q.name: per_frame(one)})
+            one_op = built(case_of(name, q), **{q.name: per_frame(one)})
             compare(found[sample], anywhere(one_op, x[sample], index=sample))
 
 
@@ -202,13 +204,13 @@ def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, nam
 def test_arguments_for_each_sample_are_samples_with_an_argument_each(anywhere, name):
     for q in REGISTRY[name].drawable:
         values = some_values(q, 4)
-        op = built((name, 0), **{q.name: values})
+        op = built(case_of(name, q), **{q.name: values})
         if not anywhere.takes(op):
             pytest.skip("it has no kernel")
         x = images(op, "uint8", samples=4)
         found = anywhere(op, list(x))
         for sample, value in enumerate(values):
-            one_op = built((name, 0), **{q.name: value})
+            one_op = built(case_of(name, q), **{q.name: value})
             compare(found[sample], anywhere(one_op, x[sample], index=sample))
         if len({one.shape for one in found}) == 1:
             compare(anywhere(op, x), np.stack(found))
@@ -327,12 +329,13 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
 def test_draws_fill_their_range_and_stay_in_it(name):
     for q in REGISTRY[name].drawable:
         if q.param.kind is bool:
-            op, lo, hi = built((name, 0), **{q.name: seqpipe.ops.Choice([False, True])}), 0, 1
+            op, lo, hi = built(case_of(name, q), **{q.name: seqpipe.ops.Choice([False, True])}), 0, 1
         else:
             values = some_values(q, 64)
             lo, hi = values.min(axis=0), values.max(axis=0)
             op = built(
-                (name, 0), **{q.name: Uniform(tuple(lo), tuple(hi)) if q.size else (float(lo), float(hi))}
+                case_of(name, q),
+                **{q.name: Uniform(tuple(lo), tuple(hi)) if q.size else (float(lo), float(hi))},
             )
         block = resolve(op, [SPEC] * 400, 0, range(400))
         drawn = block.rows[q.name]
@@ -406,10 +409,10 @@ def test_tables_of_the_wrong_length_are_refused(name):
                 r"\(3, 3\); allowed: \(2, 3\), the samples and frames",
             ),
         ):
-            if isinstance(value, PerFrame) and not REGISTRY[name].by_frame:
+            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
                 said = f"^{name}: {q.name} asks for a value for each frame; allowed: one for a sequence"
             with pytest.raises(ParameterError, match=said):
-                built((name, 0), **{q.name: value})(x)
+                built(case_of(name, q), **{q.name: value})(x)
 
 
 @ALL
@@ -432,7 +435,7 @@ def test_values_that_no_parameter_has_are_refused(name):
         bad += [q.param.hi + 1] if q.param.hi is not None else []
         for value in bad:
             with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: "):
-                built((name, 0), **{q.name: value})
+                built(case_of(name, q), **{q.name: value})
     with pytest.raises(
         ParameterError, match=rf"{name}: there is no parameter 'colour_of_money'; allowed: .*seed"
     ):
@@ -485,9 +488,9 @@ def test_values_of_every_kind_go_there_and_back(name):
         ):
             if isinstance(value, seqpipe.ops.Normal) and q.param.kind is bool:
                 continue
-            if isinstance(value, PerFrame) and not REGISTRY[name].by_frame:
+            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
                 continue
-            op = built((name, 0), **{q.name: value})
+            op = built(case_of(name, q), **{q.name: value})
             assert Op.from_json(op.to_json()) == op
             assert pickle.loads(pickle.dumps(op)) == op
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe import ops
+from seqpipe.errors import ParameterError
 from seqpipe.layout import LAYOUTS
 from seqpipe.ops import REGISTRY
 
@@ -17,6 +19,7 @@ from . import own_operators
 __all__ = [
     "LAYOUTS",
     "built",
+    "case_of",
     "cases",
     "compare",
     "five",
@@ -45,6 +48,15 @@ def built(case: tuple[str, int], **changes: Any) -> Any:
     """The operator of a case."""
     name, number = case
     return REGISTRY[name](**{**REGISTRY[name].examples[number], **changes})
+
+
+def case_of(name: str, q: ops.Parameter) -> tuple[str, int]:
+    """The first example of an operator beside which a parameter can be given, for some exclude one another."""
+    for number in range(len(REGISTRY[name].examples)):
+        with contextlib.suppress(ParameterError):
+            built((name, number), **{q.name: some_values(q, 1)})
+            return name, number
+    raise AssertionError(f"no example of {name} takes {q.name}")
 
 
 def may_stay(name: str) -> bool:

@@ -1,0 +1,157 @@
+"""Canvas: the base of operators whose results are windows that may reach beyond the images."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, IntArray, namespace
+from ..errors import ParameterError
+from ._body import Body
+from ._draw import values_of
+from ._geometry import Geometry
+from ._mapping import Mapping
+from ._spec import Spec
+
+__all__ = ["BEYOND", "Canvas", "Window"]
+
+BEYOND: Final = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
+"""What lies beyond the border, in the order of ``prelude.cuh``: of abcd, after d comes a level, ddd, cba, dcba, abc."""
+
+_OWN: Final = 16  # channels that may have a level each
+_FAR: Final = 1 << 30  # from the images: no window begins there
+
+
+class Window(NamedTuple):
+    """A window in pixels; it may reach beyond the images."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class Canvas(Geometry, register=False):
+    """An operator that shows a window of images, and beyond their border what it is told to.
+
+    It states :meth:`window`, and in ``fill_of`` the name of the parameter with the levels beyond a constant border.
+    """
+
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("canvas")
+    fill_of: ClassVar[str] = "fill_value"
+
+    @abstractmethod
+    def window(self, p: Any, height: int, width: int) -> Window:
+        """The window that is shown of images of some rows and columns."""
+
+    @property
+    def beyond(self) -> str:
+        """What lies beyond the border, one of :data:`BEYOND`."""
+        return BEYOND[0]
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from."""
+        top, left, rows, columns = self.window(p, height, width)
+        return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+
+    def nearest(self) -> Geometry:
+        """The same with 0 beyond a constant border."""
+        return type(self)(**{**self.settings(), self.fill_of: (0.0,)})
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The window's begin, the border, and the bits of what is beyond it."""
+        numbers = [(name, np.int32) for name in ("top", "left", "border")]
+        return np.dtype([*numbers, ("fill", np.int32, (2 * _OWN,))])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """Those of a block's rows; the whole image where the operator does not act."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        levels = self._levels(spec.channels, np.dtype(spec.dtype))
+        bits = np.zeros((_OWN, 8), np.uint8)
+        bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
+        made["fill"] = bits.reshape(-1).view(np.int32)
+        for row, into in zip(rows, made, strict=True):
+            if row["acts"]:
+                window = self.window(values_of(row), spec.height, spec.width)
+                into["top"], into["left"], into["border"] = window.top, window.left, BEYOND.index(self.beyond)
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The row and the column that each pixel is in, and levels where there is none."""
+        library = namespace(x)
+        window = self.window(p, *x.shape[1:3])
+        rows = library.asarray(_sources(window.top, window.height, x.shape[1], self.beyond))
+        columns = library.asarray(_sources(window.left, window.width, x.shape[2], self.beyond))
+        outside = (rows < 0)[:, None] | (columns < 0)
+        levels = library.asarray(self._levels(x.shape[3], x.dtype))
+        return library.where(outside[..., None], levels, x[:, rows[:, None], columns])
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels with the part of the images that is shown put on them, where nothing but levels is beyond."""
+        height, width = x.shape[1:3]
+        window, levels = self.window(p, height, width), self._levels(x.shape[3], x.dtype)
+        top, left = max(window.top, 0), max(window.left, 0)
+        bottom, right = min(window.top + window.height, height), min(window.left + window.width, width)
+        if (top, left, bottom - top, right - left) == window:
+            return x[:, top:bottom, left:right]
+        if self.beyond != "constant":
+            return self.reference(x, p)
+        out = np.empty((len(x), window.height, window.width, x.shape[3]), x.dtype)
+        out[...] = levels
+        if bottom > top and right > left:
+            shown = x[:, top:bottom, left:right]
+            out[:, top - window.top : bottom - window.top, left - window.left : right - window.left] = shown
+        return out
+
+    def checked(self, window: Seq[int]) -> Window:
+        """A window, if it holds pixels and is not too far away.
+
+        Raises:
+            ParameterError: it is empty, or further away than images reach.
+        """
+        found = Window(*window)
+        if min(found.height, found.width) < 1 or max(map(abs, found)) >= _FAR:
+            raise ParameterError(
+                f"a window of {found.height}×{found.width} pixels from row {found.top} and column {found.left}",
+                source=self.name,
+                allowed=f"windows of one pixel or more, less than {_FAR} pixels away",
+            )
+        return found
+
+    def _levels(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """The level of each channel in a type, or one for all; whole numbers round half to even and saturate.
+
+        Raises:
+            ParameterError: there are levels for more or fewer channels.
+        """
+        given = np.asarray(getattr(self, self.fill_of), np.float64)
+        if len(given) > 1 and (len(given) != channels or len(given) > _OWN):
+            raise ParameterError(
+                f"{self.fill_of} has {len(given)} levels for {channels} channels",
+                source=self.name,
+                allowed=f"one, or one for each of up to {_OWN} channels",
+            )
+        if dtype.kind in "iu":
+            bounds = np.iinfo(dtype)
+            return np.array([min(max(round(level), bounds.min), bounds.max) for level in given], dtype)
+        with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
+            return given.astype(dtype)
+
+
+def _sources(first: int, count: int, length: int, border: str) -> IntArray:
+    """Where each of some values along an axis comes from; -1 for nowhere."""
+    at = np.arange(first, first + count)
+    if border == "constant":
+        return np.where((at < 0) | (at >= length), -1, at)
+    if border == "clamp":
+        return at.clip(0, length - 1)
+    period = {"wrap": length, "reflect_101": max(2 * length - 2, 1), "reflect_1001": 2 * length}[border]
+    within = at % period
+    mirrored = period - within - (border == "reflect_1001")
+    return np.where(within < length, within, mirrored)
