@@ -158,9 +158,24 @@ class CudaDevice:
         Raises:
             BackendError: NVRTC is missing.
         """
+        if stream is None and self._cupy.cuda.runtime.getDevice() == self.number:  # to enter it takes time
+            self._start(source, function, defines, grid, block, argument)
+            return
         with self._cupy.cuda.Device(self.number), self._stream(stream):
-            kernel = _kernel(self._cupy, source, function, defines, self.number)
-            kernel(grid, (block, 1, 1), (argument,))
+            self._start(source, function, defines, grid, block, argument)
+
+    def _start(
+        self,
+        source: Source,
+        function: str,
+        defines: Defines,
+        grid: tuple[int, int, int],
+        block: int,
+        argument: npt.NDArray[Any],
+    ) -> None:
+        """Queue a kernel on the current stream of this device, which is the current one."""
+        kernel = _kernel(self._cupy, source, function, defines, self.number)
+        kernel(grid, (block, 1, 1), (argument,))
 
     def _stream(self, stream: Any) -> Any:
         cuda = self._cupy.cuda
@@ -182,7 +197,7 @@ _compiling = threading.Lock()
 
 def _kernel(cupy: ModuleType, source: Source, function: str, defines: Defines, device: int) -> Any:
     """The compiled kernel, compiled once for each device; the device must be the current one."""
-    key = (source, function, compile_options(defines), device)
+    key = (source, function, frozenset(defines.items()), device)
     kernel = _compiled.get(key)
     if kernel is None:
         with _compiling:

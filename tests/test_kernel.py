@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -53,15 +54,18 @@ class FakeCupy(ModuleType):
         super().__init__("cupy")
         self.compiled: list[tuple[str, ...]] = []
         self.launched: list[tuple[Any, ...]] = []
+        self.places: list[int] = []
         runtime = SimpleNamespace(
             CUDARuntimeError=CudaRuntimeError,
             driverGetVersion=lambda: driver,
             runtimeGetVersion=lambda: built,
             getDeviceCount=lambda: self._count(devices),
+            getDevice=lambda: self.current[-1],
         )
+        self.current = [0]
         self.cuda = SimpleNamespace(
             runtime=runtime,
-            Device=lambda number: contextlib.nullcontext(number),
+            Device=self._device,
             get_current_stream=lambda: contextlib.nullcontext("current"),
         )
 
@@ -70,11 +74,21 @@ class FakeCupy(ModuleType):
             raise CudaRuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected")
         return devices
 
+    @contextlib.contextmanager
+    def _device(self, number: int) -> Iterator[None]:
+        self.current.append(number)
+        yield
+        self.current.pop()
+
     def RawModule(self, code: str, options: tuple[str, ...], backend: str) -> Any:
         self.compiled.append(options)
         assert backend == "nvrtc"
         assert "__global__" in code
-        return SimpleNamespace(get_function=lambda name: lambda *given: self.launched.append((name, *given)))
+        return SimpleNamespace(get_function=lambda name: lambda *given: self._launch(name, *given))
+
+    def _launch(self, *given: Any) -> None:
+        self.launched.append(given)
+        self.places.append(self.current[-1])
 
 
 @pytest.fixture
@@ -96,6 +110,18 @@ def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeC
     assert cupy.compiled == expected * 2
     assert len(cupy.launched) == 9
     assert cupy.launched[0] == ("convert", (1, 2, 3), (256, 1, 1), (argument,))
+
+
+@pytest.mark.parametrize("current", [0, 1])
+@pytest.mark.parametrize("stream", [None, contextlib.nullcontext("stream")])
+def test_a_kernel_runs_on_its_device_whichever_is_the_current_one(
+    cupy: FakeCupy, current: int, stream: Any
+) -> None:
+    cupy.current = [current]
+    for number in (0, 1):
+        CudaDevice(number).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, np.zeros(()), stream)
+    assert cupy.places == [0, 1]
+    assert cupy.current == [current]
 
 
 def test_without_cupy_the_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
