@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from seqpipe.ops import per_frame
+from tests.peers.canvas import CANVAS
 from tests.peers.dali import Case, Gap
 
 __all__ = ["AGREED"]
@@ -96,6 +97,7 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
         _SAME,
         [
             *_flips(),
+            *CANVAS,
             *_each("crop", ["image"], *_PLACES),
             *_each("crop", ["sequence", "floats", "signed"], {"crop": (41, 51)}),
             *(Case("resize", "image", {"size": size, "interp_type": "nearest"}) for size in _TO),
