@@ -59,6 +59,9 @@ _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65
 WORK: Final = MappingProxyType(
     {
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+        "filter": Work(tile=(32, 32)),
+        "median": Work(tile=(32, 32)),
+        "separable": Work(tile=(64, 32)),
     }
 )
 """The work of the skeletons that have not one thread for each pixel."""

@@ -58,11 +58,12 @@ template <> struct Typed<2> { typedef short T; static constexpr float least = -3
 template <> struct Typed<3> { typedef unsigned short T; };  // by its bits
 template <> struct Typed<4> { typedef float T; };
 
+// What a kernel is given it never writes, so reading may be moved before writing.
 template <int TYPE> __device__ __forceinline__ Real load(Address at) {
     if constexpr (TYPE == 3)
-        return half_value(*(const unsigned short*)at);
+        return half_value(__ldg((const unsigned short*)at));
     else
-        return (float)*(const typename Typed<TYPE>::T*)at;
+        return (float)__ldg((const typename Typed<TYPE>::T*)at);
 }
 
 // Integers round half to even and saturate, floats do neither.

@@ -1,75 +1,79 @@
-// Sums of products of a column and a row of weights. A block makes a tile: first the rows of all lines that it needs,
-// then the columns. The operator's statements change `value`, the sum; `center` is what was there before.
+// Sums of products of a column and a row of weights. A block makes a tile: LANES lines of what it sees at a time are
+// taken into shared memory and their rows done, then the columns. The operator's statements change `value`, the sum;
+// `center` is what was there before.
 //
 // Row has taps[2 * TERMS] and weights[2 * TERMS][MOST_TAPS]: column and row of the first term, then of the second.
+#include "window.cuh"
+
 constexpr int TERMS = sizeof(Row::taps) / (2 * sizeof(int));
 constexpr int MOST_TAPS = sizeof(Row::weights) / (2 * TERMS * sizeof(Real));
-constexpr int TILE = 32, SHARE = TILE * TILE / THREADS;
+constexpr int PITCH = LANES + 1, SHARE = WIDE / GROUPS, TALL_SHARE = TALL / GROUPS;
+
+// What a block has in shared memory: lines as they are, at x * PITCH + y; their sums, at y * PITCH + x; weights.
+struct Shared {
+    Real taken[(WIDE + MOST_TAPS - 1) * PITCH], sums[(TALL + MOST_TAPS - 1) * PITCH], column[MOST_TAPS], across[MOST_TAPS];
+};
 
 __device__ __forceinline__ Real finished(Real value, Real center, const Row& row) {
     BODY
     return value;
 }
 
-// A value along a line, from its neighbours; `y` may lie beyond the border, `x` does not.
-__device__ __forceinline__ Real swept(const Image& image, int y, int x, int channel, const Real* weights, int taps) {
-    const Row& row = image.row;
-    const int border = (int)row.edge.v, line = bordered(y, image.item.in_height, border);
-    Real sum = 0.0f;
-    for (int k = 0; k < taps; k++) {
-        const int at = bordered(x - taps / 2 + k, image.item.in_width, border);
-        const bool known = line >= 0 && at >= 0;
-        const Address from = known ? image.from(line, at) + (Address)(channel * image.item.in_strides[4]) : 0;
-        const Real part = (known ? load<IN>(from) : row.beyond) * weights[k];
-        sum = k ? sum + part : part;
+// The rows of a tile's lines, and of those that its columns see beyond it.
+__device__ __forceinline__ void sum_rows(const Image& image, int channel, Tile tile, int tall, int wide, Shared& shared) {
+    const int lines = tile.tall + tall - 1;
+    for (int first = 0; first < lines; first += LANES) {
+        const int count = min(LANES, lines - first);
+        const Tile seen = {tile.top - tall / 2 + first, tile.left - wide / 2, count, tile.wide + wide - 1};
+        take<1, PITCH, 0, LANES>(image, channel, seen, shared.taken, [](Real value) { return value; });
+        // so many threads beside each other that few have nothing to do
+        const int bits = count > 16 ? 5 : count > 8 ? 4 : 3;
+        const int y = threadIdx.x & ((1 << bits) - 1), x = (threadIdx.x >> bits) * SHARE;
+        if (y >= count || x >= tile.wide) continue;
+        Real sums[SHARE];
+        begin(sums);
+        add_products(sums, shared.taken + (x * PITCH + y), PITCH, shared.across, wide);
+#pragma unroll
+        for (int i = 0; i < SHARE; i++) shared.sums[(first + y) * PITCH + x + i] = sums[i];
     }
-    return sum;
+    __syncthreads();
 }
 
-__device__ __forceinline__ void make(const Image& image, int top, int left, int channel, Real* lines) {
+__device__ __forceinline__ void make(const Image& image, int channel, Tile tile, Shared& shared) {
     const Row& row = image.row;
-    Real sums[SHARE];
-#pragma unroll
-    for (int term = 0; term < TERMS; term++) {
+    const int x = threadIdx.x % LANES, y = threadIdx.x / LANES * TALL_SHARE;
+    Real sums[TALL_SHARE];
+#pragma unroll 1
+    for (int term = 0; row.acts && term < TERMS; term++) {
         const Real *column = row.weights + 2 * term * MOST_TAPS, *across = column + MOST_TAPS;
         const int tall = row.taps[2 * term], wide = row.taps[2 * term + 1];
         __syncthreads();
-        for (int e = threadIdx.x; row.acts && e < (TILE + tall - 1) * TILE; e += THREADS) {
-            const int y = top + e / TILE - tall / 2, x = left + e % TILE;
-            if (x < image.item.width) lines[e] = swept(image, y, x, channel, across, wide);
-        }
-        __syncthreads();
+        for (int k = threadIdx.x; k < tall; k += THREADS) shared.column[k] = column[k];
+        for (int k = threadIdx.x; k < wide; k += THREADS) shared.across[k] = across[k];
+        sum_rows(image, channel, tile, tall, wide, shared);
+        Real found[TALL_SHARE];
+        begin(found);
+        if (x < tile.wide && y < tile.tall) add_products(found, shared.sums + (y * PITCH + x), PITCH, shared.column, tall);
 #pragma unroll
-        for (int share = 0; share < SHARE; share++) {
-            const Real* at = lines + (threadIdx.x + share * THREADS);
-            Real sum = 0.0f;
-            for (int k = 0; row.acts && k < tall; k++) {
-                const Real part = at[k * TILE] * column[k];
-                sum = k ? sum + part : part;
-            }
-            sums[share] = term ? sums[share] + sum : sum;
-        }
+        for (int i = 0; i < TALL_SHARE; i++) sums[i] = term ? sums[i] + found[i] : found[i];
     }
+    if (x >= tile.wide) return;
 #pragma unroll
-    for (int share = 0; share < SHARE; share++) {
-        const int e = threadIdx.x + share * THREADS, y = top + e / TILE, x = left + e % TILE;
-        if (y >= image.item.height || x >= image.item.width) continue;
-        const Real center = load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4]));
-        const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
-        store<OUT>(to, row.acts ? finished(sums[share], center, row) : center);
+    for (int i = 0; i < TALL_SHARE; i++) {
+        if (y + i >= tile.tall) break;
+        const int line = tile.top + y + i, at = tile.left + x;
+        const Real center = load<IN>(image.from(line, at) + (Address)(channel * image.item.in_strides[4]));
+        const Address to = image.to(line, at) + (Address)(channel * image.item.out_strides[4]);
+        store<OUT>(to, row.acts ? finished(sums[i], center, row) : center);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
-    __shared__ Real lines[(TILE + MOST_TAPS - 1) * TILE];
+extern "C" __global__ void __launch_bounds__(THREADS, TERMS > 1 ? 3 : 4) each(const __grid_constant__ Job job) {
+    __shared__ Shared shared;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    const int width = image.item.width, height = image.item.height;
-    const int wide = (width + TILE - 1) / TILE, tiles = wide * ((height + TILE - 1) / TILE);
-    const int blocks = ((unsigned)width * height + THREADS - 1) / THREADS;  // no more than there are
-    if (blockIdx.x >= blocks) return;
-    for (int tile = blockIdx.x; tile < tiles; tile += blocks)
-        for (int channel = 0; channel < CHANNELS_OF(image); channel++)
-            make(image, tile / wide * TILE, tile % wide * TILE, channel, lines);
+    if (blockIdx.x >= tiles_of(image.item)) return;
+    for (int channel = 0; channel < CHANNELS_OF(image); channel++)
+        make(image, channel, tile_of(image.item, blockIdx.x), shared);
 }

@@ -143,18 +143,7 @@ class Filter(Neighbours):
         )
         return made
 
-    body = Body(
-        "filter",
-        """
-    const int columns = row.window[1], count = row.window[0] * columns;
-    Real sum = 0.0f;
-    for (int k = 0; k < count; k++) {
-        const Real part = around(k / columns - row.anchor[0], k % columns - row.anchor[1]) * row.weights[k];
-        sum = k ? sum + part : part;
-    }
-    value = sum;
-""",
-    )
+    body = Body("filter")
 
 
 class MedianBlur(Neighbours):
@@ -199,21 +188,4 @@ class MedianBlur(Neighbours):
         found = [cv2.medianBlur(frame, size)[inner] for frame in around]
         return np.stack(found).reshape(x.shape).astype(np.float32)
 
-    # from the highest bit on, the half that the middle one is in
-    body = Body(
-        "filter",
-        """
-    const int size = row.window_size, before = size / 2;
-    int rank = size * size / 2;
-    unsigned found = 0;
-    for (unsigned bit = 1u << (ORDER_BITS - 1); bit; bit >>= 1) {
-        int less = 0;
-        for (int k = 0; k < size * size; k++) {
-            const unsigned order = ordered(around(k / size - before, k % size - before));
-            less += (order & ~(bit - 1)) == found;
-        }
-        if (rank >= less) rank -= less, found |= bit;
-    }
-    value = unordered(found);
-""",
-    )
+    body = Body("median")

@@ -212,6 +212,23 @@ def test_kernels_give_the_references_bits(emulated):
         compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_windows_reach_from_tile_to_tile(place, channels, dtype):
+    """Of 32 by 32 pixels on a GPU, and beyond the border; with windows that do and that do not fit into its memory."""
+    rng = np.random.default_rng(channels)
+    x = (rng.normal(0, 90, (35, 33, channels)) + 100 * (dtype == "uint8")).clip(-300, 255).astype(dtype)
+    wide = tuple(rng.normal(0, 0.1, 30).tolist())
+    small = tuple(map(tuple, rng.normal(0, 0.3, (4, 7)).tolist()))
+    for op in (
+        MedianBlur(window_size=3, border="wrap"),
+        MedianBlur(window_size=4, border="reflect_1001"),
+        Filter(kernel=(wide,), border="constant", fill_value=7.0),
+        Filter(kernel=small, anchor=(3, 1), border="clamp"),
+    ):
+        compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))
+
+
 def test_each_frame_has_its_window(host):
     x = image((20, 20), "float32")
     found = host(GaussianBlur(sigma=per_frame([0.0, 0.5, 3.0])), np.stack([x] * 3))

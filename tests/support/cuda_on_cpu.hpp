@@ -40,6 +40,8 @@ static inline float __uint_as_float(unsigned bits) {
     return value;
 }
 
+template <class T> static inline T __ldg(const T* at) { return *at; }
+
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 static inline int __float2int_rn(float value) { return (int)nearbyintf(value); }
