@@ -7,6 +7,22 @@ from seqpipe.ops import BoxCrop, Flag, Number
 
 X = TypeVar("X")
 
+def auto_augment(
+    x: X,
+    /,
+    *,
+    policy: Literal["imagenet", "cifar10", "svhn"] = 'imagenet',
+    max_translate_abs: float | None = None,
+    max_translate_rel: float | None = None,
+    fill_value: float | None = 128.0,
+    interp_type: Literal["nearest", "linear", "cubic"] = 'linear',
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def auto_contrast(
     x: X,
     /,
@@ -509,6 +525,25 @@ def posterize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def rand_augment(
+    x: X,
+    /,
+    *,
+    n: int = 2,
+    m: Number = 9,
+    num_magnitude_bins: int = 31,
+    excluded: list[Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "color", "contrast", "sharpness", "posterize", "solarize", "auto_contrast", "equalize"]] | tuple[Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "color", "contrast", "sharpness", "posterize", "solarize", "auto_contrast", "equalize"], ...] | None = None,
+    max_translate_abs: float | None = None,
+    max_translate_rel: float | None = None,
+    fill_value: float | None = 128.0,
+    interp_type: Literal["nearest", "linear", "cubic"] = 'linear',
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def random_bbox_crop(
     boxes: Any,
     labels: Any = None,
@@ -729,6 +764,23 @@ def temporal_jitter(
     keep_order: bool = True,
     p: float = 1.0,
     per_frame: bool = True,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def trivial_augment_wide(
+    x: X,
+    /,
+    *,
+    num_magnitude_bins: int = 31,
+    excluded: list[Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "color", "contrast", "sharpness", "posterize", "solarize", "auto_contrast", "equalize"]] | tuple[Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "color", "contrast", "sharpness", "posterize", "solarize", "auto_contrast", "equalize"], ...] | None = None,
+    max_translate_abs: float | None = None,
+    max_translate_rel: float | None = None,
+    fill_value: float | None = 128.0,
+    interp_type: Literal["nearest", "linear", "cubic"] = 'linear',
+    p: float = 1.0,
+    per_frame: bool = False,
     seed: int = 0,
     layout: str | None = None,
     epoch: int = 0,

@@ -60,8 +60,10 @@ from . import (
     noise,
     normalized,
     padding,
+    policies,
     resize,
     space,
+    statistics,
     time,
     tone,
     values,
@@ -92,8 +94,10 @@ from .jpeg import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
 from .normalized import *  # noqa: F403  likewise
 from .padding import *  # noqa: F403  likewise
+from .policies import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
+from .statistics import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
 from .tone import *  # noqa: F403  likewise
 from .values import *  # noqa: F403  likewise
@@ -137,8 +141,10 @@ __all__ += hue.__all__
 __all__ += jpeg.__all__
 __all__ += noise.__all__
 __all__ += padding.__all__
+__all__ += policies.__all__
 __all__ += resize.__all__
 __all__ += space.__all__
+__all__ += statistics.__all__
 __all__ += tone.__all__
 __all__ += time.__all__
 __all__ += values.__all__

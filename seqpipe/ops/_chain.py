@@ -107,6 +107,7 @@ class Chain:
         lines = []
         for number, group in enumerate(self.groups(), 1):
             how = "one kernel" if group[0].body is not None else "by the reference, on CuPy's arrays"
+            how = "a kernel for each operator that is drawn" if group[0].composed else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
 

@@ -68,6 +68,7 @@ class Declaration(ABC):
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
+        composed: whether other operators do it on a GPU: it then has a :meth:`compose` of its own.
         derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
         tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
             own rounding steps, and in which share of the values.
@@ -88,6 +89,7 @@ class Declaration(ABC):
     by_frame: ClassVar[bool] = True
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
+    composed: ClassVar[bool] = False
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
     tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
     cpu_tolerance: ClassVar[tuple[float, float] | None] = None
@@ -178,7 +180,7 @@ class Declaration(ABC):
         """
         return {
             q.name: q.draw(value, rng, spec.frames if by_frame else None)
-            for q, value, by_frame in self._distributions
+            for q, value, by_frame in self.distributions
         }
 
     def among(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for those that look at all of them
@@ -225,13 +227,27 @@ class Declaration(ABC):
         """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest."""
         return mask
 
+    def compose(self, items: Seq[Any], specs: Seq[Spec], block: Any, device: Any) -> None:  # noqa: ARG002  for those that are composed
+        """Write the results on a GPU, by other operators.
+
+        Args:
+            items: images and the memory of their results.
+            specs: the samples.
+            block: their parameters.
+            device: where kernels run.
+
+        Raises:
+            ParameterError: there is nothing to do it on a GPU.
+        """
+        raise ParameterError(f"{self.name} has no kernel", allowed="the backends reference and cpu")
+
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """What a kernel is given of a row: by default the row."""
         return cls.block_dtype()
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for those that need it
-        """Rows of a sample's block as a kernel is given them."""
+        """Rows of a sample's block as a kernel is given them; unless it moves frames, one for each of the rows."""
         return rows
 
     @abstractmethod
@@ -264,7 +280,7 @@ class Declaration(ABC):
         return frames, *size
 
     @cached_property
-    def _distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
+    def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
         """What is drawn: parameter, distribution, and whether for each frame."""
         found = []
         for q in self.drawable:
@@ -313,7 +329,7 @@ class Declaration(ABC):
     @cached_property
     def is_random(self) -> bool:
         """Whether anything is drawn."""
-        return 0 < self.p < 1 or bool(self._distributions) or self._draws_together
+        return 0 < self.p < 1 or bool(self.distributions) or self._draws_together
 
     @property
     def _draws_together(self) -> bool:

@@ -223,6 +223,7 @@ def param(
     choices: Seq[str] = (),
     drawn: bool = True,
     by_frame: bool = True,
+    optional: bool = False,
 ) -> Any:
     """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
 
@@ -239,10 +240,18 @@ def param(
         choices: the closed set of texts that are allowed.
         drawn: False for what is one value for all samples and cannot be drawn; texts never can.
         by_frame: False for what all frames of a sequence have in common, as what decides their size.
+        optional: whether it may be None though that is not its default.
     """
     kind = kind or (str if choices else type(default))
     declared = Param(
-        name="", doc=doc, kind=kind, unit=unit, lo=lo, hi=hi, choices=tuple(choices), optional=default is None
+        name="",
+        doc=doc,
+        kind=kind,
+        unit=unit,
+        lo=lo,
+        hi=hi,
+        choices=tuple(choices),
+        optional=optional or default is None,
     )
     whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
     return dataclasses.field(default=default, metadata={_KEY: whole})

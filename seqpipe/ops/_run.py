@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, device_of, namespace
-from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ._declaration import Declaration
 from ._draw import Block, values_of, values_of_all
@@ -57,15 +56,15 @@ def run(
         device: what the kernel runs on; None for the GPU that holds the images.
     """
     here = isinstance(items[0].x, np.ndarray)
-    backend = backend or ("cpu" if here else "cuda" if op.body else "reference")
+    backend = backend or ("cpu" if here else "cuda" if op.body or op.composed else "reference")
     if backend != "cuda":
         for item in items:
             _on_host(op, item, block, fast=backend == "cpu")
         return
     if op.body is None:
-        raise ParameterError(f"{op.name} has no kernel", allowed="the backends reference and cpu")
-    device = device or cuda_device_of(items[0].x)
-    run_kernel(op, items, _kernel_block(op, specs, block), device)
+        op.compose(items, specs, block, device)
+    else:
+        run_kernel(op, items, _kernel_block(op, specs, block), device or cuda_device_of(items[0].x))
 
 
 def cuda_device_of(array: Array) -> KernelDevice:
@@ -79,9 +78,13 @@ def _number(array: Array) -> int:
 
 def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     """The rows that a kernel is given: for each sample one, or one for each frame of its result."""
-    if len(block.rows) == 1:
-        rows = op.kernel_rows(block.rows, specs[0])
-        return Block(rows, block.first, int(len(rows) > 1))
+    constant = block.constant
+    if constant is not None:
+        if constant.kernel_rows is None:
+            constant.kernel_rows = op.kernel_rows(block.rows, specs[0])
+        return Block(constant.kernel_rows, block.first, int(len(constant.kernel_rows) > 1))
+    if op.keeps_frames and specs.count(specs[0]) == len(specs):
+        return Block(op.kernel_rows(block.rows, specs[0]), block.first, block.step)
     parts = [op.kernel_rows(block.of(sample, spec.frames), spec) for sample, spec in enumerate(specs)]
     counts = [len(part) for part in parts]
     return Block(np.concatenate(parts), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
@@ -90,8 +93,8 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
 def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
     form = op.cpu if fast else op.reference
     for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
-        if block.all is not None:
-            on_images(op, form, x, out, block.all, fast=fast)
+        if block.constant is not None:
+            on_images(op, form, x, out, block.constant.p, fast=fast)
             continue
         rows = block.of(item.sample + n, len(x))
         if len(rows) == 1 or not op.keeps_frames:

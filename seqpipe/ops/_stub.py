@@ -45,16 +45,17 @@ def _argument(q: inspect.Parameter) -> str:
 
 
 def _type(q: Parameter) -> str:
+    none = " | None" if q.param.optional else ""
+    if q.drawn:
+        return "Flag" if q.param.kind is bool else f"Number{none}"
+    kind = q.param.kind.__name__
     if q.param.choices:
         kind = f"Literal[{', '.join(f'{choice!r}' for choice in q.param.choices)}]".replace("'", '"')
-    elif q.drawn:
-        return "Flag" if q.param.kind is bool else "Number" + (" | None" if q.default is None else "")
-    else:
-        kind = q.param.kind.__name__
-        if q.size == MATRIX:
-            kind = "ArrayLike"
-        elif q.size == ANY:
-            kind = f"{kind} | list[{kind}] | tuple[{kind}, ...]"
-        elif q.size:
-            kind = f"tuple[{', '.join([kind] * q.size)}]"
-    return kind + (" | None" if q.default is None else "")
+    if q.size == MATRIX:
+        kind = "ArrayLike"
+    elif q.size == ANY:
+        one = "" if q.param.kind is str else f"{kind} | "
+        kind = f"{one}list[{kind}] | tuple[{kind}, ...]"
+    elif q.size:
+        kind = f"tuple[{', '.join([kind] * q.size)}]"
+    return kind + none

@@ -22,7 +22,7 @@ def _row(cls: type[Declaration]) -> str:
     parameters = ", ".join(f"`{q.name}={q.default!r}`" for q in cls.parameters if q.name not in _COMMON)
     channels = " or ".join(map(str, cls.channels)) or "any"
     what = (inspect.getdoc(cls) or "").partition("\n")[0]
-    backends = "CPU, CUDA" if cls.body else "CPU, CuPy"
+    backends = "CPU, CUDA" if cls.body or cls.composed else "CPU, CuPy"
     if cls.takes != "images":
         channels, backends = cls.takes, "CPU"
     return f"| `{cls.name}` | {what} | {parameters} | {', '.join(cls.dtypes)} | {channels} | {backends} |\n"

@@ -39,7 +39,7 @@ class Place:
         self.name, self.device = name, device
 
     def takes(self, op: Any) -> bool:
-        return self.name in ("reference", "cpu") or op.body is not None
+        return self.name in ("reference", "cpu") or op.body is not None or op.composed
 
     def tolerance(self, op: Any) -> tuple[float, float]:
         """How far it may be from the reference."""

@@ -1,0 +1,77 @@
+"""Operators that policies of augmentation are made of, with the meaning that Pillow's ``ImageEnhance`` gave them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import Array, namespace
+from ._body import Body
+from ._distribution import Number
+from ._op import Op
+from ._param import param
+from ._spec import RANGES
+
+__all__ = ["MeanContrast", "Sharpness"]
+
+_LUMA: Final = tuple(map(np.float32, (0.299, 0.587, 0.114)))
+
+
+class MeanContrast(Op, register=False):
+    """Change contrast around the mean luma of each frame.
+
+    ``out = mean + contrast * (in - mean)``, where ``mean`` is that of ``0.299 R + 0.587 G + 0.114 B``; like the luma of
+    each pixel, it is rounded to a level.
+    """
+
+    contrast: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
+
+    dtypes = tuple(RANGES)
+    channels = (3, 1)
+    takes_raw = True
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each frame around its own mean."""
+        library = namespace(x)
+        if x.shape[-1] == 1:
+            luma = x
+        else:
+            red, green, blue = (x[..., channel] * weight for channel, weight in enumerate(_LUMA))
+            luma = library.rint(red + green + blue)
+        # sums of whole numbers, which double precision holds
+        sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64)
+        means = library.floor(sums / (x.shape[1] * x.shape[2]) + 0.5).astype(np.float32).reshape(-1, 1, 1, 1)
+        return (x - means) * p.contrast + means
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same."""
+        return self.reference(x.astype(np.float32), p)
+
+
+class Sharpness(Op, register=False):
+    """Blend images with what a window of 3 by 3 pixels smooths.
+
+    ``out = smooth + amount * (in - smooth)``, where ``smooth`` is the mean of the window with five times the weight for
+    its centre, rounded to a level. The pixels at the border stay.
+    """
+
+    amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
+
+    dtypes = tuple(RANGES)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The sum of all nine, and four times the centre again."""
+        library = namespace(x)
+        height, width = x.shape[1:3]
+        out = x.copy()
+        if min(height, width) < 3:
+            return out
+        center = x[:, 1:-1, 1:-1]
+        lines = x[:, :-2] + x[:, 1:-1] + x[:, 2:]
+        total = lines[:, :, :-2] + lines[:, :, 1:-1] + lines[:, :, 2:] + center * np.float32(4)
+        smooth = library.rint(total / np.float32(13))
+        out[:, 1:-1, 1:-1] = smooth + (center - smooth) * p.amount
+        return out
+
+    body = Body("smoothed")

@@ -1,0 +1,266 @@
+"""Policy: an operator that draws for each sample which other operators act on it, and how much."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from collections.abc import Mapping as Named
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, namespace
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ._apply import indices_of
+from ._declaration import Declaration
+from ._draw import Block, resolve, values_of
+from ._geometry import Geometry
+from ._interpolate import KINDS, Kind
+from ._kernel import Item
+from ._mapping import Mapping
+from ._param import param
+from ._published import Range
+from ._run import run
+from ._spec import RANGES, Backend, Spec
+from ._steps import STEPS
+from ._warped import Warped
+from .warp import Rotate
+
+__all__ = ["Drawn", "Policy", "fields"]
+
+_SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # draws do not depend on what a sample is
+_TRANSLATIONS: Final = ("translate_x", "translate_y")
+
+Values: TypeAlias = dict[str, Any]
+
+
+class Drawn(NamedTuple):
+    """A step that was drawn.
+
+    Attributes:
+        name: of the step.
+        magnitude: as papers have it: degrees, bits, factors less 1; translations in pixels or in parts of the image,
+            thresholds in parts of the range. 0 where there is none.
+    """
+
+    name: str
+    magnitude: float
+
+
+def fields(most: int) -> tuple[tuple[str, int], ...]:
+    """The derived fields of a policy of so many steps: which they are, -1 for none, their bins, signs, magnitudes."""
+    return ("steps", most), ("bins", most), ("signs", most), ("magnitudes", most)
+
+
+class Policy(Geometry, register=False):
+    """An operator made of steps that are drawn for each sample, once for all of its frames.
+
+    Steps act one after the other, and what each makes is rounded to a level. Samples that drew the same operator are
+    done together: on a GPU, by one launch.
+    """
+
+    max_translate_abs: float | None = param(
+        None,
+        "greatest translation; None for what was published",
+        kind=float,
+        unit="pixels",
+        lo=0,
+        drawn=False,
+    )
+    max_translate_rel: float | None = param(
+        None,
+        "greatest translation, in place of max_translate_abs",
+        kind=float,
+        unit="of the width or the height",
+        lo=0,
+        drawn=False,
+    )
+    fill_value: float | None = param(
+        128.0,
+        "level outside of the images; None repeats the pixels at their border",
+        kind=float,
+        drawn=False,
+        optional=True,
+    )
+    interp_type: Kind = param(
+        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+    )
+
+    dtypes = tuple(RANGES)
+    channels = (3, 1)
+    by_frame = False
+    body = None
+    composed = True
+    # of OpenCV's interpolation alone: a level more may be on the other side of a threshold
+    cpu_tolerance = (255.0, 0.02)
+    ranges: ClassVar[Named[str, Range]] = {}
+    relative: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_translate_abs is not None and self.max_translate_rel is not None:
+            raise ParameterError(
+                "max_translate_abs and max_translate_rel given", source=self.name, allowed="one of the two"
+            )
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The steps, in the order of their numbers."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many magnitudes a step has."""
+
+    @cached_property
+    def magnitudes(self) -> npt.NDArray[np.float64]:
+        """The magnitude of each step and bin, without a sign."""
+        most = self.max_translate_abs if self.max_translate_rel is None else self.max_translate_rel
+        own = {} if most is None else dict.fromkeys(_TRANSLATIONS, Range(0.0, most, signed=True))
+        ranges = [{**self.ranges, **own}[name] for name in self.names]
+        return np.stack([np.linspace(one.first, one.last, self.count) for one in ranges])
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Values:  # noqa: ARG002  magnitudes do not depend on it
+        """The magnitudes of the steps that were drawn."""
+        steps, bins = rows["steps"].astype(np.int64), rows["bins"].astype(np.int64)
+        signed = np.array([self.ranges[name].signed for name in self.names])[steps]
+        return {"magnitudes": self.magnitudes[steps, bins] * np.where(signed, rows["signs"], 1)}
+
+    def drawn(self, *, epoch: int = 0, index: Any = 0) -> Any:
+        """What is drawn for a sample, or for several.
+
+        Args:
+            epoch: the epoch.
+            index: the index of a sample within its dataset; or of several.
+
+        Returns:
+            A tuple of :class:`Drawn`, one for each step; a list of them for several samples.
+        """
+        indices = [index] if np.ndim(index) == 0 else index
+        specs = [_SAMPLE] * len(indices)
+        block = resolve(self, specs, epoch, indices_of(self, indices, len(indices)))
+        found = [tuple(self._drawn(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
+        return found[0] if np.ndim(index) == 0 else found
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The references of the steps, one after the other."""
+        return self._stepped(x, p, "reference")
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Their fast forms."""
+        return self._stepped(x, p, "cpu")
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from, by all of its steps."""
+        whole = Mapping.identity(height, width)
+        for op, values in self._steps(p, _SAMPLE._replace(height=height, width=width)):
+            if isinstance(op, Geometry):
+                whole = whole.then(op.mapping(SimpleNamespace(**values), height, width))
+        return whole
+
+    def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
+        """Write the results on a GPU: in each round a step of each sample, those with the same operator together."""
+        samples = []
+        for item in items:
+            for n in range(len(item.x)):
+                p, spec = values_of(block.of(item.sample + n, 1)[0]), specs[item.sample + n]
+                samples.append(
+                    _Sample(item.x[n : n + 1], item.out[n : n + 1], spec, list(self._steps(p, spec)))
+                )
+        for sample in samples:
+            if not sample.steps:
+                sample.out[...] = sample.x
+        waiting = [sample for sample in samples if sample.steps]
+        while waiting:
+            groups: dict[Declaration, list[_Sample]] = {}
+            for sample in waiting:
+                groups.setdefault(sample.steps[0][0], []).append(sample)
+            for op, group in groups.items():
+                _together(op, group, device)
+            waiting = [sample for sample in waiting if sample.steps]
+
+    @cached_property
+    def _operators(self) -> dict[str, Declaration]:
+        """The operator of each step; steps of one kind share it."""
+        made: dict[type[Declaration], Declaration] = {}
+        for name in self.names:
+            if name in STEPS and (kind := STEPS[name].op) not in made:
+                own: Values = {"keep_size": True} if issubclass(kind, Rotate) else {}
+                if issubclass(kind, Warped):
+                    own |= {"fill_value": self.fill_value, "interp_type": self.interp_type}
+                made[kind] = kind(**own, **STEPS[name].values(1.0, _SAMPLE))
+        return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
+
+    def _drawn(self, p: Any) -> Iterator[Drawn]:
+        """The steps of a sample."""
+        for step, magnitude in zip(p.steps, p.magnitudes, strict=True):
+            if p.acts and step >= 0:
+                yield Drawn(self.names[int(step)], float(magnitude))
+
+    def _steps(self, p: Any, spec: Spec) -> Iterator[tuple[Declaration, Values]]:
+        """The operators that act on a sample, and their parameters."""
+        in_parts = self.max_translate_rel is not None or (self.relative and self.max_translate_abs is None)
+        sizes = {"translate_x": spec.width, "translate_y": spec.height} if in_parts else {}
+        for name, magnitude in self._drawn(p):
+            # images of one channel have no colour to change
+            if name in STEPS and not (name == "color" and spec.channels == 1):
+                yield self._operators[name], STEPS[name].values(magnitude * sizes.get(name, 1), spec)
+
+    def _stepped(self, x: Array, p: Any, backend: Backend) -> Array:
+        """Images of one sample after all steps."""
+        frames, height, width, channels = x.shape
+        spec = Spec(frames, height, width, channels, x.dtype.name)
+        for op, values in self._steps(p, spec):
+            out = namespace(x).empty(x.shape, x.dtype)
+            run(op, [Item(x[None], out[None], 0)], [spec], _block(op, [spec], [values]), backend)
+            x = out
+        return x
+
+
+@dataclass
+class _Sample:
+    """A sample on its way.
+
+    Attributes:
+        x: its images as they are, ``(1, F, H, W, C)``.
+        out: where they go in the end.
+        spec: what it is.
+        steps: those that it still has before it.
+    """
+
+    x: Array
+    out: Array
+    spec: Spec
+    steps: list[tuple[Declaration, Values]]
+
+
+def _together(op: Declaration, group: Seq[_Sample], device: KernelDevice | None) -> None:
+    """Do the first step of some samples, which is the same operator for all."""
+    items, values = [], []
+    for number, sample in enumerate(group):
+        values.append(sample.steps.pop(0)[1])
+        out = namespace(sample.x).empty(sample.x.shape, sample.x.dtype) if sample.steps else sample.out
+        items.append(Item(sample.x, out, number))
+        sample.x = out
+    specs = [sample.spec for sample in group]
+    run(op, items, specs, _block(op, specs, values), "cuda" if op.body else None, device)
+
+
+def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:
+    """The parameters of an operator with values for each sample; the others are those that it has."""
+    rows = op.template.repeat(len(specs))
+    rows["acts"] = 1
+    for number, (spec, given) in enumerate(zip(specs, values, strict=True)):
+        row = rows[number : number + 1]
+        for name, value in given.items():
+            row[name] = value
+        for name, value in op.derive(row, spec).items():
+            row[name] = value
+    return Block(rows, tuple(range(len(rows))), 0)

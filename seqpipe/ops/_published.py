@@ -1,0 +1,162 @@
+"""What was published of augmentation policies: the ranges of magnitudes, and the policies that AutoAugment found.
+
+Sources: E. D. Cubuk and others, "AutoAugment: Learning augmentation policies from data", 2019; E. D. Cubuk and others,
+"RandAugment: Practical automated data augmentation with a reduced search space", 2020; S. G. Müller and F. Hutter,
+"TrivialAugment: Tuning-free yet state-of-the-art data augmentation", 2021. Where papers and their programs differ, the
+numbers are those of torchvision, which most results since were obtained with.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["AUTO", "AUTO_BINS", "FOUND", "NARROW", "WIDE", "Range"]
+
+
+class Range(NamedTuple):
+    """The magnitudes of a step: evenly spaced, as many as a policy has bins.
+
+    Attributes:
+        first: of bin 0.
+        last: of the last bin.
+        signed: whether half of those that are drawn are negative.
+    """
+
+    first: float = 0.0
+    last: float = 0.0
+    signed: bool = False
+
+
+_ALONE: Final = Range()  # a step without a magnitude
+
+NARROW: Final = {
+    "identity": _ALONE,
+    "shear_x": Range(0.0, 0.3, signed=True),
+    "shear_y": Range(0.0, 0.3, signed=True),
+    "translate_x": Range(0.0, 150 / 331, signed=True),
+    "translate_y": Range(0.0, 150 / 331, signed=True),
+    "rotate": Range(0.0, 30.0, signed=True),
+    "brightness": Range(0.0, 0.9, signed=True),
+    "color": Range(0.0, 0.9, signed=True),
+    "contrast": Range(0.0, 0.9, signed=True),
+    "sharpness": Range(0.0, 0.9, signed=True),
+    "posterize": Range(8.0, 4.0),
+    "solarize": Range(1.0, 0.0),
+    "auto_contrast": _ALONE,
+    "equalize": _ALONE,
+}
+"""The steps of RandAugment. Translations are in parts of the width or the height, thresholds of the range of levels;
+what makes lighter, stronger or sharper is the factor less 1; posterize has bits."""
+
+WIDE: Final = {
+    **NARROW,
+    **dict.fromkeys(("shear_x", "shear_y"), Range(0.0, 0.99, signed=True)),
+    **dict.fromkeys(("translate_x", "translate_y"), Range(0.0, 32.0, signed=True)),
+    "rotate": Range(0.0, 135.0, signed=True),
+    **dict.fromkeys(("brightness", "color", "contrast", "sharpness"), Range(0.0, 0.99, signed=True)),
+    "posterize": Range(8.0, 2.0),
+}
+"""The steps of TrivialAugment with wide ranges; translations are in pixels."""
+
+AUTO: Final = {**NARROW, "invert": _ALONE}
+"""The steps of AutoAugment."""
+
+AUTO_BINS: Final = 10
+"""How many magnitudes the policies of :data:`FOUND` know."""
+
+_IMAGENET: Final = """
+posterize 0.4 8, rotate 0.6 9
+solarize 0.6 5, auto_contrast 0.6
+equalize 0.8, equalize 0.6
+posterize 0.6 7, posterize 0.6 6
+equalize 0.4, solarize 0.2 4
+equalize 0.4, rotate 0.8 8
+solarize 0.6 3, equalize 0.6
+posterize 0.8 5, equalize 1.0
+rotate 0.2 3, solarize 0.6 8
+equalize 0.6, posterize 0.4 6
+rotate 0.8 8, color 0.4 0
+rotate 0.4 9, equalize 0.6
+equalize 0.0, equalize 0.8
+invert 0.6, equalize 1.0
+color 0.6 4, contrast 1.0 8
+rotate 0.8 8, color 1.0 2
+color 0.8 8, solarize 0.8 7
+sharpness 0.4 7, invert 0.6
+shear_x 0.6 5, equalize 1.0
+color 0.4 0, equalize 0.6
+equalize 0.4, solarize 0.2 4
+solarize 0.6 5, auto_contrast 0.6
+invert 0.6, equalize 1.0
+color 0.6 4, contrast 1.0 8
+equalize 0.8, equalize 0.6
+"""
+
+_CIFAR10: Final = """
+invert 0.1, contrast 0.2 6
+rotate 0.7 2, translate_x 0.3 9
+sharpness 0.8 1, sharpness 0.9 3
+shear_y 0.5 8, translate_y 0.7 9
+auto_contrast 0.5, equalize 0.9
+shear_y 0.2 7, posterize 0.3 7
+color 0.4 3, brightness 0.6 7
+sharpness 0.3 9, brightness 0.7 9
+equalize 0.6, equalize 0.5
+contrast 0.6 7, sharpness 0.6 5
+color 0.7 7, translate_x 0.5 8
+equalize 0.3, auto_contrast 0.4
+translate_y 0.4 3, sharpness 0.2 6
+brightness 0.9 6, color 0.2 8
+solarize 0.5 2, invert 0.0
+equalize 0.2, auto_contrast 0.6
+equalize 0.2, equalize 0.6
+color 0.9 9, equalize 0.6
+auto_contrast 0.8, solarize 0.2 8
+brightness 0.1 3, color 0.7 0
+solarize 0.4 5, auto_contrast 0.9
+translate_y 0.9 9, translate_y 0.7 9
+auto_contrast 0.9, solarize 0.8 3
+equalize 0.8, invert 0.1
+translate_y 0.7 9, auto_contrast 0.9
+"""
+
+_SVHN: Final = """
+shear_x 0.9 4, invert 0.2
+shear_y 0.9 8, invert 0.7
+equalize 0.6, solarize 0.6 6
+invert 0.9, equalize 0.6
+equalize 0.6, rotate 0.9 3
+shear_x 0.9 4, auto_contrast 0.8
+shear_y 0.9 8, invert 0.4
+shear_y 0.9 5, solarize 0.2 6
+invert 0.9, auto_contrast 0.8
+equalize 0.6, rotate 0.9 3
+shear_x 0.9 4, solarize 0.3 3
+shear_y 0.8 8, invert 0.7
+equalize 0.9, translate_y 0.6 6
+invert 0.9, equalize 0.6
+contrast 0.3 3, rotate 0.8 4
+invert 0.8, translate_y 0.0 2
+shear_y 0.7 6, solarize 0.4 8
+invert 0.6, rotate 0.8 4
+shear_y 0.3 7, translate_x 0.9 3
+shear_x 0.1 6, invert 0.6
+solarize 0.7 2, translate_y 0.6 7
+shear_y 0.8 4, invert 0.8
+shear_x 0.7 9, translate_y 0.8 3
+shear_y 0.8 5, auto_contrast 0.7
+shear_x 0.7 2, invert 0.1
+"""
+
+_Found = tuple[tuple[str, float, int], ...]
+
+
+def _read(table: str) -> tuple[_Found, ...]:
+    """The lines of a table: steps, each a name, a probability and a bin, which is 0 where there is none."""
+    lines = ([part.split() for part in line.split(",")] for line in table.strip().splitlines())
+    return tuple(tuple((name, float(p), int(*rest)) for name, p, *rest in line) for line in lines)
+
+
+FOUND: Final = {"imagenet": _read(_IMAGENET), "cifar10": _read(_CIFAR10), "svhn": _read(_SVHN)}
+"""The policies that AutoAugment found, of 25 pairs of steps each: their names, probabilities and bins. One pair is
+drawn for a sample, and each of its steps acts with its probability."""

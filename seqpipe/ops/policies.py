@@ -1,0 +1,182 @@
+"""Policies of augmentation that were published: RandAugment, TrivialAugment, AutoAugment; a draw for each sequence."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ._distribution import Number, Table
+from ._param import ANY, param
+from ._policy import Policy, fields
+from ._published import AUTO, AUTO_BINS, FOUND, NARROW, WIDE
+from ._spec import Spec
+
+__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
+_MOST: Final = 16
+
+
+class _Suite(Policy, register=False):
+    """A policy that draws from a set of steps, of which some may be left out."""
+
+    num_magnitude_bins: int = param(31, "how many magnitudes there are", lo=2, hi=1000, drawn=False)
+    excluded: tuple[str, ...] | None = param(
+        None, "steps that are left out", kind=str, choices=tuple(NARROW), size=ANY
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.names:
+            raise ParameterError(
+                "all steps are excluded", source=self.name, allowed=f"up to {len(NARROW) - 1} of them"
+            )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The steps that are not excluded."""
+        return tuple(name for name in self.ranges if name not in (self.excluded or ()))
+
+    @property
+    def count(self) -> int:
+        """As many as were asked for."""
+        return self.num_magnitude_bins
+
+
+class RandAugment(_Suite):
+    """Do ``n`` steps, each drawn from 14 and all of magnitude ``m``.
+
+    The policy of E. D. Cubuk and others, 2020, with torchvision's ranges: steps are drawn with replacement, and half of
+    the translations, shears, rotations and changes of brightness, colour, contrast and sharpness go the other way.
+    ``m`` may be a range.
+
+    Each step means what it means in Pillow, which torchvision follows: contrast changes around the mean luma of a
+    frame, sharpness blends with Pillow's ``SMOOTH`` filter, translations are by whole pixels. Levels are rounded, where
+    these cut them off. Two steps differ: colour is ``fn.saturation``, which is one level away at most, and equalize is
+    ``fn.equalize``, OpenCV's as in DALI; Pillow's takes whole numbers of pixels for a level, so that small images get
+    lighter or darker by up to some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
+    """
+
+    n: int = param(2, "how many steps", lo=1, hi=_MOST, drawn=False)
+    m: Number = param(9, "magnitude of all steps, from 0 to num_magnitude_bins - 1", kind=int, lo=0)
+
+    ranges = NARROW
+    derived = fields(_MOST)
+    examples = (
+        {"n": 2, "m": 9, "seed": 1},
+        {"n": 3, "m": (3, 12), "num_magnitude_bins": 13, "interp_type": "nearest", "fill_value": 0.0},
+        {"excluded": ("equalize", "auto_contrast"), "max_translate_rel": 0.2, "p": 0.8, "seed": 7},
+    )
+    errors = (
+        ({"n": 0}, "n=0 is not valid; allowed: a whole number from 1 to 16"),
+        ({"m": 31}, "m=31 is not valid; allowed: a whole number from 0 to 30, less than num_magnitude_bins"),
+        ({"m": (5, 40)}, "m=40 is not valid; allowed: a whole number from 0 to 30"),
+        ({"excluded": ("blur",)}, "excluded='blur' is not valid; allowed: 'identity', 'shear_x'"),
+        ({"excluded": tuple(NARROW)}, "rand_augment: all steps are excluded; allowed: up to 13 of them"),
+        ({"per_frame": True}, "per_frame asks for a value for each frame; allowed: one for a sequence"),
+        (
+            {"max_translate_abs": 9.0, "max_translate_rel": 0.1},
+            "max_translate_abs and max_translate_rel given; allowed: one of the two",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = self.num_magnitude_bins - 1
+        if (greatest := _greatest(self.m)) > most:
+            raise ParameterError(
+                f"m={greatest:g} is not valid",
+                source=self.name,
+                allowed=f"a whole number from 0 to {most}, less than num_magnitude_bins",
+            )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """Steps and signs, as many as there may be: the first of them do not depend on ``n``."""
+        steps = rng.integers(0, len(self.names), _MOST)
+        steps[self.n :] = -1
+        signs = 1 - 2 * rng.integers(0, 2, _MOST)
+        return {"steps": steps, "signs": signs, **super().sample(rng, spec)}
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The same bin for all steps."""
+        rows["bins"] = np.minimum(rows["m"], self.num_magnitude_bins - 1)[:, None]
+        return super().derive(rows, spec)
+
+
+class TrivialAugmentWide(_Suite):
+    """Do one step, drawn from 14, of a magnitude that is drawn from all.
+
+    The policy of S. G. Müller and F. Hutter, 2021, with the wide ranges, which for translations are 32 pixels
+    whatever the size of the image. The steps mean what those of :class:`RandAugment` do.
+    """
+
+    ranges = WIDE
+    relative = False
+    derived = fields(1)
+    examples = (
+        {"seed": 3},
+        {"num_magnitude_bins": 11, "max_translate_rel": 0.4, "fill_value": None, "seed": 5},
+        {"excluded": ("solarize", "posterize"), "max_translate_abs": 3.0},
+    )
+    errors = (
+        (
+            {"num_magnitude_bins": 1},
+            "num_magnitude_bins=1 is not valid; allowed: a whole number from 2 to 1000",
+        ),
+        ({"interp_type": "area"}, "interp_type='area' is not valid; allowed: 'nearest', 'linear', 'cubic'"),
+    )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """A step, its bin and its sign."""
+        return {
+            "steps": rng.integers(0, len(self.names)),
+            "bins": rng.integers(0, self.num_magnitude_bins),
+            "signs": 1 - 2 * rng.integers(0, 2),
+            **super().sample(rng, spec),
+        }
+
+
+class AutoAugment(Policy):
+    """Do a pair of steps, drawn from 25 that were found by search, each with the probability and the magnitude found.
+
+    The policies of E. D. Cubuk and others, 2019, for ImageNet, CIFAR-10 and SVHN, with torchvision's ranges of ten
+    magnitudes; half of the geometric steps and of the changes of brightness, colour, contrast and sharpness go the
+    other way. The steps mean what those of :class:`RandAugment` do.
+    """
+
+    policy: str = param("imagenet", "which of those that were found", choices=tuple(FOUND))
+
+    ranges = AUTO
+    derived = fields(2)
+    examples = (
+        {"seed": 2},
+        {"policy": "cifar10", "interp_type": "nearest", "seed": 4},
+        {"policy": "svhn", "max_translate_abs": 2.0, "seed": 4},
+    )
+    errors = (({"policy": "coco"}, "policy='coco' is not valid; allowed: 'imagenet', 'cifar10', 'svhn'"),)
+    names = tuple(ranges)
+    count = AUTO_BINS
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """A pair, which of its steps act, and their signs."""
+        pair = FOUND[self.policy][rng.integers(0, len(FOUND[self.policy]))]
+        acts = rng.random(len(pair)) < [probability for _, probability, _ in pair]
+        return {
+            "steps": np.where(acts, [self.names.index(name) for name, _, _ in pair], -1),
+            "bins": [place for _, _, place in pair],
+            "signs": 1 - 2 * rng.integers(0, 2, len(pair)),
+            **super().sample(rng, spec),
+        }
+
+
+def _greatest(value: Any) -> float:
+    """The greatest value that a parameter has or draws, as far as that is known."""
+    if isinstance(value, Table):
+        return float(value.values.max(initial=0))
+    if isinstance(value, (int, float)):
+        return value
+    support = value.support()
+    return 0 if support is None or support[1] is None else float(support[1])

@@ -1,0 +1,339 @@
+"""Policies against Pillow, the tables of torchvision, and what their papers say of draws."""
+
+from __future__ import annotations
+
+import collections
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageChops, ImageEnhance, ImageOps
+
+from seqpipe import Batch, Sequence, fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops._published import NARROW
+from tests.support.operators import compare
+
+STEPS = tuple(NARROW)
+GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
+LIKE_TORCHVISION = {"interp_type": "nearest", "fill_value": 0}
+
+
+def only(*names):
+    """The arguments that leave nothing but some steps."""
+    return {"excluded": tuple(name for name in STEPS if name not in names)}
+
+
+def photo(height=60, width=80, seed=0):
+    """Smooth shades with a little noise, in colours that differ."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:height, :width]
+    waves = [np.sin(x / (9 + 4 * c)) + np.cos(y / (7 + 3 * c) + seed) for c in range(3)]
+    return (
+        (120 + 40 * np.stack(waves, -1) + rng.normal(0, 3, (height, width, 3))).clip(0, 255).astype(np.uint8)
+    )
+
+
+def by_pillow(image, name, magnitude):
+    """A step as AutoAugment's own program and torchvision have it, by Pillow."""
+    image = Image.fromarray(image)
+
+    def affine(*matrix):
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST)
+
+    done = {
+        "identity": lambda: image,
+        "shear_x": lambda: affine(1, magnitude, 0, 0, 1, 0),
+        "shear_y": lambda: affine(1, 0, 0, magnitude, 1, 0),
+        "translate_x": lambda: affine(1, 0, -int(magnitude * image.width), 0, 1, 0),
+        "translate_y": lambda: affine(1, 0, 0, 0, 1, -int(magnitude * image.height)),
+        "rotate": lambda: image.rotate(magnitude, Image.Resampling.NEAREST),
+        "brightness": lambda: ImageEnhance.Brightness(image).enhance(1 + magnitude),
+        "color": lambda: ImageEnhance.Color(image).enhance(1 + magnitude),
+        "contrast": lambda: ImageEnhance.Contrast(image).enhance(1 + magnitude),
+        "sharpness": lambda: ImageEnhance.Sharpness(image).enhance(1 + magnitude),
+        "posterize": lambda: ImageOps.posterize(image, round(magnitude)),
+        "solarize": lambda: ImageOps.solarize(image, magnitude * 255),
+        "auto_contrast": lambda: ImageOps.autocontrast(image),
+        "equalize": lambda: ImageOps.equalize(image),
+        "invert": lambda: ImageChops.invert(image),
+    }[name]()
+    return np.asarray(done)
+
+
+# ------------------------------------------------------------------------------------------ what steps mean
+
+# how far from Pillow: in how many levels, in which share of the values; a level, because Pillow cuts off
+APART = dict.fromkeys(("brightness", "contrast", "sharpness", "auto_contrast"), (1, 1.0))
+APART |= {
+    "color": (2, 1.0),
+    "equalize": (12, 1.0),
+    **dict.fromkeys(("shear_x", "shear_y", "rotate"), (255, 0.002)),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_pillows(anywhere, name):
+    op = RandAugment(n=1, m=23, **only(name), **LIKE_TORCHVISION)
+    x = np.stack([[photo(seed=n), photo(seed=n + 9)] for n in range(4)])
+    found, drawn = anywhere(op, x), op.drawn(index=range(4))
+    assert len({step for (step,) in drawn}) == 1 + NARROW[name].signed
+    for sample, given, ((step, magnitude),) in zip(found, x, drawn, strict=True):
+        assert step == name
+        assert abs(magnitude) == pytest.approx(
+            NARROW[name].first + (NARROW[name].last - NARROW[name].first) * 23 / 30
+        )
+        wanted = np.stack([by_pillow(frame, name, magnitude) for frame in given])
+        compare(sample, wanted, APART.get(name, (0, 0)))
+        if name != "identity":
+            assert (sample != given).mean() > 0.3
+
+
+def test_equalize_is_opencvs(anywhere):
+    found = anywhere(RandAugment(n=1, m=0, **only("equalize")), photo())
+    wanted = [cv2.equalizeHist(np.ascontiguousarray(plane)) for plane in np.moveaxis(photo(), -1, 0)]
+    compare(found, np.stack(wanted, -1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_policy_is_pillows_steps_one_after_the_other(anywhere, seed):
+    op = RandAugment(
+        n=4, m=11, seed=seed, **only(*GEOMETRY, "brightness", "color", "contrast"), **LIKE_TORCHVISION
+    )
+    x = np.stack([photo(seed=n) for n in range(6)])
+    found = anywhere(op, x, layout="NHWC", index=30, epoch=2)
+    for one, given, drawn in zip(found, x, op.drawn(index=range(30, 36), epoch=2), strict=True):
+        assert len(drawn) == 4
+        wanted = given
+        for step, magnitude in drawn:
+            wanted = by_pillow(wanted, step, magnitude)
+        apart = np.abs(one.astype(int) - wanted)
+        assert (apart > 4).mean() < 0.02
+
+
+def test_geometry_is_black_grey_or_repeated_outside():
+    x = np.full((40, 40, 3), 200, np.uint8)
+    op = {"n": 1, "m": 30, **only("translate_x")}
+    assert np.unique(RandAugment(**op)(x)).tolist() == [128, 200]
+    assert np.unique(RandAugment(**op, fill_value=0)(x)).tolist() == [0, 200]
+    assert np.unique(RandAugment(**op, fill_value=None)(x)).tolist() == [200]
+
+
+def test_grey_images_have_no_colour_to_change(anywhere):
+    x = photo()[..., :1]
+    compare(anywhere(RandAugment(n=1, m=30, **only("color")), x), x)
+    grey = anywhere(RandAugment(n=1, m=30, **only("contrast")), x)
+    ((_, magnitude),) = RandAugment(n=1, m=30, **only("contrast")).drawn()
+    wanted = ImageEnhance.Contrast(Image.fromarray(x[..., 0])).enhance(1 + magnitude)
+    compare(grey[..., 0], np.asarray(wanted), (1, 1))
+
+
+# ------------------------------------------------------------------------------------------ what was published
+
+
+def test_ranges_are_torchvisions():
+    torch = pytest.importorskip("torch")
+    for op, reach, degrees, factor, bits in (
+        (RandAugment(), 0.3, 30.0, 0.9, 4),
+        (AutoAugment(), 0.3, 30.0, 0.9, 4),
+        (TrivialAugmentWide(), 0.99, 135.0, 0.99, 6),
+    ):
+        bins = op.count
+        shift = 32.0 if isinstance(op, TrivialAugmentWide) else 150 / 331
+        steps = torch.arange(bins) / ((bins - 1) / bits)
+        wanted = {
+            **dict.fromkeys(("shear_x", "shear_y"), torch.linspace(0.0, reach, bins)),
+            **dict.fromkeys(("translate_x", "translate_y"), torch.linspace(0.0, shift, bins)),
+            "rotate": torch.linspace(0.0, degrees, bins),
+            **dict.fromkeys(
+                ("brightness", "color", "contrast", "sharpness"), torch.linspace(0.0, factor, bins)
+            ),
+            "posterize": (8 - steps).round(),
+            "solarize": torch.linspace(1.0, 0.0, bins),
+            **dict.fromkeys(("identity", "auto_contrast", "equalize", "invert"), torch.zeros(bins)),
+        }
+        for name, magnitudes in zip(op.names, op.magnitudes, strict=True):
+            found = np.rint(magnitudes) if name == "posterize" else magnitudes
+            np.testing.assert_allclose(found, wanted[name].numpy(), atol=1e-6, err_msg=name)
+    assert len(RandAugment().names) == len(TrivialAugmentWide().names) == 14
+
+
+def test_translations_may_reach_elsewhere():
+    x = np.zeros((1, 50, 90, 3), np.uint8)
+    for op, pixels in (
+        (RandAugment(n=1, m=30, **only("translate_x")), int(150 / 331 * 90)),
+        (RandAugment(n=1, m=30, max_translate_rel=0.2, **only("translate_y")), 10),
+        (RandAugment(n=1, m=30, max_translate_abs=7, **only("translate_x")), 7),
+        (TrivialAugmentWide(max_translate_rel=0.5, num_magnitude_bins=2, **only("translate_x")), 45),
+    ):
+        index = next(n for n in range(9) if op.drawn(index=n)[0].magnitude)
+        rows = op(x, index=index)
+        assert (rows == 128).sum() == pixels * 3 * (90 if "translate_y" in op.names else 50)
+
+
+def test_auto_augment_has_the_pairs_of_its_papers():
+    """Some of each table, read from appendix tables 7 to 9 of the paper."""
+    for policy, pair in (
+        ("imagenet", {("color", 0.8), ("contrast", 0.8)}),
+        ("cifar10", {("rotate", 20 / 3), ("translate_x", 150 / 331)}),
+        ("svhn", {("shear_y", 0.8 / 3), ("invert", 0.0)}),
+    ):
+        op = AutoAugment(policy=policy)
+        drawn = [{(name, round(abs(m), 5)) for name, m in found} for found in op.drawn(index=range(4000))]
+        wanted = (
+            {(name, round(m, 5)) for name, m in pair}
+            if policy != "imagenet"
+            else {
+                ("color", 0.4),
+                ("contrast", 0.8),
+            }
+        )
+        assert wanted in drawn, policy
+        assert {name for found in drawn for name, _ in found} <= set(op.names)
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+
+def test_rand_augment_draws_all_steps_alike_and_half_of_the_signs():
+    drawn = RandAugment(n=3, m=10).drawn(index=range(4200))
+    for place in range(3):
+        counts = collections.Counter(steps[place].name for steps in drawn)
+        assert set(counts) == set(STEPS)
+        assert all(240 < count < 365 for count in counts.values())
+    shears = [step.magnitude for steps in drawn for step in steps if step.name == "shear_x"]
+    assert set(np.round(np.abs(shears), 6)) == {0.1}
+    assert 0.44 < np.mean(np.array(shears) > 0) < 0.56
+    assert all(step.magnitude >= 0 for steps in drawn for step in steps if not NARROW[step.name].signed)
+
+
+def test_trivial_augment_draws_all_bins_alike():
+    drawn = TrivialAugmentWide(**only("solarize"), num_magnitude_bins=5).drawn(index=range(2000))
+    counts = collections.Counter(round(step.magnitude, 5) for (step,) in drawn)
+    assert set(counts) == {0, 0.25, 0.5, 0.75, 1}
+    assert all(330 < count < 470 for count in counts.values())
+
+
+def test_auto_augment_acts_with_the_probabilities_found():
+    """For ImageNet, the mean of those of invert, and of shears, over 25 pairs."""
+    drawn = AutoAugment().drawn(index=range(5000))
+    share = {
+        name: np.mean([name in dict(found) for found in drawn]) for name in ("invert", "shear_x", "contrast")
+    }
+    assert share["invert"] == pytest.approx(3 * 0.6 / 25, abs=0.01)
+    assert share["shear_x"] == pytest.approx(0.6 / 25, abs=0.007)
+    assert share["contrast"] == pytest.approx(2 / 25, abs=0.012)
+
+
+def test_more_steps_and_other_magnitudes_leave_the_draws_as_they_were():
+    few, many = (RandAugment(n=n, m=9, seed=5).drawn(index=range(20)) for n in (2, 5))
+    assert [steps[:2] for steps in many] == few
+    other = RandAugment(n=2, m=(0, 30), seed=5).drawn(index=range(20))
+    assert [[step.name for step in steps] for steps in other] == [
+        [step.name for step in steps] for steps in few
+    ]
+
+
+def test_magnitudes_may_be_drawn_or_given_for_each_sample():
+    drawn = RandAugment(n=1, m=(10, 20), **only("rotate")).drawn(index=range(300))
+    assert {round(abs(step.magnitude)) for (step,) in drawn} == set(range(10, 21))
+    drawn = RandAugment(n=1, m=Normal(30, 8), **only("rotate")).drawn(index=range(50))
+    assert max(abs(step.magnitude) for (step,) in drawn) == 30
+    x = np.zeros((2, 1, 9, 30, 3), np.uint8)
+    found = RandAugment(n=1, m=[10, 30], max_translate_abs=30, **only("translate_x"))(x)
+    assert [(one == 128).sum() // 27 for one in found] == [10, 30]
+    with pytest.raises(ParameterError, match="m=31 is not valid; allowed: a whole number from 0 to 30"):
+        RandAugment(m=[10, 31])
+
+
+def test_what_does_not_act_draws_nothing():
+    assert RandAugment(p=0.0).drawn(index=[3, 4]) == [(), ()]
+    assert 0.6 < np.mean([bool(steps) for steps in RandAugment(p=0.7).drawn(index=range(400))]) < 0.8
+
+
+# ------------------------------------------------------------------------------------------ as other operators
+
+
+def test_boxes_points_and_masks_move_along():
+    x = np.zeros((2, 120, 160, 3), np.uint8)
+    x[:, 50:53, 70:73] = 255
+    op = RandAugment(n=3, m=12, fill_value=0, seed=1, **only(*GEOMETRY))
+    for index in range(8):
+        found = Together(op)(
+            x,
+            points=np.array([[71.5, 51.5]]),
+            boxes=np.array([[70.0, 50.0, 73.0, 53.0]]),
+            mask=(x[..., 0] > 0).astype(np.uint8),
+            index=index,
+        )
+        if found.image.max() < 100:
+            continue
+        weights = found.image[0, ..., 0].astype(float)
+        y, x_at = (np.mgrid[:120, :160] * weights).sum(axis=(1, 2)) / weights.sum() + 0.5
+        np.testing.assert_allclose(found.points, [[x_at, y]], atol=0.35)
+        left, top, right, bottom = found.boxes[0]
+        assert left < x_at < right
+        assert top < y < bottom
+        rows, columns = np.nonzero(found.mask[0])
+        np.testing.assert_allclose([columns.mean() + 0.5, rows.mean() + 0.5], [x_at, y], atol=0.6)
+
+
+def test_volumes_keep_their_space():
+    affine = np.diag([2.0, 1.0, 1.0, 1.0])
+    volume = Sequence(np.zeros((4, 20, 30, 1), np.uint8), "DHWC", affine=affine)
+    op = RandAugment(n=1, m=30, max_translate_abs=6, **only("translate_x"))
+    ((_, magnitude),) = op.drawn()
+    moved = op(volume).affine
+    np.testing.assert_allclose(moved[:3, 3] @ moved[:3, 3], magnitude**2)
+    np.testing.assert_allclose(moved[:, :3], affine[:, :3])
+
+
+def test_types_and_batches_come_back_as_they_went():
+    torch = pytest.importorskip("torch")
+    x = np.stack([[photo(seed=n)] * 2 for n in range(3)])
+    op = TrivialAugmentWide(seed=2)
+    wanted = op(x, index=[5, 9, 2])
+    found = op(torch.from_numpy(x), index=[5, 9, 2])
+    assert isinstance(found, torch.Tensor)
+    compare(found.numpy(), wanted)
+    batch = Batch.of(
+        [Sequence(one, source=str(n)) for n, one in enumerate(x)], indices=[5, 9, 2], labels=[1, 2, 3]
+    )
+    result = op(batch)
+    assert isinstance(result, Batch)
+    assert result.sources == ("0", "1", "2")
+    compare(result.data, wanted)
+    compare(Chain(op, Flip())(x, index=[5, 9, 2]), wanted[:, :, :, ::-1])
+
+
+def test_few_launches_for_many_samples(emulated):
+    x = np.random.default_rng(0).integers(0, 256, (24, 1, 9, 11, 3), dtype=np.uint8)
+    for op in (TrivialAugmentWide(seed=1), RandAugment(n=2, seed=1), AutoAugment(policy="svhn")):
+        before = emulated.launches
+        found = apply(op, x, backend="cuda", device=emulated)
+        kinds = len({id(made) for made in op._operators.values()})
+        rounds = max(len(steps) for steps in op.drawn(index=range(24)))
+        # two of the kinds have two passes
+        assert emulated.launches - before <= rounds * (kinds + 3)
+        compare(found, apply(op, x, backend="reference"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_floats_are_refused(dtype):
+    for function in (fn.rand_augment, fn.trivial_augment_wide, fn.auto_augment):
+        with pytest.raises(ParameterError, match=f"values of type {dtype}; allowed: uint8, uint16, int16"):
+            function(np.zeros((4, 4, 3), dtype))
+
+
+def test_a_chain_says_how_policies_are_done():
+    assert "1. rand_augment: a kernel for each operator that is drawn" in Chain(RandAugment()).explain()
+
+
+def test_sixteen_bits_are_as_eight():
+    """Of steps that look at the range alone: a level of 8 bits is 257 of 16."""
+    x = photo()
+    for name in ("solarize", "auto_contrast", "brightness", "contrast"):
+        op = RandAugment(n=1, m=15, **only(name))
+        apart = op(x.astype(np.uint16) * 257) / 257 - op(x)
+        assert abs(apart).max() < 1.1, name
