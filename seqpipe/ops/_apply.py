@@ -50,7 +50,7 @@ class Call(NamedTuple):
         if len(parts) > 1:
             _check_alike(op, parts)
         op = op.among(parts)
-        specs = [part.spec for part in parts for _ in range(part.samples)]
+        specs = [spec for part in parts for spec in [part.form.spec] * part.form.samples]
         return cls(op, parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
@@ -68,7 +68,7 @@ class Call(NamedTuple):
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
-                out = part.result(self.op.result_dtype(part.spec.dtype), self._extent(part, sample))
+                out = part.result(part.form.dtype, self._extent(part, sample))
                 items.append(Item(part.five, part.seen(out), sample))
                 outs.append(out)
                 sample += part.samples
@@ -104,11 +104,13 @@ class Call(NamedTuple):
         return self.op.moved_mask(mask[..., None], specs, self.block)[..., 0]
 
     def _extent(self, part: Given, sample: int) -> tuple[int, int, int]:
-        op, spec = self.op, part.spec
+        op, spec = self.op, part.form.spec
         if op.keeps_size and op.keeps_frames:
             return spec[:3]
+        if self.block.constant is not None:
+            return self.block.constant.extent
         rows = [self.block.of(sample + n, spec.frames) for n in range(part.samples)]
-        extents = sorted({op.extent(rows_of_one, spec) for rows_of_one in rows})
+        extents = sorted(op.extents(rows, spec))
         if len(extents) > 1:
             sizes = sorted({extent[1:] for extent in extents})
             what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
@@ -155,10 +157,10 @@ def apply(
 
 def _constant(op: Declaration, part: Given) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
-    _, p, extent = constant_of(op, part.spec)
-    out = part.result(op.result_dtype(part.spec.dtype), extent)
-    for x, into in zip(part.five, part.seen(out), strict=True):
-        on_images(op, op.cpu, x, into, p, fast=True)
+    constant, form = constant_of(op, part.form.spec), part.form
+    out = part.result(form.dtype, constant.extent)
+    for x, into in zip(form.view(part.array), form.seen(out), strict=True):
+        on_images(op, op.cpu, x, into, constant.p, fast=True)
     return out
 
 

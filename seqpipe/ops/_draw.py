@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,10 +14,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..array import FloatArray
 from ..errors import ParameterError
 from ..random import streams
 from ._declaration import Declaration
-from ._distribution import PerFrame, Table
+from ._distribution import PerFrame, Table, Uniform
 from ._param import Parameter
 from ._spec import Spec
 
@@ -23,23 +26,40 @@ __all__ = ["Block", "Constant", "constant_of", "resolve", "values_of", "values_o
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 _NUMBERS: Final = frozenset((float, int, bool, np.float64, np.int64))
+_LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
 
 
-@dataclass(frozen=True)
-class Block:
+@dataclass(eq=False)
+class Constant:
+    """What is the same for all samples of a shape, if no parameter varies.
+
+    Attributes:
+        rows: a block of one row.
+        p: the same as attributes.
+        extent: frames, rows and columns of the results.
+        kernel_rows: what a kernel is given of it; None until one was.
+    """
+
+    rows: npt.NDArray[Any]
+    p: SimpleNamespace
+    extent: tuple[int, int, int]
+    kernel_rows: npt.NDArray[Any] | None = None
+
+
+class Block(NamedTuple):
     """The parameters of some samples.
 
     Attributes:
         rows: a structured array ``(R,)``, as :meth:`Declaration.block_dtype` says.
         first: for each sample, the row of its first frame.
         step: from a frame's row to that of the next: 0 if a sample has one row for all of its frames.
-        all: the parameters as attributes, if there is one row for everything.
+        constant: the same for one of them, if they are all alike and nothing varies.
     """
 
     rows: npt.NDArray[Any]
     first: tuple[int, ...]
     step: int
-    all: SimpleNamespace | None = None
+    constant: Constant | None = None
 
     def of(self, sample: int, frames: int) -> npt.NDArray[Any]:
         """The rows of a sample: one, or one for each frame."""
@@ -61,11 +81,11 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
     """
     if op.is_constant and (len(specs) == 1 or specs.count(specs[0]) == len(specs)):
         constant = constant_of(op, specs[0])
-        return Block(constant.rows, (0,) * len(specs), 0, constant.p)
-    counts = [spec.frames if op.is_by_frame else 1 for spec in specs]
-    first = [0, *accumulate(counts)]
+        return Block(constant.rows, (0,) * len(specs), 0, constant)
+    by_frame = op.is_by_frame
+    first = [0, *accumulate(spec.frames for spec in specs)] if by_frame else range(len(specs) + 1)
     rows = _rows(op, specs, first, epoch, indices)
-    return Block(rows, tuple(first[:-1]), int(op.is_by_frame))
+    return Block(rows, tuple(first[:-1]), int(by_frame))
 
 
 def values_of(row: np.void) -> SimpleNamespace:
@@ -78,38 +98,25 @@ def values_of(row: np.void) -> SimpleNamespace:
 def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
     """The rows of a sample as attributes: as :func:`values_of` if it is one, else arrays with a value for each."""
     if len(rows) == 1:
-        return values_of_each(rows)[0]
+        fields = _fields(rows.dtype)
+        return SimpleNamespace(
+            **{name: rows[name].item() if whole else rows[name][0] for name, whole in fields}
+        )
     return SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
 
 
 def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]:
     """Each row as :func:`values_of` gives it, in less time."""
-    names, whole = zip(*_fields(rows.dtype), strict=True)
-    columns = [rows[name] for name in names]
-    numbers = [
-        column.tolist() if is_whole else column for column, is_whole in zip(columns, whole, strict=True)
-    ]
-    return [SimpleNamespace(**dict(zip(names, row))) for row in zip(*numbers)]  # noqa: B905  columns are of one length
+    fields = _fields(rows.dtype)
+    names = [name for name, _ in fields]
+    columns = [rows[name].tolist() if whole else rows[name] for name, whole in fields]
+    return [SimpleNamespace(**dict(zip(names, row))) for row in zip(*columns)]  # noqa: B905  columns are of one length
 
 
 @lru_cache(maxsize=512)
 def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     """Each field's name, and whether it is one whole number."""
     return tuple((name, dtype[name] == np.int32) for name in dtype.names or ())
-
-
-class Constant(NamedTuple):
-    """What is the same for all samples of a shape, if no parameter varies.
-
-    Attributes:
-        rows: a block of one row.
-        p: the same as attributes.
-        extent: frames, rows and columns of the results.
-    """
-
-    rows: npt.NDArray[Any]
-    p: SimpleNamespace
-    extent: tuple[int, int, int]
 
 
 def constant_of(op: Declaration, spec: Spec) -> Constant:
@@ -121,7 +128,7 @@ def constant_of(op: Declaration, spec: Spec) -> Constant:
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[spec] = Constant(rows, values_of(rows[0]), op.extent(rows, spec))
+        found = kept[spec] = Constant(rows, values_of_all(rows), op.extent(rows, spec))
     return found
 
 
@@ -136,7 +143,7 @@ def _rows(
         acts = _draw(op, rows, specs, first, epoch, indices)
     if op.derived:
         _derive(op, rows, specs, first)
-    rows["acts"] = acts & ~_identical(op, rows)
+    rows["acts"] = acts & _changing(op, rows) if op.may_be_identity else acts
     return rows
 
 
@@ -147,18 +154,77 @@ def _draw(
     first: Seq[int],
     epoch: int,
     indices: Seq[int],
-) -> npt.NDArray[np.bool_]:
+) -> Any:
     """Write what is drawn; returns which rows act."""
-    acts = np.ones(len(rows), np.bool_)
-    fields = {name: rows[name] for name in rows.dtype.names or ()}
     drawing = streams(op.seed, op.name, epoch, indices)
+    ranges = ranges_of(op)
+    if ranges is not None:
+        return ranges.write(rows, drawing, op.p)
+    acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else np.True_
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
         for name, value in op.sample(rng, spec).items():
-            fields[name][start if type(value) in _NUMBERS and end - start == 1 else slice(start, end)] = value
+            rows[name][start if type(value) in _NUMBERS and end - start == 1 else slice(start, end)] = value
         # last, so that a change of p leaves the other draws as they were
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
     return acts
+
+
+class Ranges(NamedTuple):
+    """Parameters of which each is drawn from a range, one number after the other.
+
+    Attributes:
+        fields: of a row; each takes one number, or as many as the last says.
+        lo: the least value of each number.
+        width: the greatest less the least.
+    """
+
+    fields: tuple[tuple[str, Any], ...]
+    lo: FloatArray
+    width: FloatArray
+
+    def write(self, rows: npt.NDArray[Any], drawing: Iterable[np.random.Generator], p: float) -> Any:
+        """Write what is drawn, a row for each generator; returns which rows act.
+
+        It is what :meth:`Distribution.draw` gives, number by number, in two steps of NumPy for all of them.
+        """
+        count = len(self.lo)
+        numbers = np.empty((len(rows), count + (p < 1)))
+        for row, rng in zip(numbers, drawing, strict=True):
+            rng.random(out=row)
+        values = self.lo + self.width * numbers[:, :count]
+        for name, place in self.fields:
+            rows[name] = values[:, place]
+        return numbers[:, count] < p if p < 1 else np.True_
+
+
+def ranges_of(op: Declaration) -> Ranges | None:
+    """The ranges that an operator draws from once for each sample; None if it draws in another way, too."""
+    found = op.__dict__.get("_ranges", op)
+    if found is op:
+        found = op.__dict__["_ranges"] = _ranges(op)
+    ranges: Ranges | None = found
+    return ranges
+
+
+def _ranges(op: Declaration) -> Ranges | None:
+    if op.is_by_frame or type(op).sample is not Declaration.sample:
+        return None
+    fields: list[tuple[str, Any]] = []
+    ends: list[tuple[float, float]] = []
+    for q, value, _ in op.distributions:
+        if type(value) is not Uniform or q.param.kind is not float:
+            return None
+        fields.append((q.name, slice(len(ends), len(ends) + q.size) if q.size else len(ends)))
+        pairs = np.broadcast_arrays(value.lo, value.hi, np.empty(q.size or 1))[:2]
+        for lo, hi in zip(*(np.asarray(pair, np.float64).tolist() for pair in pairs), strict=True):
+            greatest = lo + (hi - lo) * _LAST
+            # what rounding could lead beyond the bounds has to be seen to, and NumPy refuses what is not finite
+            if not math.isfinite(greatest) or (q.param.hi is not None and greatest > q.param.hi):
+                return None
+            ends.append((lo, hi))
+    lowest, highest = np.array(ends, np.float64).reshape(-1, 2).T
+    return Ranges(tuple(fields), lowest, highest - lowest)
 
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
@@ -193,15 +259,14 @@ def _write_table(
         rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
 
 
-def _identical(op: Declaration, rows: npt.NDArray[Any]) -> Any:
-    """Which rows change nothing."""
-    if not op.may_be_identity:
-        return np.False_
-    same: Any = np.True_
+def _changing(op: Declaration, rows: npt.NDArray[Any]) -> Any:
+    """Which rows change anything."""
+    changing: Any = None
     for name, identity in _identities(type(op)):
-        equal = rows[name] == identity
-        same = same & (equal.all(axis=-1) if equal.ndim > 1 else equal)
-    return same
+        other = rows[name] != identity
+        other = other.any(axis=-1) if other.ndim > 1 else other
+        changing = other if changing is None else changing | other
+    return changing
 
 
 @lru_cache(maxsize=512)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,29 @@ from ._declaration import Declaration
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
-__all__ = ["Given", "check", "given", "like"]
+__all__ = ["Form", "Given", "check", "given", "like"]
+
+_KEPT: Final = 64  # forms of arrays that an operator knows
+
+
+class Form(NamedTuple):
+    """What an array's shape, type and layout mean to an operator.
+
+    Attributes:
+        view: how arrays of the layout are seen.
+        seen: how the result is.
+        samples: how many samples it holds.
+        spec: each of them.
+        channels: how many values a pixel of the result has.
+        dtype: the type of the result.
+    """
+
+    view: View
+    seen: View
+    samples: int
+    spec: Spec
+    channels: int
+    dtype: np.dtype[Any]
 
 
 class Given(NamedTuple):
@@ -24,30 +46,42 @@ class Given(NamedTuple):
     Attributes:
         value: what the user gave.
         array: its pixels, NumPy or CuPy.
-        view: how they are seen.
-        seen: how the result is.
-        five: the same as ``(N, F, H, W, C)``.
-        spec: each of its samples.
-        channels: how many values a pixel of the result has.
+        form: what is known of it without looking at them.
     """
 
     value: Any
     array: Array
-    view: View
-    seen: View
-    five: Array
-    spec: Spec
-    channels: int
+    form: Form
+
+    @property
+    def view(self) -> View:
+        """How the array is seen."""
+        return self.form.view
+
+    @property
+    def five(self) -> Array:
+        """The array as ``(N, F, H, W, C)``."""
+        return self.form.view(self.array)
+
+    @property
+    def spec(self) -> Spec:
+        """Each of its samples."""
+        return self.form.spec
 
     @property
     def samples(self) -> int:
         """How many samples it holds."""
-        return int(self.five.shape[0])
+        return self.form.samples
 
-    def result(self, dtype: str, extent: tuple[int, int, int]) -> Array:
+    def seen(self, out: Array) -> Array:
+        """A result as ``(N, F, H, W, C)``."""
+        return self.form.seen(out)
+
+    def result(self, dtype: str | np.dtype[Any], extent: tuple[int, int, int]) -> Array:
         """Memory for the result, of some frames, rows and columns, in its layout."""
-        shape = self.seen.shape((self.samples, *extent, self.channels))
-        return namespace(self.array).empty(shape, dtype)
+        shape = self.form.seen.shape((self.form.samples, *extent, self.form.channels))
+        library = np if type(self.array) is np.ndarray else namespace(self.array)
+        return library.empty(shape, dtype)
 
     def back(self, out: Array) -> Any:
         """The result as the type that was given; of a sequence, the pixels alone."""
@@ -76,15 +110,27 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         array, layout = value.data, value.layout
     else:
         array = value if type(value) is np.ndarray else _admitted(op, value)
+    forms: dict[Any, Form] = op.__dict__.setdefault("_forms", {})
+    place = array.shape, array.dtype, layout
+    form = forms.get(place)
+    if form is None:
+        form = _form(op, array, layout)
+        if len(forms) >= _KEPT:
+            forms.clear()
+        forms[place] = form
+    return Given(value, array, form)
+
+
+def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     view, dtype = _checked(op.name, op.dtypes, layout, array.ndim, array.dtype)
-    five = view(array)
-    _, frames, height, width, channels = five.shape
+    samples, frames, height, width, channels = view(array).shape
     spec = Spec(frames, height, width, channels, dtype)
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
+    letters = layout or DEFAULT_LAYOUTS[array.ndim]
     if not op.keeps_frames and 1 not in view.places:
         raise ParameterError(
-            f"images of layout {layout or DEFAULT_LAYOUTS[array.ndim]}, which has no frames",
+            f"images of layout {letters}, which has no frames",
             source=op.name,
             allowed="layouts with F, or with D for slices",
         )
@@ -93,10 +139,10 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         raise ParameterError(
             f"images of {height}×{width} pixels", source=op.name, allowed="less than 2³¹ pixels"
         )
-    letters = layout or DEFAULT_LAYOUTS[array.ndim]
     becomes = op.result_layout(letters)
     seen = view if becomes == letters else view_of(becomes, array.ndim)
-    return Given(value, array, view, seen, five, spec, _channels_of_result(op, spec, seen, becomes))
+    made = _channels_of_result(op, spec, seen, becomes)
+    return Form(view, seen, samples, spec, made, np.dtype(op.result_dtype(dtype)))
 
 
 def check(op: Declaration, spec: Spec) -> None:

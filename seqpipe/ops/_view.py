@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from ..array import Array
@@ -18,24 +20,23 @@ class View(NamedTuple):
     """How an array of some layout is seen.
 
     Attributes:
-        axes: the array's axes in the order N, F, H, W, C.
-        extend: what adds those that it has not.
+        axes: the array's axes in the order N, F, H, W, C; None if they are in it.
+        extend: what adds those that it has not; None if it has all.
         places: for each axis of the array, its place among the five.
+        shape: of the lengths of the five axes, those of an array of the layout.
         batched: whether it has N.
     """
 
-    axes: tuple[int, ...]
-    extend: tuple[Any, ...]
+    axes: tuple[int, ...] | None
+    extend: tuple[Any, ...] | None
     places: tuple[int, ...]
+    shape: Callable[[tuple[int, ...]], tuple[int, ...]]
     batched: bool
 
     def __call__(self, array: Array) -> Array:
         """The array as ``(N, F, H, W, C)``."""
-        return array.transpose(self.axes)[self.extend]
-
-    def shape(self, five: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of an array of the layout, of the lengths of the five axes."""
-        return tuple(five[place] for place in self.places)
+        ordered = array if self.axes is None else array.transpose(self.axes)
+        return ordered if self.extend is None else ordered[self.extend]
 
 
 @lru_cache(maxsize=64)
@@ -46,9 +47,13 @@ def view_of(layout: str, ndim: int) -> View:
         ParameterError: the layout is unknown or does not fit the number of axes.
     """
     letters = check_layout(layout, ndim).replace("D", "F")
+    axes = tuple(letters.index(letter) for letter in "NFHWC" if letter in letters)
+    places = tuple("NFHWC".index(letter) for letter in letters)
+    extend = tuple(slice(None) if letter in letters else None for letter in "NFHWC")
     return View(
-        tuple(letters.index(letter) for letter in "NFHWC" if letter in letters),
-        tuple(slice(None) if letter in letters else None for letter in "NFHWC"),
-        tuple("NFHWC".index(letter) for letter in letters),
+        None if axes == tuple(range(ndim)) else axes,
+        None if ndim == len(extend) else extend,
+        places,
+        itemgetter(*places),
         "N" in letters,
     )
