@@ -106,7 +106,7 @@ begun()
 
 @contextlib.contextmanager
 def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python program that has said that it has begun; it is ended if the test does not see its end."""
+    """A Python program that has said that it has begun; if the test does not see its end, it says where it hangs."""
     process = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", HEAD + text, *arguments],
         cwd=ROOT,
@@ -115,7 +115,7 @@ def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    watch = threading.Timer(START_S + 2 * SOON_S, process.kill)
+    watch = threading.Timer(START_S + 2 * SOON_S, process.send_signal, [signal.SIGABRT])
     watch.start()
     try:
         yield process

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from fractions import Fraction
 
-import imageio_ffmpeg
 import numpy as np
 import pytest
 from hypothesis import given
@@ -150,6 +149,8 @@ PICTURES = "nullsrc=size=16x16:rate={rate}:duration={duration},format=gray,geq=l
 
 
 def ffmpeg_frames(filters, rate, duration):
+    import imageio_ffmpeg  # here, so that machines without it can still look for the tests of a GPU
+
     graph = PICTURES.format(rate=rate, duration=duration) + "," + filters
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-f", "lavfi", "-i", graph]
     command += ["-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "-"]
