@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
     Attributes:
         tile: rows and columns of the pixels that a block makes, ``TALL`` and ``WIDE`` in the source; None for as many
-            pixels as it has threads, in the order of reading.
+            pixels as it has threads, in the order of reading, or some times as many.
         passes: the kernels, each of which is done with all images before the next one begins.
         scratch: for types of values, bytes of memory for each channel of each image, at first 0.
     """
@@ -47,21 +47,26 @@ class Work(NamedTuple):
     passes: tuple[str, ...] = ("each",)
     scratch: Mapping[str, int] = MappingProxyType({})
 
-    def blocks(self, height: int, width: int, threads: int) -> int:
-        """How many blocks an image takes."""
-        if self.tile is None:
-            return -(-height * width // threads)
-        tall, wide = self.tile
-        return -(-height // tall) * -(-width // wide)
+    def blocks(self, height: int, width: int, threads: int, images: int) -> int:
+        """How many blocks each of some images takes."""
+        if self.tile is not None:
+            tall, wide = self.tile
+            return -(-height // tall) * -(-width // wide)
+        blocks = -(-height * width // threads)
+        # to find its image is half of a thread's work, so that they make several pixels if there are many
+        return blocks if blocks * images < _MANY else -(-blocks // _PIXELS)
 
 
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 WORK: Final = MappingProxyType(
+_MANY: Final = 4096  # blocks, which any GPU has enough to do with
+_PIXELS: Final = 4
     {
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "filter": Work(tile=(32, 32)),
         "median": Work(tile=(32, 32)),
         "separable": Work(tile=(64, 32)),
     }
+        "jpeg": Work(tile=(16, 16)),
 )
 """The work of the skeletons that have not one thread for each pixel."""

@@ -159,7 +159,7 @@ def launch(
         entries.append(_ITEM.pack(_address(x), _address(out), *strides, *shape, row, of_sample, block.step))
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
-    blocks = max(work.blocks(item.out.shape[2], item.out.shape[3], _THREADS) for item in items)
+    blocks = max(work.blocks(item.out.shape[2], item.out.shape[3], _THREADS, images) for item in items)
     scratch, of_image = None, 0
     if work.scratch:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)

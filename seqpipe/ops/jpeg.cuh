@@ -80,9 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     const int width = image.item.width, height = image.item.height;
-    const int wide = (width + SIDE - 1) / SIDE, tiles = wide * ((height + SIDE - 1) / SIDE);
-    const int blocks = ((unsigned)width * height + THREADS - 1) / THREADS;  // no more than there are
-    if (blockIdx.x >= blocks) return;
-    for (int tile = blockIdx.x; tile < tiles; tile += blocks)
-        make(image, tile / wide * SIDE, tile % wide * SIDE, values, others);
+    const int wide = (width + WIDE - 1) / WIDE, tile = blockIdx.x;
+    if (tile < wide * ((height + TALL - 1) / TALL))
+        make(image, tile / wide * TALL, tile % wide * WIDE, values, others);
 }

@@ -77,6 +77,16 @@ template <int TYPE> __device__ __forceinline__ void store(Address at, Real value
         *(T*)at = (T)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
 }
 
+// The value that `store` would leave.
+template <int TYPE> __device__ __forceinline__ Real rounded(Real value) {
+    if constexpr (TYPE == 3)
+        return half_value(half_bits(value.v));
+    else if constexpr (TYPE == 4)
+        return value;
+    else
+        return (float)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
+}
+
 // Where a value beyond an axis of some length is taken from; -1 for nowhere.
 enum Border { CONSTANT, CLAMP, REFLECT_101, REFLECT_1001, WRAP };
 __device__ __forceinline__ int bordered(int at, int length, int border) {
@@ -139,16 +149,21 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
-// A thread makes one pixel, whose values are those of `make(image, y, x)`; `blocks` of them share a processor, and the
+// A thread makes pixels, whose values are those of `make(image, y, x)`; `blocks` of them share a processor, and the
 // fewer, the more registers each thread has.
 #define FOR_EVERY_PIXEL_IN(blocks, make)                                                            \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image image = image_of(job, number);                                       \
-        const unsigned pixel = blockIdx.x * THREADS + threadIdx.x;                       \
-        const unsigned width = image.item.width;                                         \
-        if (pixel < width * (unsigned)image.item.height) make(image, pixel / width, pixel % width); \
+        const unsigned width = image.item.width, height = image.item.height, step = gridDim.x * THREADS;   \
+        const unsigned first = blockIdx.x * THREADS + threadIdx.x, lines = step / width, rest = step % width; \
+        unsigned y = first / width, x = first % width;                                   \
+        while (y < height) {                                                             \
+            make(image, y, x);                                                           \
+            y += lines, x += rest;                                                       \
+            if (x >= width) y++, x -= width;                                             \
+        }                                                                                \
     }
 #define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_IN(4, make)
 

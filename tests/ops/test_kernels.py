@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqpipe.kernel import compile_options
-from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, _kernel, apply, per_frame
+from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, _body, _kernel, apply, per_frame
 from seqpipe.ops._kernel import defines_of, source_of
 from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import compare, images, names
@@ -52,6 +52,14 @@ def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
     monkeypatch.setitem(_kernel.GRID, "IMAGES_IN_Y", 7)
     x = np.random.default_rng(0).integers(0, 255, (3, 10, 1, 2, 1), dtype=np.uint8)
     compare(place(Flip(horizontal=[1, 0, 1]), x), np.stack([x[0][:, :, ::-1], x[1], x[2][:, :, ::-1]]))
+
+
+@pytest.mark.parametrize("size", [(37, 51), (3, 900), (900, 1)])
+def test_threads_make_several_pixels_where_there_are_many(place, monkeypatch, size):
+    monkeypatch.setattr(_body, "_MANY", 0)
+    x = np.random.default_rng(0).integers(0, 255, (2, *size, 3), dtype=np.uint8)
+    for op in (Flip(horizontal=[1, 0]), BrightnessContrast(brightness=0.5)):
+        compare(place(op, x[:, None]), apply(op, x[:, None], backend="reference"))
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 5, 31])

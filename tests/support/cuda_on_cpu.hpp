@@ -14,7 +14,7 @@
 #define __launch_bounds__(threads, blocks)
 
 struct Index { unsigned x, y, z; };
-static Index threadIdx, blockIdx;
+static Index threadIdx, blockIdx, gridDim;
 static const int MOST_THREADS = 256, STACK = 65536;
 static ucontext_t host, contexts[MOST_THREADS];
 static char stacks[MOST_THREADS][STACK] __attribute__((aligned(64)));
@@ -28,6 +28,8 @@ static inline unsigned atomicAdd(unsigned* at, unsigned value) {
     *at += value;
     return before;
 }
+static inline void atomicAdd(unsigned long long* at, unsigned long long value) { *at += value; }
+static inline void atomicMax(unsigned* at, unsigned value) { *at = *at > value ? *at : value; }
 static inline void __threadfence() {}
 static inline unsigned __float_as_uint(float value) {
     unsigned bits;
@@ -86,6 +88,7 @@ static void run_block(int threads) {
 
 static void run_grid(const int* grid, int threads, void (*kernel)()) {
     body = kernel;
+    gridDim = {(unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2]};
     for (unsigned z = 0; z < (unsigned)grid[2]; z++)
         for (unsigned y = 0; y < (unsigned)grid[1]; y++)
             for (unsigned x = 0; x < (unsigned)grid[0]; x++) {
