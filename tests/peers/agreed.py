@@ -183,10 +183,11 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
                 {},
                 {"mean": 100.0},
                 {"stddev": 50.0},
-                axis_names="HWC",
+                {"axis_names": "HWC"},
             ),
             *_each("normalize", ["image", "sequence"], {"mean": 100.0, "stddev": 50.0, "shift": -0.5}),
             *_each("normalize", ["image", "floats", "sequence"], {"axis_names": "HW"}),
+            *_each("normalize", ["sequence"], {"axis_names": "FHW"}, {"axes": (0, 2)}),
             *_each(
                 "normalize",
                 ["image", "sequence"],

@@ -106,10 +106,6 @@ def _twisted(half: float) -> Formula:
     return formula
 
 
-def _normalized(axes: tuple[int, ...]) -> Formula:
-    return lambda x: (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
-
-
 _TWIST: Final = {"hue": -20.0, "saturation": 0.7, "brightness": 1.2, "contrast": 1.4}
 _AFFINE: Final = (0.913, 0.187, -1.03, -0.117, 1.093, 0.57)
 _PERSPECTIVE: Final = (0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.001, -0.002, 1.0)
@@ -160,13 +156,6 @@ DIFFERENCES: Final[list[Difference]] = [
         "DALI's hsv gives uint8 unless it is told a type; we keep the type.",
         (judges.by_formula(_turned, "float32"), Gap(1e-6, 0)),
         (judges.by_formula(_turned, "uint8"), _LAST_BIT),
-    ),
-    Difference(
-        Case("normalize", "sequence"),
-        Gap(0.104, 0.976),
-        "Without axes DALI normalizes a sequence by one mean and one deviation; we do each frame by its own.",
-        (judges.by_formula(_normalized((1, 2, 3)), "float32"), Gap(1e-5, 0)),
-        (judges.by_formula(_normalized((0, 1, 2, 3)), "float32"), Gap(1e-5, 0)),
     ),
     Difference(
         Case("warp_affine", "floats", {"matrix": _AFFINE, "fill_value": 42.0}),
