@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from ._spec import COMPUTED
+
 __all__ = ["WORK", "Body", "Work"]
 
 
@@ -57,16 +59,19 @@ class Work(NamedTuple):
         return blocks if blocks * images < _MANY else -(-blocks // _PIXELS)
 
 
-_LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
-WORK: Final = MappingProxyType(
 _MANY: Final = 4096  # blocks, which any GPU has enough to do with
 _PIXELS: Final = 4
+_LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
+_SURVEYED: Final = dict.fromkeys(COMPUTED, 16)
+WORK: Final = MappingProxyType(
     {
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "filter": Work(tile=(32, 32)),
-        "median": Work(tile=(32, 32)),
-        "separable": Work(tile=(64, 32)),
-    }
         "jpeg": Work(tile=(16, 16)),
+        "median": Work(tile=(32, 32)),
+        "resample": Work(tile=(8, 256)),
+        "separable": Work(tile=(64, 32)),
+        "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=MappingProxyType(_SURVEYED)),
+    }
 )
 """The work of the skeletons that have not one thread for each pixel."""

@@ -83,7 +83,6 @@ class OpSource(Source):
     def text(self) -> str:
         """The source."""
         prelude, skeleton = _file(self.package, "prelude.cuh"), _file(self.package, self.name)
-        skeleton = _INCLUDE.sub(lambda found: _file(self.package, found[1]), skeleton)
         head, _, tail = prelude.partition("// Images of one shape")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
@@ -92,7 +91,9 @@ class OpSource(Source):
 
 
 def _file(package: str, name: str) -> str:
-    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    """A source, with what it includes."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: _file(package, found[1]), text)
 
 
 @lru_cache(maxsize=512)

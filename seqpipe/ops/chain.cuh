@@ -4,15 +4,6 @@
 // MOVES     whether pixels come from where a mapping says, which never leaves the image
 // The steps, `change`, and what each result is rounded to are put in below.
 
-template <int TYPE> __device__ __forceinline__ Real rounded(Real value) {
-    if constexpr (TYPE == 3)
-        return half_value(half_bits(value.v));
-    else if constexpr (TYPE == 4)
-        return value;
-    else
-        return (float)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
-}
-
 BODY
 
 // The source pixel that a place lies in; the mapping of whole pixels has no perspective.

@@ -1,12 +1,8 @@
 // Values as they are, each from the source pixel that a place along each axis lies in; places as in _resample.py.
-__device__ __forceinline__ long long whole(const int* halves) {
-    return (long long)halves[1] << 32 | (unsigned)halves[0];
-}
+#include "taps.cuh"
 
 __device__ __forceinline__ int source_of(const Row& row, int number, int pixel, int length) {
-    const long long step = whole(row.step + 2 * number), half = 1ll << 31;
-    const long long centre = whole(row.begin + 2 * number) + step * pixel + (step >> 1);
-    return min(max((int)((centre - whole(row.reach + 2 * number) + half) >> 32), 0), length - 1);
+    return min(max(start_of(axis_of(row, number, length), pixel).place, 0), length - 1);
 }
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {

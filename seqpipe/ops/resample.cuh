@@ -1,97 +1,39 @@
-// Values weighted along rows and columns, as _resample.py says: places in fixed point, weights of sums, products and
-// quotients alone, columns of pixels summed up first and then those sums along the row.
+// Values weighted along rows and columns: columns of pixels are summed up first, and then those sums along the row.
+//
+// A block makes a tile of the result, row by row. Its threads sum up the columns of the source that a row is made of,
+// several neighbours each, into shared memory; then each makes one pixel of them. Sums are those of `make`, in the same
+// order, which does it for one pixel alone where an axis is scaled so much that shared memory is too small.
+//
+// As the head of a chain: AXES says where in a row of parameters the axes are, MADE as what type the pixel is rounded
+// before `change` takes it on.
+#include "taps.cuh"
+#include "tile.cuh"
 
-// One axis of a row of parameters; 64-bit numbers lie there as two halves.
-struct Axis {
-    long long begin, step, reach;
-    int taps, filter;
-    Real scale;
-    int length;
-    bool cut;
+BODY
+
+#ifndef AXES
+#define AXES(row) (row)
+#endif
+
+constexpr int SUMS = 6144, ACROSS = 4096, DOWN = 512, WORD = 4;
+
+// What a block has in shared memory: sums of columns; weights along the row, at tap * columns + column; of the columns.
+struct __align__(16) Shared {
+    Real sums[SUMS], across[ACROSS], down[DOWN];
 };
 
-__device__ __forceinline__ long long whole(const int* halves) {
-    return (long long)halves[1] << 32 | (unsigned)halves[0];
-}
-
-__device__ __forceinline__ Axis axis_of(const Row& row, int number, int length) {
-    return {whole(row.begin + 2 * number), whole(row.step + 2 * number), whole(row.reach + 2 * number),
-            row.taps[number], row.filter[number], row.scale[number], length, row.cut[number] != 0};
-}
-
-// Where a pixel's first tap is, and how far that one's centre is from the pixel's.
-struct Start {
-    int place;
-    Real distance;
-};
-
-__device__ __forceinline__ Start start_of(const Axis& axis, int pixel) {
-    const long long half = 1ll << 31, centre = axis.begin + axis.step * pixel + (axis.step >> 1);
-    const int place = (int)((centre - axis.reach + half) >> 32);
-    const Real units = (float)(((long long)place << 32) + half - centre);
-    return {place, units * Real(1.0f / 4294967296.0f)};
-}
-
-__device__ __forceinline__ Real series(const Real (&terms)[7], Real x) {
-    Real value = terms[6];
+__device__ __forceinline__ void finish(const Image& image, int y, int x, int channel, Real (&pixel)[TOGETHER]) {
+#ifdef MADE
 #pragma unroll
-    for (int k = 5; k >= 0; k--) value = value * x + terms[k];
-    return value;
-}
-
-__device__ __forceinline__ Real cubic(Real u) {
-    const Real near = (Real(1.5f) * u - Real(2.5f)) * u * u + Real(1.0f);
-    const Real far = ((Real(2.5f) - Real(0.5f) * u) * u - Real(4.0f)) * u + Real(2.0f);
-    return u.v < 1.0f ? near : u.v < 2.0f ? far : Real(0.0f);
-}
-
-// sin(pi u), for u from 0 to 3
-__device__ __forceinline__ Real sine(Real u) {
-    const Real terms[7] = {3.14159265358979f, -5.16771278004997f, 2.55016403987734f, -0.599264529320792f,
-                           0.0821458866111282f, -0.00737043094571435f, 0.000466302805767613f};
-    const Real turns = floorf((u + Real(0.5f)).v), r = u - turns;
-    const Real value = series(terms, r * r) * r;
-    return turns.v == 1.0f || turns.v == 3.0f ? -value : value;
-}
-
-__device__ __forceinline__ Real lanczos(Real u) {
-    const Real safe = fmaxf(u.v, 1e-4f);
-    const Real value = sine(safe) * sine(safe / Real(3.0f)) * Real(0.303963550927013f) / (safe * safe);
-    return u.v < 1e-3f ? Real(1.0f) : u.v < 3.0f ? value : Real(0.0f);
-}
-
-__device__ __forceinline__ Real gaussian(Real u) {
-    const Real terms[7] = {1.0f, -1.0f, 0.5f, -1.0f / 6, 1.0f / 24, -1.0f / 120, 1.0f / 720};
-    Real power = series(terms, u * u * Real(0.25f));
+    for (int k = 0; k < TOGETHER; k++) pixel[k] = rounded<MADE>(pixel[k]);
+    change(pixel, image.row);
+#endif
+    const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
 #pragma unroll
-    for (int k = 0; k < 4; k++) power = power * power;
-    return u.v < 1.0f ? power : Real(0.0f);
+    for (int k = 0; k < TOGETHER; k++) store<OUT>(to + (Address)(k * image.item.out_strides[4]), pixel[k]);
 }
 
-__device__ __forceinline__ Real weight_at(const Axis& axis, Real distance) {
-    const Real away = fabsf(distance.v);
-    if (axis.filter == 1) return fmaxf((Real(1.0f) - away * axis.scale).v, 0.0f);
-    if (axis.filter == 0) return 1.0f;
-    if (axis.filter == 2) return cubic(away * axis.scale);
-    if (axis.filter == 3) return lanczos(away * axis.scale);
-    if (axis.filter == 4) return gaussian(away * axis.scale);
-    const Real covered = fmaxf((axis.scale + Real(0.5f) - away).v, 0.0f);
-    return fminf(covered.v, fminf(1.0f, (axis.scale + axis.scale).v));
-}
-
-struct Tap {
-    int place;
-    Real weight;
-};
-
-__device__ __forceinline__ Tap tap_of(const Axis& axis, const Start& start, int number) {
-    const int place = start.place + number, inside = min(max(place, 0), axis.length - 1);
-    if (axis.cut && place != inside) return {inside, 0.0f};
-    return {inside, weight_at(axis, start.distance + Real((float)number))};
-}
-
-__device__ __forceinline__ void make(const Image& image, int y, int x) {
-    const Axis across = axis_of(image.row, 0, image.item.in_width), down = axis_of(image.row, 1, image.item.in_height);
+__device__ __forceinline__ void make(const Image& image, const Axis& across, const Axis& down, int y, int x) {
     const Start left = start_of(across, x), top = start_of(down, y);
     Real height = 0.0f;
 #pragma unroll 1
@@ -108,7 +50,7 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
             Real parts[TOGETHER];
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++) parts[k] = 0.0f;
-#pragma unroll 2
+#pragma unroll 1
             for (int j = 0; j < down.taps; j++) {
                 const Tap line = tap_of(down, top, j);
                 const Address from = top_of_column + (Address)(line.place * strides[2]);
@@ -121,11 +63,129 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
             for (int k = 0; k < TOGETHER; k++) sums[k] = sums[k] + column.weight * parts[k];
         }
         const Real share = Real(1.0f) / (height * width);
-        const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++)
-            store<OUT>(to + (Address)(k * image.item.out_strides[4]), sums[k] * share);
+        for (int k = 0; k < TOGETHER; k++) sums[k] = sums[k] * share;
+        finish(image, y, x, channel, sums);
     }
 }
 
-FOR_EVERY_PIXEL_IN(3, make)
+// Some columns of a source whose sums stand in shared memory: those of a pixel's values are `of_pixel` apart from those
+// of the next one's, and `of_channel` from each other; the first one's are at `first`.
+struct Columns {
+    int begin, end, of_pixel, of_channel, first;
+};
+
+__device__ __forceinline__ int limited(int place, int length) { return min(max(place, 0), length - 1); }
+
+// Weighted sums of lines, WORD bytes of each at a time; the first line's are at `from`, lines are `pitch` bytes apart.
+__device__ __forceinline__ void sum_words(Address from, long long pitch, const Axis& down, const Start& top, int words,
+                                          Shared& shared) {
+    for (int word = threadIdx.x; word < words; word += THREADS) {
+        Real sums[WORD];
+#pragma unroll
+        for (int k = 0; k < WORD; k++) sums[k] = 0.0f;
+#pragma unroll 4
+        for (int j = 0; j < down.taps; j++) {
+            const int place = limited(top.place + j, down.length);
+            const unsigned bytes = __ldg((const unsigned*)(from + (Address)(place * pitch) + (Address)(word * WORD)));
+            const Real weight = shared.down[j];
+#pragma unroll
+            for (int k = 0; k < WORD; k++) sums[k] = sums[k] + weight * Real((float)(bytes >> 8 * k & 255));
+        }
+#pragma unroll
+        for (int k = 0; k < WORD; k++) shared.sums[word * WORD + k] = sums[k];
+    }
+}
+
+// The same of one value at a time, whatever lies where.
+__device__ __forceinline__ void sum_values(const Image& image, const Axis& down, const Start& top, const Columns& columns,
+                                           Shared& shared) {
+    const long long* strides = image.item.in_strides;
+    const int count = columns.end - columns.begin, side_by_side = columns.of_channel == 1;
+    for (int e = threadIdx.x; e < count * TOGETHER; e += THREADS) {
+        const int column = side_by_side ? e / TOGETHER : e % count, channel = side_by_side ? e % TOGETHER : e / count;
+        const Address from = image.from(0, columns.begin + column) + (Address)(channel * strides[4]);
+        Real sum = 0.0f;
+#pragma unroll 4
+        for (int j = 0; j < down.taps; j++) {
+            const int place = limited(top.place + j, down.length);
+            sum = sum + shared.down[j] * load<IN>(from + (Address)(place * strides[2]));
+        }
+        shared.sums[e] = sum;
+    }
+}
+
+// Some columns of a tile's result, one for each thread.
+__device__ __forceinline__ void make(const Image& image, const Tile& tile, const Axis& across, const Axis& down, int left,
+                                     int count, Shared& shared) {
+    const long long* strides = image.item.in_strides;
+    const Start one = start_of(across, left), other = start_of(across, left + count - 1);
+    const int x = left + min((int)threadIdx.x, count - 1);
+    const Start own = start_of(across, x);
+    Columns columns = {limited(min(one.place, other.place), across.length),
+                       limited(max(one.place, other.place) + across.taps - 1, across.length) + 1, TOGETHER, 1, 0};
+    const bool side_by_side = strides[4] == sizeof(typename Typed<IN>::T) && strides[3] == TOGETHER * strides[4];
+    const bool by_words = IN == 0 && side_by_side && image.in % WORD == 0 && strides[2] % WORD == 0;
+    if (!side_by_side) columns.of_pixel = 1, columns.of_channel = columns.end - columns.begin;
+    if (by_words) columns.first = columns.begin * TOGETHER % WORD;
+    const int words = ((columns.end - columns.begin) * TOGETHER + columns.first + WORD - 1) / WORD;
+    __syncthreads();
+    Real width = 0.0f;
+    for (int e = threadIdx.x; e < count * across.taps; e += THREADS) {
+        const int i = e / count;
+        shared.across[e] = tap_of(across, start_of(across, left + e % count), i).weight;
+    }
+    __syncthreads();
+    for (int i = 0; i < across.taps; i++) width = width + shared.across[i * count + (x - left)];
+    for (int y = tile.top; y < tile.top + tile.tall; y++) {
+        const Start top = start_of(down, y);
+        __syncthreads();
+        for (int j = threadIdx.x; j < down.taps; j += THREADS) shared.down[j] = tap_of(down, top, j).weight;
+        __syncthreads();
+        if (by_words)
+            sum_words(image.in + (Address)(columns.begin * TOGETHER - columns.first), strides[2], down, top, words, shared);
+        else
+            sum_values(image, down, top, columns, shared);
+        Real height = 0.0f, pixel[TOGETHER];
+        for (int j = 0; j < down.taps; j++) height = height + shared.down[j];
+        __syncthreads();
+        if (threadIdx.x >= count) continue;
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) pixel[k] = 0.0f;
+#pragma unroll 2
+        for (int i = 0; i < across.taps; i++) {
+            const int place = limited(own.place + i, across.length) - columns.begin;
+            const Real* const sums = shared.sums + columns.first + place * columns.of_pixel;
+            const Real weight = shared.across[i * count + (x - left)];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] + weight * sums[k * columns.of_channel];
+        }
+        const Real share = Real(1.0f) / (height * width);
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] * share;
+        finish(image, y, x, 0, pixel);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 5) each(const __grid_constant__ Job job) {
+    __shared__ Shared shared;
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (blockIdx.x >= tiles_of(image.item)) return;
+    const Tile tile = tile_of(image.item, blockIdx.x);
+    const Axis across = axis_of(AXES(image.row), 0, image.item.in_width);
+    const Axis down = axis_of(AXES(image.row), 1, image.item.in_height);
+    // how many columns of the result there is room for at once
+    const long long room = (SUMS - WORD) / TOGETHER - across.taps - 2, step = across.step < 0 ? -across.step : across.step;
+    const bool fits = CHANNELS && room >= 0 && down.taps <= DOWN && ACROSS / across.taps > 0;
+    const int most = !fits ? 0 : step * (WIDE - 1) >> 32 <= room - 1 ? min(WIDE, ACROSS / across.taps)
+                                                               : min((int)((room << 32) / step) + 1, ACROSS / across.taps);
+    if (most < 1) {
+        for (int e = threadIdx.x; e < tile.tall * tile.wide; e += THREADS)
+            make(image, across, down, tile.top + e / tile.wide, tile.left + e % tile.wide);
+        return;
+    }
+    for (int left = 0; left < tile.wide; left += most)
+        make(image, tile, across, down, tile.left + left, min(most, tile.wide - left), shared);
+}

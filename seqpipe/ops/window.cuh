@@ -1,19 +1,10 @@
 // For results that depend on values around them. A block has a tile of TALL rows and WIDE columns, and takes it and what
 // is around it into shared memory, where the value of row y and column x stands at x * PITCH + y. PITCH is odd, so that
 // neighbouring threads meet no bank twice, be it that each has a row, or each a column.
+#include "tile.cuh"
+
 constexpr int LANES = 32, GROUPS = THREADS / LANES;
 constexpr long long NOWHERE = 1ll << 63;
-
-struct Tile {
-    int top, left, tall, wide;  // of pixels that there are
-};
-__device__ __forceinline__ Tile tile_of(const Item& item, int number) {
-    const int across = (item.width + WIDE - 1) / WIDE, top = number / across * TALL, left = number % across * WIDE;
-    return {top, left, min(TALL, item.height - top), min(WIDE, item.width - left)};
-}
-__device__ __forceinline__ int tiles_of(const Item& item) {
-    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
-}
 
 // Lines from `top` on, columns from `left` on, of some channels, to planes of PLANE numbers each. ROOM is for how many lines.
 template <int CHANNELS_AT_ONCE, int PITCH, int PLANE, int ROOM, class T, class Make>

@@ -1,0 +1,11 @@
+// A block's part of an image: TALL rows and WIDE columns, or as many as there are.
+struct Tile {
+    int top, left, tall, wide;
+};
+__device__ __forceinline__ Tile tile_of(const Item& item, int number) {
+    const int across = (item.width + WIDE - 1) / WIDE, top = number / across * TALL, left = number % across * WIDE;
+    return {top, left, min(TALL, item.height - top), min(WIDE, item.width - left)};
+}
+__device__ __forceinline__ int tiles_of(const Item& item) {
+    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
+}
