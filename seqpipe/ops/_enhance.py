@@ -48,6 +48,14 @@ class MeanContrast(Op, register=False):
         """The same."""
         return self.reference(x.astype(np.float32), p)
 
+    body = Body(
+        "surveyed",
+        """constexpr bool LUMA = true;
+__device__ __forceinline__ Real changed(Real value, const Known& known, const Row& row) {
+    return (value - known.mean) * row.contrast + known.mean;
+}""",
+    )
+
 
 class Sharpness(Op, register=False):
     """Blend images with what a window of 3 by 3 pixels smooths.

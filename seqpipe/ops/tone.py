@@ -64,6 +64,15 @@ class AutoContrast(Op):
             into[...] = cv2.LUT(frame, table).reshape(frame.shape)
         return out
 
+    body = Body(
+        "surveyed",
+        """constexpr bool LUMA = false;
+__device__ __forceinline__ Real changed(Real value, const Known& known, const Row& row) {
+    const Real reach = known.highest - known.lowest;
+    return reach > 0.0f ? (value - known.lowest) * row.range / reach + row.least : value;
+}""",
+    )
+
 
 class Equalize(Op):
     """Spread the levels of each frame and channel over the whole range, so that all are about as frequent.

@@ -11,9 +11,13 @@ from PIL import Image, ImageChops, ImageEnhance, ImageOps
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
+from seqpipe.kernel import compile_options
 from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops._enhance import MeanContrast, Sharpness
+from seqpipe.ops._kernel import defines_of, source_of
 from seqpipe.ops._published import NARROW
-from tests.support.operators import compare
+from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.operators import compare, images
 
 STEPS = tuple(NARROW)
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
@@ -337,3 +341,36 @@ def test_sixteen_bits_are_as_eight():
         op = RandAugment(n=1, m=15, **only(name))
         apart = op(x.astype(np.uint16) * 257) / 257 - op(x)
         assert abs(apart).max() < 1.1, name
+
+
+# ------------------------------------------------------------------------------------------ operators of their own
+
+
+@pytest.mark.parametrize("op", [MeanContrast(contrast=1.7), Sharpness(amount=0.3)], ids=lambda op: op.name)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
+def test_operators_that_only_policies_have_agree_everywhere(place, op, dtype):
+    for channels, size in ((3, (70, 260)), (1, (3, 5)), (3, (2, 9))):
+        x = images(op, dtype, "NFHWC", size=size)[..., :channels]
+        compare(place(op, x), apply(op, x, backend="reference"))
+    parts = [images(op, dtype, "HWC", size=(6, 7)), images(op, dtype, "HWC", size=(8, 5))[..., :1]]
+    for found, part in zip(place(op, parts), parts, strict=True):
+        compare(found, apply(op, part, backend="reference"))
+    still = type(op)(p=0.0, **{op.drawable[0].name: 1.5})
+    compare(place(still, x), x)
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize("op", [MeanContrast(contrast=1.7), Sharpness(amount=0.3)], ids=lambda op: op.name)
+def test_their_kernels_compile_without_spilling(op):
+    for architecture, dtype, channels in (
+        ("sm_75", "uint8", 3),
+        ("sm_90", "int16", 1),
+        ("sm_90", "uint16", 0),
+        ("sm_120", "uint8", 3),
+    ):
+        source, defines = source_of(type(op)), defines_of(op, dtype, dtype, channels)
+        code, log = compiled(source.text, op.name, architecture, compile_options(defines))
+        assert code.startswith(b"\x7fELF")
+        assert "0 bytes spill stores, 0 bytes spill loads" in log
+        assert " 0 bytes stack frame" in log
+        assert "warning" not in log
