@@ -2,6 +2,9 @@
 // to be done makes the table in the same place; then every value is looked up. tone.py says what stands in it.
 //
 // 8 bits are counted in shared memory first, in several copies, so that the threads of a warp seldom meet at one.
+
+#include "pixels.cuh"
+
 constexpr int LEVELS = IN == 0 ? 256 : 65536, COPIES = IN == 0 ? 8 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1;
 constexpr int SHARE = LEVELS / THREADS;
 
@@ -14,18 +17,6 @@ __device__ __forceinline__ Counted* counted(const Job& job, int number) {
 }
 
 __device__ __forceinline__ int level_of(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
-
-__device__ __forceinline__ int blocks_of(const Item& item) {
-    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
-}
-
-// Calls `make` with the address of the pixels of a block, and of their results.
-template <class Make> __device__ __forceinline__ void for_pixels(const Image& image, Make make) {
-    const unsigned width = image.item.width, pixels = width * image.item.height, step = blocks_of(image.item) * THREADS;
-#pragma unroll 4
-    for (unsigned pixel = blockIdx.x * THREADS + threadIdx.x; pixel < pixels; pixel += step)
-        make(image.from(pixel / width, pixel % width), image.to(pixel / width, pixel % width));
-}
 
 // What has been counted becomes the table; `sums` is for a number of each thread.
 __device__ void make_table(const Image& image, volatile unsigned* levels, unsigned* sums, unsigned* lowest) {

@@ -2,6 +2,9 @@
 // value of each channel, or add up the luma of its pixels; then every value is changed.
 //
 // The operator's part is a constant LUMA, which of both is looked for, and the function `changed`, which is given it.
+
+#include "pixels.cuh"
+
 struct Known {
     Real lowest, highest;  // of a channel; NaN is left out, and what both are if there is nothing else
     Real mean;             // of the luma, as a level
@@ -33,18 +36,6 @@ __device__ __forceinline__ unsigned luma_of(const Image& image, Address at) {
     const Address aside = (Address)image.item.in_strides[4];
     const Real red = load<IN>(at) * Real(0.299f), green = load<IN>(at + aside) * Real(0.587f);
     return __float2int_rn((red + green + load<IN>(at + 2 * aside) * Real(0.114f)).v) + OFFSET;
-}
-
-__device__ __forceinline__ int blocks_of(const Item& item) {
-    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
-}
-
-// Calls `make` with the address of the pixels of a block, and of their results.
-template <class Make> __device__ __forceinline__ void for_pixels(const Image& image, Make make) {
-    const unsigned width = image.item.width, pixels = width * image.item.height, step = blocks_of(image.item) * THREADS;
-#pragma unroll 4
-    for (unsigned pixel = blockIdx.x * THREADS + threadIdx.x; pixel < pixels; pixel += step)
-        make(image.from(pixel / width, pixel % width), image.to(pixel / width, pixel % width));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_constant__ Job job) {
