@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from ._draw import Block, values_of_all
 from ._spec import MOVED, Spec
 
 __all__ = ["Frames", "Order"]
+
+_SHIFT: Final = np.dtype([("shift", np.int32)])
 
 
 class Frames(Declaration, register=False):
@@ -80,7 +82,7 @@ class Order(Frames, register=False):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """How many frames ahead that of what is given is."""
-        return np.dtype([("shift", np.int32)])
+        return _SHIFT
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """A row for each frame of the result."""
@@ -94,8 +96,8 @@ class Order(Frames, register=False):
         return _taken(x, self._order(p, len(x)))
 
     def _order(self, p: Any, frames: int) -> IntArray:
-        given = np.arange(frames)
-        return np.asarray(self.order(p, frames), np.int64) if np.any(p.acts) else given
+        acts = p.acts.any() if isinstance(p.acts, np.ndarray) else p.acts
+        return np.asarray(self.order(p, frames), np.int64) if acts else np.arange(frames)
 
 
 def _taken(x: Array, order: IntArray) -> Array:

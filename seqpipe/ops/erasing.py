@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Final
 
@@ -12,7 +13,7 @@ from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._draw import values_of
+from ._draw import values_of_all
 from ._op import Op
 from ._param import ANY, param
 from ._spec import Spec
@@ -35,7 +36,13 @@ class _Regions(Op, register=False):
 
     @abstractmethod
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """Top, left, bottom and right of each region, in pixels: ``(K, 4)``; they may reach over the border."""
+        """Top, left, bottom and right of each region, in pixels: ``(K, 4)``; they may reach over the border.
+
+        Args:
+            p: the parameters; where they are arrays with a row for each frame or sample, so is the result.
+            height: rows of the image.
+            width: columns of the image.
+        """
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
         """The level of each channel.
@@ -76,10 +83,8 @@ class _Regions(Op, register=False):
         """The boxes of each row."""
         made = np.zeros(len(rows), self.kernel_dtype())
         made["acts"], made["levels"] = rows["acts"], rows["levels"]
-        for row, into in zip(rows, made, strict=True):
-            boxes = self.boxes(values_of(row), spec.height, spec.width)
-            into["count"] = len(boxes)
-            into["boxes"][: boxes.size] = boxes.ravel()
+        boxes = self.boxes(values_of_all(rows), spec.height, spec.width).reshape(len(rows), -1)
+        made["count"], made["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
         return made
 
     body = Body(
@@ -150,18 +155,19 @@ class Erase(_Regions):
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
         """The regions."""
         size = np.array([height, width], np.float64)
-        first = np.concatenate([p.anchor, p.shape]).astype(np.float64)
-        regions = np.stack([first, *np.reshape(self.more or (), (-1, 4))])
+        first = np.concatenate([p.anchor, p.shape], axis=-1, dtype=np.float64)[..., None, :]
+        more = np.reshape(self.more or (), (-1, 4))
+        regions = np.concatenate([first, np.broadcast_to(more, (*first.shape[:-2], *more.shape))], axis=-2)
         by_default = self.normalized
         anchor, shape = (
             part * (size if (by_default if relative is None else relative) else 1)
             for part, relative in (
-                (regions[:, :2], self.normalized_anchor),
-                (regions[:, 2:], self.normalized_shape),
+                (regions[..., :2], self.normalized_anchor),
+                (regions[..., 2:], self.normalized_shape),
             )
         )
         start = anchor - shape / 2 if self.centered_anchor else anchor
-        reach = np.concatenate([start, start + shape], axis=1)
+        reach = np.concatenate([start, start + shape], axis=-1)
         found: IntArray = np.floor(np.clip(reach, -1, 2.0**30)).astype(np.int64)
         return found
 
@@ -206,14 +212,16 @@ class RandomErasing(_Regions):
         return {**super().sample(rng, spec), "draws": rng.random(shape, np.float32)}
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """The region of the first attempt that fits."""
-        draws: FloatArray = p.draws.reshape(_ATTEMPTS, 4).astype(np.float64)
-        area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * draws[:, 0])
-        lo, hi = np.log(self.ratio)
-        aspect = np.exp(lo + (hi - lo) * draws[:, 1])
+        """The region of the first attempt that fits; an empty one if none does."""
+        draws: FloatArray = p.draws.reshape(*p.draws.shape[:-1], _ATTEMPTS, 4).astype(np.float64)
+        area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * draws[..., 0])
+        lo, hi = math.log(self.ratio[0]), math.log(self.ratio[1])
+        aspect = np.exp(lo + (hi - lo) * draws[..., 1])
         rows, columns = np.rint(np.sqrt(area * aspect)), np.rint(np.sqrt(area / aspect))
-        top = np.floor(draws[:, 2] * (height - rows + 1))
-        left = np.floor(draws[:, 3] * (width - columns + 1))
-        fits = np.flatnonzero((rows < height) & (columns < width))[:1]
-        found: IntArray = np.stack([top, left, top + rows, left + columns], axis=1)[fits].astype(np.int64)
+        top = np.floor(draws[..., 2] * (height - rows + 1))
+        left = np.floor(draws[..., 3] * (width - columns + 1))
+        fits = (rows < height) & (columns < width)
+        boxes = np.stack([top, left, top + rows, left + columns], axis=-1) * fits[..., None]
+        first = fits.argmax(axis=-1)[..., None, None]
+        found: IntArray = np.take_along_axis(boxes, first, axis=-2).astype(np.int64)
         return found

@@ -238,8 +238,14 @@ class TemporalJitter(Order, Op):
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
         """Frames near those that are given."""
-        near = np.clip(np.arange(frames) + np.where(p.acts, p.offset, 0), 0, frames - 1)
-        return np.sort(near) if self.keep_order else near
+        near: IntArray = np.minimum(np.maximum(np.arange(frames) + p.acts * p.offset, 0), frames - 1)
+        if self.keep_order:
+            near.sort()
+        return near
+
+    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:  # noqa: ARG002  it is the same for all
+        """As many frames as are given."""
+        return spec.frames, spec.height, spec.width
 
 
 def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
