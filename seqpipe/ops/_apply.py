@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration
-from ._draw import Block, constant_of, resolve
+from ._draw import Block, resolve
 from ._given import Given, check, given
 from ._kernel import Item
-from ._run import on_device_of, on_images, run
+from ._run import on_device_of, on_host, run
 from ._spec import Backend, Spec
 
 __all__ = ["Call", "apply", "indices_of"]
-
-_PLAIN_INDEX: Final = (int, type(None))
 
 
 class Call(NamedTuple):
@@ -68,7 +66,7 @@ class Call(NamedTuple):
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
-                out = part.result(part.form.dtype, self._extent(part, sample))
+                out = part.result(part.form.dtype, _extent(self.op, part, self.block, sample))
                 items.append(Item(part.five, part.seen(out), sample))
                 outs.append(out)
                 sample += part.samples
@@ -103,24 +101,6 @@ class Call(NamedTuple):
         specs = [spec._replace(channels=1, dtype="bool") for spec in self.specs]
         return self.op.moved_mask(mask[..., None], specs, self.block)[..., 0]
 
-    def _extent(self, part: Given, sample: int) -> tuple[int, int, int]:
-        op, spec = self.op, part.form.spec
-        if op.keeps_size and op.keeps_frames:
-            return spec[:3]
-        if self.block.constant is not None:
-            return self.block.constant.extent
-        rows = [self.block.of(sample + n, spec.frames) for n in range(part.samples)]
-        extents = sorted(op.extents(rows, spec))
-        if len(extents) > 1:
-            sizes = sorted({extent[1:] for extent in extents})
-            what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
-            raise ParameterError(
-                f"results of different {what}, of samples in one array",
-                source=op.name,
-                advice="Give the samples as a list",
-            )
-        return extents[0]
-
 
 def apply(
     op: Declaration,
@@ -143,8 +123,8 @@ def apply(
         backend: who does it; None for the kernel on a GPU and the fast form on the CPU.
         device: what the kernel runs on; None for the GPU that holds the images.
     """
-    if type(x) is np.ndarray and backend is None and type(index) in _PLAIN_INDEX and op.is_constant:
-        return _constant(op, given(op, x, layout))
+    if type(x) is np.ndarray and backend is None:
+        return _here(op, given(op, x, layout), epoch, index)
     if isinstance(x, Batch):
         return _batch(op, x, layout, epoch, x.indices if index is None else index, backend, device)
     many = isinstance(x, (list, tuple))
@@ -155,13 +135,33 @@ def apply(
     return type(x)(results) if many else results[0]
 
 
-def _constant(op: Declaration, part: Given) -> Array:
+def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
-    constant, form = constant_of(op, part.form.spec), part.form
-    out = part.result(form.dtype, constant.extent)
-    for x, into in zip(form.view(part.array), form.seen(out), strict=True):
-        on_images(op, op.cpu, x, into, constant.p, fast=True)
+    op = op.among((part,))
+    form = part.form
+    block = resolve(op, [form.spec] * form.samples, epoch, indices_of(op, index, form.samples))
+    out = part.result(form.dtype, _extent(op, part, block, 0))
+    on_host(op, Item(form.view(part.array), form.seen(out), 0), block, fast=True)
     return out
+
+
+def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
+    """Frames, rows and columns of the results of an array, whose first sample has a number."""
+    spec = part.form.spec
+    if op.keeps_size and op.keeps_frames:
+        return spec[:3]
+    if block.constant is not None:
+        return block.constant.extent
+    extents = sorted(op.extents(block, range(sample, sample + part.form.samples), spec))
+    if len(extents) > 1:
+        sizes = sorted({extent[1:] for extent in extents})
+        what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
+        raise ParameterError(
+            f"results of different {what}, of samples in one array",
+            source=op.name,
+            advice="Give the samples as a list",
+        )
+    return extents[0]
 
 
 def _batch(

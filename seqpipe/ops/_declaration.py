@@ -279,9 +279,9 @@ class Declaration(ABC):
         size = (spec.height, spec.width) if self.keeps_size else self.result_size(rows, spec)
         return frames, *size
 
-    def extents(self, rows: Seq[npt.NDArray[Any]], spec: Spec) -> set[tuple[int, int, int]]:
-        """Those of some samples, of which the rows are given."""
-        return {self.extent(rows_of_one, spec) for rows_of_one in rows}
+    def extents(self, block: Any, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Those of some samples of a block."""
+        return {self.extent(block.of(sample, spec.frames), spec) for sample in samples}
 
     @cached_property
     def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:

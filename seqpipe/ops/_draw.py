@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import FloatArray
 from ..errors import ParameterError
 from ..random import streams
 from ._declaration import Declaration
@@ -63,8 +62,11 @@ class Block(NamedTuple):
 
     def of(self, sample: int, frames: int) -> npt.NDArray[Any]:
         """The rows of a sample: one, or one for each frame."""
-        start = self.first[sample]
-        return self.rows[start : start + (frames if self.step else 1)]
+        return self.of_all(sample, sample + 1, frames)
+
+    def of_all(self, sample: int, end: int, frames: int) -> npt.NDArray[Any]:
+        """The rows of the samples from one on up to another, of which each has as many frames."""
+        return self.rows[self.first[sample] : self.first[end - 1] + (frames if self.step else 1)]
 
 
 def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> Block:
@@ -174,28 +176,26 @@ class Ranges(NamedTuple):
     """Parameters of which each is drawn from a range, one number after the other.
 
     Attributes:
-        fields: of a row; each takes one number, or as many as the last says.
+        fields: of a row, one for each number; with its place in the vector, None where the field is a number.
         lo: the least value of each number.
         width: the greatest less the least.
     """
 
-    fields: tuple[tuple[str, Any], ...]
-    lo: FloatArray
-    width: FloatArray
+    fields: tuple[tuple[str, int | None], ...]
+    lo: tuple[float, ...]
+    width: tuple[float, ...]
 
     def write(self, rows: npt.NDArray[Any], drawing: Iterable[np.random.Generator], p: float) -> Any:
-        """Write what is drawn, a row for each generator; returns which rows act.
-
-        It is what :meth:`Distribution.draw` gives, number by number, in two steps of NumPy for all of them.
-        """
-        count = len(self.lo)
-        numbers = np.empty((len(rows), count + (p < 1)))
-        for row, rng in zip(numbers, drawing, strict=True):
-            rng.random(out=row)
-        values = self.lo + self.width * numbers[:, :count]
-        for name, place in self.fields:
-            rows[name] = values[:, place]
-        return numbers[:, count] < p if p < 1 else np.True_
+        """Write what :meth:`Distribution.draw` gives, a row for each generator; returns which rows act."""
+        columns = [rows[name] if place is None else rows[name][:, place] for name, place in self.fields]
+        ranges = list(zip(columns, self.lo, self.width, strict=True))
+        acts: Any = np.ones(len(rows), np.bool_) if p < 1 else np.True_
+        for number, rng in enumerate(drawing):
+            for column, lo, width in ranges:
+                column[number] = lo + width * rng.random()
+            if p < 1:
+                acts[number] = rng.random() < p
+        return acts
 
 
 def ranges_of(op: Declaration) -> Ranges | None:
@@ -210,21 +210,20 @@ def ranges_of(op: Declaration) -> Ranges | None:
 def _ranges(op: Declaration) -> Ranges | None:
     if op.is_by_frame or type(op).sample is not Declaration.sample:
         return None
-    fields: list[tuple[str, Any]] = []
+    fields: list[tuple[str, int | None]] = []
     ends: list[tuple[float, float]] = []
     for q, value, _ in op.distributions:
         if type(value) is not Uniform or q.param.kind is not float:
             return None
-        fields.append((q.name, slice(len(ends), len(ends) + q.size) if q.size else len(ends)))
-        pairs = np.broadcast_arrays(value.lo, value.hi, np.empty(q.size or 1))[:2]
-        for lo, hi in zip(*(np.asarray(pair, np.float64).tolist() for pair in pairs), strict=True):
+        for place in range(q.size) if q.size else (None,):
+            lo, hi = (float(end[place] if np.ndim(end) else end) for end in (value.lo, value.hi))
             greatest = lo + (hi - lo) * _LAST
             # what rounding could lead beyond the bounds has to be seen to, and NumPy refuses what is not finite
             if not math.isfinite(greatest) or (q.param.hi is not None and greatest > q.param.hi):
                 return None
+            fields.append((q.name, place))
             ends.append((lo, hi))
-    lowest, highest = np.array(ends, np.float64).reshape(-1, 2).T
-    return Ranges(tuple(fields), lowest, highest - lowest)
+    return Ranges(tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends))
 
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._body import Body
-from ._draw import Block, values_of
+from ._draw import Block, values_of_each
 from ._kernel import Item
 from ._mapping import Mapping
 from ._op import Op
@@ -48,8 +48,17 @@ class Geometry(Op, register=False):
 
     def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> list[Mapping]:
         """The mapping of each row of a block; where the operator does not act, that which changes nothing."""
-        still = Mapping.identity(spec.height, spec.width)
-        return [self.mapping(values_of(row), *spec[1:3]) if row["acts"] else still for row in rows]
+        height, width = spec.height, spec.width
+        place = rows.tobytes(), height, width
+        found: list[Mapping]
+        last, found = self.__dict__.get("_last", (None, []))
+        if last != place:  # a call asks for the sizes first, and then for the matrices
+            each = values_of_each(rows)
+            found = [
+                self.mapping(p, height, width) if p.acts else Mapping.identity(height, width) for p in each
+            ]
+            self.__dict__["_last"] = place, found
+        return found
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
         """Rows and columns of the result of one sample.
@@ -65,6 +74,12 @@ class Geometry(Op, register=False):
                 advice="Give p and what decides the size once for each sequence",
             )
         return sizes.pop()
+
+    def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Those of some samples; of the mappings of all rows at once, if they make one size."""
+        rows = block.of_all(samples.start, samples.stop, spec.frames)
+        sizes = {(mapping.height, mapping.width) for mapping in self.mappings(rows, spec)}
+        return {(spec.frames, *sizes.pop())} if len(sizes) == 1 else super().extents(block, samples, spec)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:

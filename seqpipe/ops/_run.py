@@ -20,7 +20,7 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
 
-__all__ = ["cuda_device_of", "on_device_of", "on_images", "run"]
+__all__ = ["cuda_device_of", "on_device_of", "on_host", "run"]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -59,7 +59,7 @@ def run(
     backend = backend or ("cpu" if here else "cuda" if op.body or op.composed else "reference")
     if backend != "cuda":
         for item in items:
-            _on_host(op, item, block, fast=backend == "cpu")
+            on_host(op, item, block, fast=backend == "cpu")
         return
     if op.body is None:
         op.compose(items, specs, block, device)
@@ -90,21 +90,29 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     return Block(np.concatenate(parts), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
 
 
-def _on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
+def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
+    """Write an operator's results, sample by sample.
+
+    Args:
+        op: the operator.
+        item: images and the memory of their results.
+        block: the parameters.
+        fast: whether by its form for CPUs, instead of the reference.
+    """
     form = op.cpu if fast else op.reference
     for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
         if block.constant is not None:
-            on_images(op, form, x, out, block.constant.p, fast=fast)
+            _on_images(op, form, x, out, block.constant.p, fast=fast)
             continue
         rows = block.of(item.sample + n, len(x))
         if len(rows) == 1 or not op.keeps_frames:
-            on_images(op, form, x, out, values_of_all(rows), fast=fast)
+            _on_images(op, form, x, out, values_of_all(rows), fast=fast)
             continue
         for frame, row in enumerate(rows):
-            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
+            _on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
 
 
-def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
+def _on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
     """Images with the same parameters, or a sequence whose frames move."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
@@ -112,7 +120,7 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         put(out, form(x if op.values == "moved" else x.astype(np.float32), p))
     elif fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
-            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+            _on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
     elif op.values == "moved":
         put(out, form(x, p) if p.acts else x)
     elif not p.acts:
