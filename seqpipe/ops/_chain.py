@@ -13,7 +13,7 @@ from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import apply
-from ._fused import can_join, fused
+from ._fused import can_join, can_lead, fused
 from ._op import Op
 from ._spec import Backend
 from ._view import DEFAULT_LAYOUTS
@@ -28,7 +28,8 @@ class Chain:
     """Operators, one after the other.
 
     The result is that of calling one after the other, to the last bit. On a GPU, neighbours that change values pixel by
-    pixel, or move whole pixels, are done by one kernel: pixels are read once and written once.
+    pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
+    read once and written once.
 
     Args:
         ops: the operators, in their order.
@@ -96,7 +97,7 @@ class Chain:
         """The operators that one kernel does together, on a GPU."""
         group: list[Op] = []
         for op in self.ops:
-            if group and not (can_join(op) and can_join(group[-1])):
+            if group and not (can_join(op) and can_lead(group[-1])):
                 yield tuple(group)
                 group = []
             group.append(op)

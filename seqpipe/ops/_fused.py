@@ -1,7 +1,8 @@
 """Several operators in one kernel, with the result that they have one by one.
 
 What moves whole pixels becomes one mapping, which says where a pixel is read; what changes values follows in registers,
-each result rounded as if it had been stored. So a chain costs one pass over the pixels, whatever its length.
+each result rounded as if it had been stored. Resampling may come first: pixels of its result that would only be moved
+or cut off are then made where they go, or not at all. So a chain costs one pass over the pixels, whatever its length.
 """
 
 from __future__ import annotations
@@ -22,23 +23,36 @@ from ._apply import Call
 from ._declaration import Declaration
 from ._draw import Block
 from ._geometry import Geometry
+from ._given import Given
 from ._kernel import TYPES, Item, OpSource, launch, row_text
 from ._run import cuda_device_of, on_device_of
+from ._scaled import Scaled
 from ._spec import COMPUTED, Spec
+from ._view import DEFAULT_LAYOUTS, view_of
 
-__all__ = ["Fused", "can_join", "fused"]
+__all__ = ["Fused", "can_join", "can_lead", "fused"]
 
 _POINTWISE: Final = ("value", "pixel")
 _MOST_CHANNELS: Final = 4
 
 
+def can_lead(op: Declaration) -> bool:
+    """Whether others can join an operator in its kernel."""
+    return isinstance(op, Scaled) or can_join(op)
+
+
 def can_join(op: Declaration) -> bool:
-    """Whether an operator can be a part of a kernel of several."""
-    return op.keeps_frames and (_moves(op) or (op.body is not None and op.body.kind in _POINTWISE))
+    """Whether an operator can join others that come before it in their kernel."""
+    return op.keeps_frames and (_moves(type(op)) or _changes(type(op)))
 
 
-def _moves(op: Declaration) -> bool:
-    return isinstance(op, Geometry) and op.whole_pixels
+def _moves(op: type[Declaration]) -> bool:
+    return issubclass(op, Geometry) and op.whole_pixels
+
+
+def _changes(op: type[Declaration]) -> bool:
+    body = op.body
+    return body is not None and (body.kind in _POINTWISE or (_moves(op) and bool(body.text)))
 
 
 class Fused(NamedTuple):
@@ -47,13 +61,15 @@ class Fused(NamedTuple):
     Attributes:
         calls: of each operator.
         specs: the samples of the result.
+        layout: of arrays that are given; None for the usual one.
     """
 
     calls: list[Call]
     specs: list[Spec]
+    layout: str | None
 
     def results(self, device: KernelDevice | None) -> list[Array]:
-        """The results' pixels, an array for each part of the first call, in its layout."""
+        """The results' pixels, an array for each part of the first call."""
         first = self.calls[0]
         outs, items, sample = [], [], 0
         with on_device_of(first.parts[0].array):
@@ -65,8 +81,9 @@ class Fused(NamedTuple):
                         source=self.calls[-1].op.name,
                         advice="Give the samples as a list",
                     )
-                out = part.result(spec.dtype, spec[:3])
-                items.append(Item(part.five, part.view(out), sample))
+                arranged = self._arranged(part)
+                out = arranged.result(spec.dtype, spec[:3])
+                items.append(Item(part.five, arranged.seen(out), sample))
                 outs.append(out)
                 sample += part.samples
             self._launch(items, device or cuda_device_of(first.parts[0].array))
@@ -94,6 +111,15 @@ class Fused(NamedTuple):
             mask = call.mask(mask)
         return mask
 
+    def _arranged(self, part: Given) -> Given:
+        """A part whose result has the layout that the last operator makes."""
+        value = part.value
+        before = (
+            value.layout if isinstance(value, Sequence) else self.layout or DEFAULT_LAYOUTS[part.array.ndim]
+        )
+        after = reduce(lambda letters, call: call.op.result_layout(letters), self.calls, before)
+        return part._replace(form=part.form._replace(seen=view_of(after, part.array.ndim)))
+
     def _launch(self, items: Seq[Item], device: KernelDevice) -> None:
         source, dtype = _source(
             tuple((type(call.op), call.op.result_dtype(call.specs[0].dtype)) for call in self.calls)
@@ -102,7 +128,7 @@ class Fused(NamedTuple):
         defines = {
             "IN": TYPES[first.dtype],
             "OUT": TYPES[self.specs[0].dtype],
-            "MOVES": int(any(_moves(call.op) for call in self.calls)),
+            "MOVES": int(any(_moves(type(call.op)) for call in self.calls)),
             "CHANNELS": first.channels,
         }
         launch(source, defines, items, self._block(dtype), device)
@@ -120,13 +146,17 @@ class Fused(NamedTuple):
         rows = np.zeros(frames if any(call.block.step for call in self.calls) else 1, dtype)
         matrices = []
         for number, (call, block) in enumerate(zip(self.calls, blocks, strict=True)):
-            if _moves(call.op):
+            if _moves(type(call.op)):
                 found = call.op.mappings(block, call.specs[sample])  # type: ignore[attr-defined]  # of geometry
                 matrices.append(np.stack([mapping.matrix for mapping in found]))
-            else:
+            if _changes(type(call.op)):
                 rows[f"step{number}"] = call.op.kernel_rows(block, call.specs[sample])
-        if matrices:
-            rows["matrix"] = reduce(np.matmul, matrices)
+        moves = reduce(np.matmul, matrices) if matrices else np.eye(3)[None]
+        first = self.calls[0]
+        if isinstance(first.op, Scaled):
+            rows["step0"] = first.op.moved_rows(blocks[0], first.specs[sample], moves)
+        elif matrices:
+            rows["matrix"] = moves
         return rows
 
 
@@ -146,7 +176,7 @@ def fused(
     for op in ops[1:]:
         specs = _after(calls[-1])
         calls.append(calls[-1].then(op, specs, epoch, index))
-    return Fused(calls, _after(calls[-1]))
+    return Fused(calls, _after(calls[-1]), layout)
 
 
 def _after(call: Call) -> list[Spec]:
@@ -161,25 +191,28 @@ def _after(call: Call) -> list[Spec]:
 @lru_cache(maxsize=256)
 def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource, np.dtype[Any]]:
     """The source of a chain of operators and the types of their results, and a row of its parameters."""
+    head = steps[0][0] if issubclass(steps[0][0], Scaled) else None
     fields: list[tuple[Any, ...]] = []
     functions, members, statements = [], [], []
-    if any(issubclass(op, Geometry) for op, _ in steps):
+    if head is None and any(_moves(op) for op, _ in steps):
         fields.append(("matrix", np.float32, (3, 3)))
         members.append("    Real matrix[9];")
     for number, (op, dtype) in enumerate(steps):
-        if issubclass(op, Geometry):
-            continue
         step = f"step{number}"
-        fields.append((step, op.kernel_dtype()))
-        members.append(f"    struct Step{number} {{\n{row_text(op.kernel_dtype())}\n    }} {step};")
-        functions.append(_function(number, op))
-        statements.append(
-            f"    if (row.{step}.acts) {step}(pixel, row.{step});\n"
-            f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = rounded<{TYPES[dtype]}>(pixel[c]);"
-        )
+        if op is head or _changes(op):
+            fields.append((step, op.kernel_dtype()))
+            members.append(f"    struct Step{number} {{\n{row_text(op.kernel_dtype())}\n    }} {step};")
+        if _changes(op):
+            functions.append(_function(number, op))
+            statements.append(
+                f"    if (row.{step}.acts) {step}(pixel, row.{step});\n"
+                f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = rounded<{TYPES[dtype]}>(pixel[c]);"
+            )
     change = "__device__ __forceinline__ void change(Real (&pixel)[CHANNELS], const Row& row) {\n%s\n}"
-    body = "\n".join([*functions, change % "\n".join(statements)])
-    return OpSource(__package__, "chain.cuh", "\n".join(members), body), np.dtype(fields)
+    resampled = f"#define AXES(row) (row).step0\n#define MADE {TYPES[steps[0][1]]}"
+    body = "\n".join([resampled if head else "", *functions, change % "\n".join(statements)])
+    skeleton = "resample.cuh" if head else "chain.cuh"
+    return OpSource(__package__, skeleton, "\n".join(members), body), np.dtype(fields)
 
 
 def _function(number: int, op: type[Declaration]) -> str:

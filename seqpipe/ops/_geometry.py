@@ -28,7 +28,9 @@ class Geometry(Op, register=False):
     It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
 
     Attributes:
-        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside.
+        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbours
+            stay neighbours in a row or a column; a text of the body then changes its values, as that of a ``"value"``
+            body does.
     """
 
     dtypes: ClassVar[tuple[str, ...]] = MOVED

@@ -101,6 +101,17 @@ class Axis(NamedTuple):
         fixed = round(begin * ONE), round(step * ONE)
         return cls(*fixed, places, taps, number, np.float32(scale), antialias and number > 0)
 
+    def moved(self, direction: int, offset: int) -> Axis:
+        """The axis of a result whose places ``x`` are those ``direction * x + offset`` of this one's result.
+
+        Pixels are the same to the last bit, for their centres are the same numbers.
+
+        Args:
+            direction: 1, or -1 if they are mirrored.
+            offset: where the first one begins, in whole pixels.
+        """
+        return self._replace(begin=self.begin + self.step * offset, step=self.step * direction)
+
 
 class Taps(NamedTuple):
     """What the pixels of one axis are made of.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence as Seq
 from typing import Any, ClassVar, Final, Literal
 
@@ -29,6 +30,8 @@ _ROW: Final = np.dtype(
         ("scale", np.float32, 2),
     ]
 )
+
+_PACKED: Final = struct.Struct("<6q 6i 2f")  # the same; NumPy would take a hundred times as long
 
 _SMALL: Final = 1 << 14  # values for which products of matrices do not pay
 _LARGE: Final = 1 << 16  # values for which torch is worth its import
@@ -87,6 +90,27 @@ class Scaled(Geometry, register=False):
         """The axes of a block's rows."""
         pairs = zip(rows, self.mappings(rows, spec), strict=True)
         return _rows_of([self.axes(mapping, acts=bool(row["acts"])) for row, mapping in pairs])
+
+    def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
+
+        Args:
+            rows: a sample's block of parameters.
+            spec: the sample.
+            moves: ``(R, 3, 3)``, the matrices of what comes after; one for all rows, or one for each.
+        """
+        axes = [
+            self.axes(mapping, acts=bool(row["acts"]))
+            for row, mapping in zip(rows, self.mappings(rows, spec), strict=True)
+        ]
+        count = max(len(axes), len(moves))
+        pairs = zip(axes * (count // len(axes)), np.broadcast_to(moves, (count, 3, 3)), strict=True)
+        return _rows_of(
+            [
+                (along.moved(int(move[0, 0]), int(move[0, 2])), down.moved(int(move[1, 1]), int(move[1, 2])))
+                for (along, down), move in pairs
+            ]
+        )
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums down the columns, then along the rows."""
@@ -156,11 +180,9 @@ def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
 
 def _rows_of(axes: Seq[tuple[Axis, Axis]]) -> npt.NDArray[Any]:
     """Axes as kernels are given them."""
-    made = np.zeros(len(axes), _ROW)
-    for entry, pair in zip(made, axes, strict=True):
-        for i, axis in enumerate(pair):
-            for name in ("begin", "step", "reach"):
-                entry[name][2 * i : 2 * i + 2] = np.array([getattr(axis, name)], "<i8").view("<i4")
-            for name in ("taps", "filter", "cut", "scale"):
-                entry[name][i] = getattr(axis, name)
-    return made
+    packed = []
+    for along, down in axes:
+        values = zip(along, down, strict=True)
+        begin, step, reach, taps, number, scale, cut = values
+        packed.append(_PACKED.pack(*begin, *step, *reach, *taps, *number, *cut, *scale))
+    return np.frombuffer(b"".join(packed), _ROW)

@@ -54,7 +54,12 @@ class CropMirrorNormalize(Windowed, Geometry):
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
-    body: ClassVar[Body | None] = Body("normalized")
+    whole_pixels: ClassVar[bool] = True
+    body: ClassVar[Body | None] = Body(
+        "normalized",
+        "const int k = min(channel, 3);  // of more than four channels, all have the same\n"
+        "value = (value - row.mean[k]) * row.gain[k] + row.shift;",
+    )
     derived = (("means", _OWN), ("gains", _OWN))
     examples = (
         {

@@ -28,6 +28,17 @@ TO_FLOAT = ops.BrightnessContrast(brightness=1 / 255, dtype="float32")
 TO_HALF = ops.BrightnessContrast(contrast=1.5, dtype="float16")
 TO_BYTES = ops.BrightnessContrast(brightness=200.0, dtype="uint8")
 
+RESIZED = ops.Resize(size=(9, 8), interp_type="lanczos3", p=1.0)
+FLIP_BY_FRAME = ops.Flip(vertical=True, p=0.5, per_frame=True, seed=7)
+NORMALIZED = ops.CropMirrorNormalize(
+    crop=(5, 4),
+    crop_pos_x=(0.0, 1.0),
+    mirror=True,
+    mean=(10.0, 0.5, 3.0),
+    std=(50.0, 2.0, 9.0),
+    dtype="float16",
+)
+
 CHAINS = {
     "geometry": Chain(FLIP, CROP, ops.Flip(vertical=True)),
     "geometry first": Chain(CROP, FLIP, CONTRAST),
@@ -35,6 +46,13 @@ CHAINS = {
     "geometry amid": Chain(CONTRAST, CROP, MAYBE, FLIP),
     "by frame": Chain(BY_FRAME, MAYBE, CONTRAST),
     "types": Chain(TO_FLOAT, CROP, TO_BYTES, TO_HALF),
+    "resampled": Chain(RESIZED, CROP, FLIP, ops.Flip(vertical=True), CONTRAST),
+    "resampled at random": Chain(ops.RandomResizedCrop(size=(7, 6), seed=6), FLIP, MAYBE, NORMALIZED),
+    "resampled and moved alone": Chain(
+        ops.Resize(size=(5, 9), interp_type="cubic", dtype="float32"), CROP, FLIP
+    ),
+    "resampled by frame": Chain(ops.RandomResizedCrop(size=(7, 6), per_frame=True), FLIP_BY_FRAME, TO_HALF),
+    "normalized": Chain(CONTRAST, NORMALIZED),
 }
 
 
@@ -121,10 +139,25 @@ def test_every_layout(run, layout):
     )
 
 
-def test_strided_and_read_only_memory(run):
+@pytest.mark.parametrize("output_layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "NFCHW", "NFHWC"])
+def test_the_last_operator_arranges(run, layout, output_layout):
+    normalized = ops.CropMirrorNormalize(mean=9.0, std=30.0, dtype="float16", output_layout=output_layout)
+    chain = Chain(ops.Resize(size=(5, 4)), FLIP, normalized, TO_BYTES)
+    lengths = dict(zip("NFHWC", (2, 3, 6, 7, 3), strict=True))
+    x = images("uint8", tuple(lengths[letter] for letter in layout))
+    wanted, letters = x, layout
+    for op in chain.ops:
+        wanted, letters = apply(op, wanted, layout=letters, backend="reference"), op.result_layout(letters)
+    same(to_numpy(run(chain, x, layout=layout)), wanted)
+    assert run.launches in (None, 1)
+
+
+@pytest.mark.parametrize("name", ["geometry amid", "resampled"])
+def test_strided_and_read_only_memory(run, name):
     x = images("uint8", (4, 6, 12, 14, 3))[::2, ::-2, ::2, ::-2]
     x.flags.writeable = False
-    chain = CHAINS["geometry amid"]
+    chain = CHAINS[name]
     same(to_numpy(run(chain, x)), one_by_one(chain, x))
 
 
@@ -219,6 +252,7 @@ def test_its_kernels_compile_for_every_gpu(architecture):
     for steps in (
         ((ops.Flip, "uint8"), (ops.BrightnessContrast, "uint8"), (ops.BrightnessContrast, "float16")),
         ((ops.BrightnessContrast, "float32"), (ops.Crop, "float32")),
+        ((ops.RandomResizedCrop, "uint8"), (ops.Flip, "uint8"), (ops.CropMirrorNormalize, "float16")),
     ):
         source, _ = fused_module._source(steps)
         defines = {"IN": 0, "OUT": 3, "MOVES": 1, "CHANNELS": 3}
