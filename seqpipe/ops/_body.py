@@ -67,7 +67,7 @@ WORK: Final = MappingProxyType(
     {
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "filter": Work(tile=(32, 32)),
-        "jpeg": Work(tile=(16, 16)),
+        "jpeg": Work(tile=(32, 32)),
         "median": Work(tile=(32, 32)),
         "resample": Work(tile=(8, 256)),
         "separable": Work(tile=(64, 32)),

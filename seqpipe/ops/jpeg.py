@@ -89,21 +89,7 @@ class JpegCompressionDistortion(Op):
         starts = range(0, x.shape[1], _ROWS)
         return np.concatenate([self.reference(x[:, top : top + _ROWS], p) for top in starts], axis=1)
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """The transform besides the block's row."""
-        own = cls.block_dtype()
-        return np.dtype([*((name, own[name]) for name in own.names or ()), ("cosines", np.float32, (64,))])
-
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
-        """Rows with the transform."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        for name in rows.dtype.names or ():
-            made[name] = rows[name]
-        made["cosines"] = _DCT.ravel()
-        return made
-
-    body = Body("jpeg")
+    body = Body("jpeg", ", ".join(f"{float(value)!r}f" for value in _DCT.ravel()))
 
 
 def _planes() -> tuple[tuple[tuple[float, ...], np.float32], ...]:

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy import fft
 
 from seqpipe import fn
-from seqpipe.ops import JpegCompressionDistortion, Spec
+from seqpipe.ops import JpegCompressionDistortion, Spec, apply
 from seqpipe.ops._draw import resolve
 from tests.support.operators import compare
 
@@ -97,6 +97,14 @@ def test_lower_quality_is_farther_from_the_image():
     ]
     assert far == sorted(far, reverse=True)
     assert far[0] > 3 * far[-1]
+
+
+@pytest.mark.parametrize("size", [(70, 45), (33, 31), (1, 1), (47, 66)])
+def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
+    x = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    for quality in (5, 90):
+        op = JpegCompressionDistortion(quality=quality)
+        compare(place(op, x), apply(op, x, backend="reference"))
 
 
 @pytest.mark.parametrize(("dtype", "full"), [("uint16", 65535), ("float32", 1.0)])
