@@ -67,10 +67,25 @@ __device__ __forceinline__ Real normal(unsigned bits) {
     return bits & 1u ? -found : found;
 }
 
+// The rounded quotient of a number and a small whole number whose reciprocal is rounded (Markstein, "Computation of
+// elementary functions on the IBM RISC System/6000 processor", 1990), in a third of what division takes.
+__device__ __forceinline__ Real divided(Real x, float by, float reciprocal) {
+    const Real near = x * reciprocal;
+    return fmaf(fmaf(-near.v, by, x.v), reciprocal, near.v);
+}
+
 __device__ __forceinline__ Real poisson(Real mean, unsigned bits) {
+    constexpr int USUAL = 20;  // events, beyond which there hardly ever are more
     if (mean < 10.0f) {
         const Real place = uniform(bits);
-        Real count = 0.0f, probability = exponential(-mean), total = probability;
+        Real probability = exponential(-mean), total = probability;
+#pragma unroll
+        for (int count = 1; count <= USUAL; count++) {
+            if (!(total < place && probability > 1e-10f)) return (float)(count - 1);
+            probability = probability * divided(mean, (float)count, 1.0f / (float)count);
+            total = total + probability;
+        }
+        Real count = (float)USUAL;
         while (total < place && probability > 1e-10f) {
             count = count + 1.0f;
             probability = probability * (mean / count);
