@@ -3,7 +3,7 @@ from typing import Any, Literal, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import BoxCrop, Flag, Number
+from seqpipe.ops import BoxCrop, Flag, Mixed, Number
 
 X = TypeVar("X")
 
@@ -823,3 +823,94 @@ def warp_perspective(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+class reductions:
+    @staticmethod
+    def max(
+        x: Any,
+        /,
+        *,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def mean(
+        x: Any,
+        /,
+        *,
+        dtype: Literal["float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def mean_square(
+        x: Any,
+        /,
+        *,
+        dtype: Literal["float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def min(
+        x: Any,
+        /,
+        *,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def rms(
+        x: Any,
+        /,
+        *,
+        dtype: Literal["float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def std_dev(
+        x: Any,
+        mean: Any = None,
+        /,
+        *,
+        ddof: int = 0,
+        dtype: Literal["float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def sum(
+        x: Any,
+        /,
+        *,
+        dtype: Literal["uint64", "int64", "float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...
+    @staticmethod
+    def variance(
+        x: Any,
+        mean: Any = None,
+        /,
+        *,
+        ddof: int = 0,
+        dtype: Literal["float32", "float64"] | None = None,
+        keep_dims: bool = False,
+        axes: int | list[int] | tuple[int, ...] | None = None,
+        axis_names: str | None = None,
+        layout: str | None = None,
+    ) -> Any: ...

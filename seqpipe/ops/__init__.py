@@ -61,6 +61,7 @@ from . import (
     normalized,
     padding,
     policies,
+    reductions,
     resize,
     space,
     statistics,
@@ -131,6 +132,7 @@ __all__ = [
     "operator",
     "param",
     "per_frame",
+    "reductions",
     "table",
 ]
 __all__ += colour.__all__

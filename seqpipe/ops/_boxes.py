@@ -27,7 +27,7 @@ _SLACK: Final = 1e-4  # of the image: what rounding may have moved a box beyond 
 class Boxes(Declaration, register=False):
     """An operator on boxes in parts of the image: 0 is its left and its top, 1 its right and its bottom."""
 
-    takes: ClassVar[Literal["images", "boxes"]] = "boxes"
+    takes: ClassVar[Literal["images", "boxes", "points", "arrays"]] = "boxes"
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64")
     by_frame: ClassVar[bool] = False
 

@@ -85,7 +85,7 @@ class Declaration(ABC):
     takes_raw: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
-    takes: ClassVar[Literal["images", "boxes"]] = "images"
+    takes: ClassVar[Literal["images", "batches", "boxes", "points", "arrays"]] = "images"
     by_frame: ClassVar[bool] = True
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None

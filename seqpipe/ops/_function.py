@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import chain
+from textwrap import dedent, indent
 from typing import Any, Final
 
 from ._declaration import REGISTRY
 from ._op import Op
 
-__all__ = ["call_of", "function_of", "functions"]
+__all__ = ["Group", "call_of", "function_of", "functions"]
 
 _KEPT: Final = 4096  # operators that calls with plain arguments reuse
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
@@ -30,21 +31,47 @@ _CALL: Final = """
 """
 
 
-def functions() -> tuple[str, ...]:
-    """The names of all functions."""
-    return tuple(sorted(REGISTRY))
+def functions(group: str = "") -> tuple[str, ...]:
+    """The names of all functions, or of those of a group such as ``reductions``; groups are among the names."""
+    before = f"{group}." if group else ""
+    inside = (name.removeprefix(before) for name in REGISTRY if name.startswith(before))
+    return tuple(sorted({name.partition(".")[0] for name in inside}))
+
+
+class Group:
+    """Functions with a name in common, as ``fn.reductions``.
+
+    Args:
+        name: what they have in common.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return function_of(f"{self.__name__}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return list(functions(self.__name__))
+
+    def __repr__(self) -> str:
+        return f"<functions {', '.join(f'{self.__name__}.{name}' for name in functions(self.__name__))}>"
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """The function of an operator.
+    """The function of an operator, or the group of functions whose names begin with that and a dot.
 
     Raises:
         AttributeError: there is no such operator.
     """
     cls = REGISTRY.get(name)
     if cls is None:
+        if functions(name):
+            return Group(name)  # type: ignore[return-value]  # what has functions, in place of one
+        group, _, last = name.rpartition(".")
+        place = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
         raise AttributeError(
-            f"module 'seqpipe.fn' has no attribute {name!r}; it has {', '.join(functions())}"
+            f"module {place!r} has no attribute {last!r}; it has {', '.join(functions(group))}"
         )
     kept = _functions.get(name)
     if kept is None or kept.op is not cls:
@@ -64,10 +91,15 @@ def _made(name: str, cls: Any) -> Any:
     described: Any = function
     described.op = cls
     described.__signature__ = inspect.Signature([*inputs, *parameters, *options])
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = name.rpartition(".")[2]
+    function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
     lines = "\n".join(f"        {q.name}: {q.sentence}" for q in cls.parameters)
-    function.__doc__ = f"{inspect.getdoc(cls)}\n" + _CALL.format(parameters=lines)
+    if cls.takes == "images":
+        call = _CALL.format(parameters=lines)
+    else:
+        call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n"
+    function.__doc__ = f"{inspect.getdoc(cls)}\n{call}"
     return function
 
 
@@ -76,7 +108,7 @@ def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]
     _, *all_of_them = inspect.signature(cls.__call__).parameters.values()
     inputs = [q for q in all_of_them if q.kind is not q.KEYWORD_ONLY]
     options = [q for q in all_of_them if q.kind is q.KEYWORD_ONLY]
-    return [q.replace(kind=q.POSITIONAL_ONLY) for q in inputs], options
+    return [q if q.kind is q.VAR_POSITIONAL else q.replace(kind=q.POSITIONAL_ONLY) for q in inputs], options
 
 
 def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:

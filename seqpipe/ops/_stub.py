@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from textwrap import indent
 from typing import Any
 
 from ._declaration import REGISTRY, Declaration
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import BoxCrop, Flag, Number
+from seqpipe.ops import BoxCrop, Flag, Mixed, Number
 
 X = TypeVar("X")
 
@@ -26,17 +27,23 @@ X = TypeVar("X")
 def stub() -> str:
     """The text of the file."""
     own = [cls for _, cls in sorted(REGISTRY.items()) if cls.__module__.startswith("seqpipe.")]
-    return _HEAD + "".join(_function(cls) for cls in own)
+    text = _HEAD + "".join(_function(cls) for cls in own if "." not in cls.name)
+    groups = {cls.name.partition(".")[0]: "" for cls in own if "." in cls.name}
+    for group in groups:
+        inside = (_function(cls) for cls in own if cls.name.startswith(f"{group}."))
+        text += f"class {group}:\n" + indent("".join(f"@staticmethod\n{one}" for one in inside), "    ")
+    return text
 
 
 def _function(cls: type[Declaration]) -> str:
     inputs, options = call_of(cls)
-    lines = [*map(_argument, inputs), "/", "*"]
+    several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
+    lines = [f"*{_argument(q)}" for q in inputs] if several else [*map(_argument, inputs), "/", "*"]
     lines += [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
     lines += map(_argument, options)
     arguments = "".join(f"    {line},\n" for line in lines)
     call: Any = cls
-    return f"def {cls.name}(\n{arguments}) -> {call.__call__.__annotations__['return']}: ...\n"
+    return f"def {cls.name.rpartition('.')[2]}(\n{arguments}) -> {call.__call__.__annotations__['return']}: ...\n"
 
 
 def _argument(q: inspect.Parameter) -> str:

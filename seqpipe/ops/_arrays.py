@@ -1,0 +1,214 @@
+"""Arrays: operators on arrays as a whole, whatever their axes are; nothing is drawn for them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from ..array import Array, admit
+from ..errors import ParameterError
+from ..layout import LAYOUTS, check_layout, frame_axis
+from ..sequence import Batch, Sequence
+from ._declaration import Declaration
+from ._given import like
+from ._param import ANY, param
+from ._spec import MOVED
+from ._view import DEFAULT_LAYOUTS
+
+__all__ = ["Arrays", "Held", "OnAxes", "Shaping"]
+
+X = TypeVar("X")
+
+
+class Held(NamedTuple):
+    """An array of a call.
+
+    Attributes:
+        value: what the user gave.
+        array: its values, NumPy or CuPy.
+        letters: of its axes; empty where they are not known.
+        first: the first axis that belongs to a sample: 1 where the axis before it counts samples, else 0.
+    """
+
+    value: Any
+    array: Array
+    letters: str
+    first: int
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The shape of a sample."""
+        return tuple(self.array.shape[self.first :])
+
+    @property
+    def names(self) -> str:
+        """The letters of its axes, or those of arrays that come without a layout."""
+        return self.letters or DEFAULT_LAYOUTS.get(self.array.ndim, "")
+
+
+class Arrays(Declaration, register=False):
+    """An operator on arrays as a whole.
+
+    Numbers of axes count those of what is given: of an array as it stands; of a Sequence; of each sample of a Batch, or
+    of an array whose ``layout`` is given and has N, as DALI counts them.
+    """
+
+    takes: ClassVar[Literal["images", "boxes", "points", "arrays"]] = "arrays"
+    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    # nothing of it is random
+    p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
+    per_frame: ClassVar[bool] = False  # type: ignore[misc]  # likewise
+    seed: ClassVar[int] = 0  # type: ignore[misc]  # likewise
+
+    def held(self, value: Any, layout: str | None = None) -> Held:
+        """A value as an operator sees it.
+
+        Raises:
+            ParameterError: it is not one that the operator takes.
+        """
+        if isinstance(value, (Sequence, Batch)):
+            if layout not in (None, value.layout):
+                raise ParameterError(
+                    f"layout={layout!r} of what has the layout {value.layout}", source=self.name
+                )
+            return Held(value, value.data, value.layout, int(isinstance(value, Batch)))
+        try:
+            array = admit(value)
+        except ParameterError as error:
+            error.source = self.name
+            raise
+        if array.dtype.name not in self.dtypes or not array.dtype.isnative:
+            raise ParameterError(
+                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.dtypes)
+            )
+        letters = "" if layout is None else check_layout(layout, array.ndim)
+        return Held(value, array, letters, int(letters.startswith("N")))
+
+    def axes_of(
+        self, held: Held, axes: Seq[int] | None, names: str | None, what: str = "axes"
+    ) -> tuple[int, ...]:
+        """Axes of an array from 0 on, by their numbers within a sample or by their letters; all if neither is given.
+
+        Raises:
+            ParameterError: there is no such axis, or one is named twice.
+        """
+        count = held.array.ndim - held.first
+        if names is not None:
+            letters = held.names if "D" in names else held.names.replace("D", "F")
+            if not letters or any(name not in letters for name in names):
+                raise ParameterError(
+                    f"axis_names={names!r} of an array of layout {held.names or 'unknown'}",
+                    source=self.name,
+                    allowed="letters of the layout",
+                    advice="" if held.letters else "Give the layout of arrays",
+                )
+            found = tuple(letters.index(name) for name in names)
+        else:
+            given = range(count) if axes is None else axes
+            for axis in given:
+                if not -count <= axis < count:
+                    raise ParameterError(
+                        f"{what} has {axis}, of {count} axes",
+                        source=self.name,
+                        allowed=f"{-count} to {count - 1}" if count else "none",
+                    )
+            found = tuple(held.first + axis % count for axis in given)
+        if len(set(found)) < len(found):
+            raise ParameterError(
+                f"{what}={names or axes} has an axis twice", source=self.name, allowed="each once"
+            )
+        return found
+
+
+class OnAxes(Arrays, register=False):
+    """An operator that is told axes, by their numbers or by their letters."""
+
+    axes: tuple[int, ...] | None = param(
+        None, "numbers of the axes, from 0 on, or from -1 backwards", kind=int, size=ANY
+    )
+    axis_names: str | None = param(None, "the same by the letters of the layout", kind=str)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.axes is not None and self.axis_names is not None:
+            raise ParameterError("axes and axis_names given", source=self.name, allowed="one of the two")
+
+
+class Shaping(Arrays, register=False):
+    """An operator that gives arrays other axes; it states :meth:`shaped`."""
+
+    @abstractmethod
+    def shaped(self, held: Held) -> tuple[Array, str]:
+        """An array with its new axes, a view where that is possible, and their letters, empty if they are not known."""
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The array with its new axes."""
+        return self.shaped(self.held(x))[0]
+
+    def __call__(self, x: X, *, layout: str | None = None) -> X:
+        """What is given with other axes.
+
+        Args:
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            layout: of arrays; where it has N, axes are counted without that one.
+
+        Returns:
+            What came in, of the same type; its memory is shared where no values have to move.
+
+        Raises:
+            ParameterError: there are no such axes, or a Sequence cannot have the axes that are left.
+        """
+        value: Any = x
+        if isinstance(value, (list, tuple)):
+            made: Any = type(value)([self(one, layout=layout) for one in value])
+        elif isinstance(value, Batch) and value.stacked is None:
+            parts = [self(one) for one in value.sequences]
+            made = Batch.of(parts, labels=value.labels, indices=value.indices)
+        else:
+            made = self.finished(value, *self.shaped(self.held(value, layout)))
+        result: X = made
+        return result
+
+    def finished(self, value: Any, array: Array, letters: str) -> Any:
+        """An array as the type that was given, with what that knows."""
+        if isinstance(value, Batch):
+            pairs = zip(value.sequences, array, strict=True)
+            parts = tuple(self.sequence(one, data, letters[1:]) for one, data in pairs)
+            mask = value.mask
+            if mask is not None and [
+                n for c, n in zip(letters, array.shape, strict=True) if c != "C"
+            ] != list(mask.shape):
+                raise ParameterError(
+                    f"a mask of shape {mask.shape} for values of shape {tuple(array.shape)}",
+                    source=self.name,
+                    advice="Give the batch without its mask",
+                )
+            return replace(value, sequences=parts, stacked=array)
+        return self.sequence(value, array, letters) if isinstance(value, Sequence) else like(value, array)
+
+    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+        """A sequence with other axes.
+
+        Raises:
+            ParameterError: it cannot have them.
+        """
+        if letters not in LAYOUTS or letters[0] == "N":
+            raise ParameterError(
+                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
+                source=self.name,
+                allowed=", ".join(known for known in LAYOUTS if known[0] != "N"),
+                advice="Give the array of the sequence",
+            )
+        frames = frame_axis(letters)
+        count = 1 if frames is None else data.shape[frames]
+        for name in ("frames", "timestamps"):
+            clock = known.get(name, getattr(given, name))
+            if clock is not None and len(clock) != count:
+                raise ParameterError(
+                    f"{len(clock)} {name} for {count} frames",
+                    source=self.name,
+                    advice="Give the array of the sequence, or a sequence without them",
+                )
+        return replace(given, data=data, layout=letters, **known)
