@@ -196,6 +196,21 @@ def crop_mirror_normalize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def cutmix(
+    x: Any,
+    labels: Any = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    num_classes: int | None = None,
+    per_sample: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> Mixed: ...
 def element_extract(
     x: X,
     /,
@@ -419,6 +434,21 @@ def median_blur(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def mixup(
+    x: Any,
+    labels: Any = None,
+    /,
+    *,
+    alpha: float = 0.2,
+    num_classes: int | None = None,
+    per_sample: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> Mixed: ...
 def noise_gaussian(
     x: X,
     /,

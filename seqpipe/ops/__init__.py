@@ -57,6 +57,7 @@ from . import (
     geometry,
     hue,
     jpeg,
+    mixing,
     noise,
     normalized,
     padding,
@@ -92,6 +93,7 @@ from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
 from .jpeg import *  # noqa: F403  likewise
+from .mixing import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
 from .normalized import *  # noqa: F403  likewise
 from .padding import *  # noqa: F403  likewise
@@ -141,6 +143,7 @@ __all__ += filters.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
 __all__ += jpeg.__all__
+__all__ += mixing.__all__
 __all__ += noise.__all__
 __all__ += padding.__all__
 __all__ += policies.__all__

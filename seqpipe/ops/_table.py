@@ -23,6 +23,6 @@ def _row(cls: type[Declaration]) -> str:
     channels = " or ".join(map(str, cls.channels)) or "any"
     what = (inspect.getdoc(cls) or "").partition("\n")[0]
     backends = "CPU, CUDA" if cls.body or cls.composed else "CPU, CuPy"
-    if cls.takes != "images":
+    if cls.takes not in ("images", "batches"):
         channels, backends = cls.takes, "CPU"
     return f"| `{cls.name}` | {what} | {parameters} | {', '.join(cls.dtypes)} | {channels} | {backends} |\n"

@@ -1,0 +1,114 @@
+"""Operators that mix the samples of a batch, and their labels: mixup and CutMix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ._body import Body
+from ._mixing import Mixed, Mixing
+from ._param import param
+from ._spec import Spec
+
+__all__ = ["CutMix", "Mixed", "Mixup"]
+
+
+class Mixup(Mixing):
+    """Blend each sample with the one before it, and labels with theirs.
+
+    ``out = weight * in + (1 - weight) * in of the sample before``, labels likewise, where ``weight`` has the
+    distribution Beta(alpha, alpha): H. Zhang and others, "mixup: Beyond empirical risk minimization", 2018. All frames
+    of a sequence have one weight.
+    """
+
+    alpha: float = param(
+        0.2, "of the Beta distribution: the greater, the more samples are blended", lo=1e-3, drawn=False
+    )
+
+    examples = (
+        {"alpha": 0.4, "num_classes": 5, "seed": 1},
+        {"alpha": 1.0, "per_sample": True, "p": 0.7, "seed": 2},
+    )
+    errors = (
+        ({"alpha": 0}, "alpha=0 is not valid; allowed: a number of at least 0.001"),
+        ({"num_classes": 0}, "num_classes=0 is not valid; allowed: a whole number of at least 1 or None"),
+        ({"per_frame": True}, "per_frame asks for a value for each frame"),
+    )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
+        """The weight."""
+        return {"weight": rng.beta(self.alpha, self.alpha)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return x * p.weight + p.other * (np.float32(1) - p.weight)
+
+    def masked(self, mask: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  the weight does not matter
+        """Where one of both is real."""
+        return mask | other
+
+    body = Body("mixed", "value = load<IN>(in) * row.weight + load<IN>(theirs) * (Real(1.0f) - row.weight);")
+
+
+class CutMix(Mixing, name="cutmix"):
+    """Paste a box of the sample before into each one, in all of its frames, and mix labels by its area.
+
+    The centre of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where
+    ``ratio`` has the distribution Beta(alpha, alpha), as far as it lies within: S. Yun and others, "CutMix:
+    Regularization strategy to train strong classifiers with localizable features", 2019. Labels are mixed by the area
+    that the box has indeed.
+    """
+
+    alpha: float = param(
+        1.0, "of the Beta distribution: the greater, the nearer the area to a half", lo=1e-3, drawn=False
+    )
+
+    derived = ("ratio", ("center", 2), ("box", 4), *Mixing.derived)
+    examples = (
+        {"num_classes": 5, "seed": 1},
+        {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2},
+    )
+    errors = (
+        ({"alpha": -1.0}, "alpha=-1.0 is not valid; allowed: a number of at least 0.001"),
+        ({"per_sample": 3}, "per_sample=3 is not valid; allowed: True or False"),
+    )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
+        """The ratio, and the centre in parts of the image."""
+        return {"ratio": rng.beta(self.alpha, self.alpha), "center": rng.random(2)}
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The box, top, left, bottom and right, and how much is left of the image."""
+        size = np.array([spec.height, spec.width], np.float64)
+        half = np.floor(0.5 * np.sqrt(1 - rows["ratio"].astype(np.float64))[:, None] * size)
+        center = np.minimum(np.floor(rows["center"] * size), size - 1)
+        box = np.concatenate([np.maximum(center - half, 0), np.minimum(center + half, size)], axis=1)
+        return {"box": box, "weight": 1 - (box[:, 2:] - box[:, :2]).prod(axis=1) / size.prod()}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The other sample within the box."""
+        return _pasted(x, p.other, p.box)
+
+    def masked(self, mask: Array, other: Array, p: Any) -> Array:
+        """That of the other sample within the box."""
+        return _pasted(mask, other, p.box)
+
+    body = Body(
+        "mixed",
+        """
+    const Real line = (float)y, column = (float)x;
+    const bool inside = !(line < row.box[0]) && !(column < row.box[1]) && line < row.box[2] && column < row.box[3];
+    value = load<IN>(inside ? theirs : in);
+""",
+    )
+
+
+def _pasted(x: Array, other: Array, box: npt.NDArray[Any]) -> Array:
+    """Images with a box of others, top, left, bottom and right."""
+    out = x.copy()
+    top, left, bottom, right = map(int, box)
+    out[:, top:bottom, left:right] = other[:, top:bottom, left:right]
+    return out
