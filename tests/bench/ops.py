@@ -1,165 +1,210 @@
 """What operators cost, beside moving their bytes once and beside other libraries.
 
-    python -m tests.bench.ops [--device cpu|cuda] [--job all|resize|chain|eager]... [--only NAME]...
+    python -m tests.bench.ops [--device cpu|cuda] [--job all|resize|chain|published|eager]... [--only NAME]...
 
 - ``all``: each operator's first example on 8×16×256×340×3 bytes on a GPU, on 16×256×340×3 on a CPU; the last column is
-  how many times as long as a copy of the same bytes.
+  how many times as long as a copy of the same bytes into memory that is there.
 - ``resize``: 16 frames of 1080p to 224×224 by one thread, antialiased, beside torch and OpenCV's area filter.
-- ``chain``: 8×16 frames of 1080p, a random resized crop to 224×224, a flip, and brightness and contrast, beside
-  torchvision where it is installed.
-- ``eager``: the time of a call on an 8×8×3 image.
+- ``chain``: 8×16 frames of 1080p, and of 340×256: a random resized crop to 224×224, a flip, and normalization to
+  float16 in NFCHW, beside torchvision where it is installed.
+- ``published``: a comparison that a loader's authors published: 512 images of 300×300, of each the middle 200×200 cut
+  out and rotated by 30 degrees, beside torchvision and DALI where they are installed.
+- ``eager``: the host's time for a call of each operator's first example: in main memory on an 8×8×3 image, and for a
+  GPU, by a device that does nothing, on 8×16 frames.
 
-A figure is the median of several rounds, after two that do not count; on a GPU by events, so the host's part counts
-where it is longer. ``--threads 1`` is the default: OpenCV and torch get one thread, as seqpipe does.
+A figure is the median of several rounds, after two that do not count; of eager calls the least, in time of the process,
+for others take turns on the machine. On a GPU it is the time of the device alone, and that of the host is beside it.
+``--threads 1`` is the default: OpenCV and torch get one thread, as seqpipe does.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import statistics
 import sys
 import time
+import timeit
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tests.bench.ops_devices import Cpu, Cuda, NoDevice, clocked
+
 __all__ = ["main"]
 
-_WARM_UP, _ROUNDS = 2, 7
-_LARGE, _SIDE = (1080, 1920), 224
+_LARGE, _SMALL, _SIDE = (1080, 1920), (256, 340), 224
+_MEAN, _STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+_CALLS = 40  # of which an eager call's time is the mean
 
-Row = tuple[str, float, str]
-
-
-class _Cpu:
-    """Times by the clock."""
-
-    name, samples = "cpu", 1
-
-    def images(self, *shape: int) -> Any:
-        return np.random.Generator(np.random.Philox(1)).integers(0, 256, shape, dtype=np.uint8)
-
-    def milliseconds(self, work: Callable[[], Any]) -> float:
-        found = []
-        for _ in range(_WARM_UP + _ROUNDS):
-            begin = time.perf_counter()
-            work()
-            found.append(1e3 * (time.perf_counter() - begin))
-        return statistics.median(found[_WARM_UP:])
-
-    def copied(self, x: Any) -> Any:
-        return x.copy()
+Row = tuple[Any, ...]
 
 
-class _Cuda(_Cpu):
-    """Times by events."""
-
-    name, samples = "cuda", 8
-
-    def __init__(self) -> None:
-        self._cupy = importlib.import_module("cupy")
-
-    def images(self, *shape: int) -> Any:
-        return self._cupy.asarray(super().images(*shape))
-
-    def milliseconds(self, work: Callable[[], Any]) -> float:
-        events = [(self._cupy.cuda.Event(), self._cupy.cuda.Event()) for _ in range(_WARM_UP + _ROUNDS)]
-        for begin, end in events:
-            begin.record()
-            work()
-            end.record()
-            end.synchronize()
-        return statistics.median(self._cupy.cuda.get_elapsed_time(*pair) for pair in events[_WARM_UP:])
-
-
-def _all(device: _Cpu, only: list[str]) -> Iterator[Row]:
-    from seqpipe.ops import REGISTRY
-
-    x = device.images(device.samples, 16, 256, 340, 3)
-    copy = device.milliseconds(lambda: device.copied(x))
-    yield "a copy", copy, "1.0 × a copy"
-    for name in sorted(only or REGISTRY):
-        cls = REGISTRY[name]
-        if not cls.__module__.startswith("seqpipe.") or "uint8" not in cls.dtypes:
+def _all(device: Cpu, only: list[str]) -> Iterator[Row]:
+    x = device.images(device.samples, 16, *_SMALL, 3)
+    copy = device.measure(device.copy(x))
+    yield "a copy", *copy, "1.0"
+    for name, cls in _operators(only):
+        if cls.takes in ("boxes", "points") or "uint8" not in cls.dtypes:
             continue
         given = x if not cls.channels or 3 in cls.channels else x[..., :1]
-        op = cls(**_for_large(cls.examples[0] if cls.examples else {}))
         try:
-            found = device.milliseconds(lambda op=op, given=given: op(given))
+            op = cls(**_for_large(cls.examples[0] if cls.examples else {}))
+            found = device.measure(partial(op, given))
         except Exception as error:
-            print(f"{op!r}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
-        yield repr(op), found, f"{found / copy:.1f} × a copy"
+        yield repr(op), *found, f"{found.ms / copy.ms:.1f}"
+
+
+def _operators(only: list[str]) -> Iterator[tuple[str, Any]]:
+    from seqpipe.ops import REGISTRY
+
+    for name in sorted(only or REGISTRY):
+        if REGISTRY[name].__module__.startswith("seqpipe."):
+            yield name, REGISTRY[name]
 
 
 def _for_large(example: Any) -> dict[str, Any]:
     """An example with a size that large images can have: those of the tests are a few pixels."""
-    sizes = {"size": (224, 224), "crop": (224, 224), "resize_x": 224, "resize_y": 224}
+    side = {"resize_x": _SIDE, "resize_y": _SIDE, "resize_shorter": 256, "resize_longer": 256}
+    sizes = {"size": (_SIDE, _SIDE), "crop": (_SIDE, _SIDE), **side}
     return {name: sizes.get(name, value) for name, value in example.items()}
 
 
-def _resize(device: _Cpu, _only: list[str]) -> Iterator[Row]:
+def _resize(device: Cpu, _only: list[str]) -> Iterator[Row]:
     from seqpipe import ops
 
     x = device.images(16, *_LARGE, 3)
     op = ops.Resize(size=(_SIDE, _SIDE))
-    yield "seqpipe resize", device.milliseconds(lambda: op(x)), ""
+    yield "seqpipe resize", *device.measure(lambda: op(x)), ""
     if device.name == "cpu":
         import cv2
 
         area = lambda: [cv2.resize(frame, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA) for frame in x]  # noqa: E731  a name for the table
-        yield "OpenCV, area (another filter)", device.milliseconds(area), ""
+        yield "OpenCV, area (another filter)", *device.measure(area), ""
     torch = _module("torch")
     if torch is not None:
         functional = torch.nn.functional
         planes = torch.as_tensor(x, device=device.name).permute(0, 3, 1, 2)
         size = {"size": (_SIDE, _SIDE), "mode": "bilinear", "antialias": True}
         given = planes if device.name == "cpu" else planes.float()
-        yield "torch interpolate", device.milliseconds(lambda: functional.interpolate(given, **size)), ""
+        yield "torch interpolate", *device.measure(lambda: functional.interpolate(given, **size)), ""
 
 
-def _chain(device: _Cpu, _only: list[str]) -> Iterator[Row]:
+def _chain(device: Cpu, _only: list[str]) -> Iterator[Row]:
     from seqpipe import ops
 
-    x = device.images(device.samples, 16, *_LARGE, 3)
-    chain = ops.Chain(
-        ops.RandomResizedCrop(size=(_SIDE, _SIDE)),
-        ops.Flip(p=0.5),
-        ops.BrightnessContrast(brightness=(0.8, 1.2), contrast=(0.8, 1.2)),
-    )
-    found = device.milliseconds(lambda: chain(x))
-    yield f"seqpipe, {len(list(chain.groups()))} kernels", found, ""
+    last = ops.CropMirrorNormalize(mean=_MEAN, std=_STD, dtype="float16", output_layout="CHW")
+    chain = ops.Chain(ops.RandomResizedCrop(size=(_SIDE, _SIDE)), ops.Flip(p=0.5), last)
     torch, vision = _module("torch"), _module("torchvision.transforms.v2")
-    if torch is not None and vision is not None:
-        planes = torch.as_tensor(x, device=device.name).permute(0, 1, 4, 2, 3)
+    for size in (_LARGE, _SMALL):
+        x = device.images(device.samples, 16, *size, 3)
+        what = "{}×{}, {} kernels".format(*size, len(list(chain.groups())))
+        ours = device.measure(lambda x=x: chain(x))
+        yield f"seqpipe, {what}", *ours, ""
+        if torch is None or vision is None:
+            continue
+        planes = torch.as_tensor(x, device=device.name).permute(0, 1, 4, 2, 3).contiguous()
         peer = vision.Compose(
             [
                 vision.RandomResizedCrop((_SIDE, _SIDE), antialias=True),
                 vision.RandomHorizontalFlip(),
-                vision.ColorJitter(brightness=0.2, contrast=0.2),
+                vision.ToDtype(torch.float16),
+                vision.Normalize(_MEAN, _STD),
             ]
         )
-        yield "torchvision v2", device.milliseconds(lambda: [peer(clip) for clip in planes]), ""
+        theirs = device.measure(lambda planes=planes, peer=peer: torch.stack([peer(clip) for clip in planes]))
+        yield "torchvision v2, clip by clip", *theirs, f"{theirs.ms / ours.ms:.1f} × seqpipe"
 
 
-def _eager(device: _Cpu, only: list[str]) -> Iterator[Row]:
+def _published(device: Cpu, _only: list[str]) -> Iterator[Row]:
     from seqpipe import ops
 
-    x = device.images(8, 8, 3)
-    for op in (
-        ops.Flip(),
-        ops.BrightnessContrast(contrast=1.5),
-        ops.Crop(crop=(4, 4)),
-        ops.Resize(size=(4, 4)),
-    ):
-        if not only or op.name in only:
-            repeated = device.milliseconds(lambda op=op: [op(x) for _ in range(200)]) / 200
-            yield repr(op), repeated, f"{1e3 * repeated:.0f} µs"
+    x = device.images(512, 1, 300, 300, 3)
+    rotate = ops.Rotate(angle=30.0, keep_size=True, fill_value=0.0)
+    chain = ops.Chain(ops.Crop(crop=(200, 200)), rotate)
+    ours = device.measure(lambda: chain(x))
+    finish = _finish(device)
+    by_clock = clocked(lambda: chain(x), finish)
+    yield "seqpipe", *ours, f"{by_clock:.3f} ms by the clock"
+    torch, vision = _module("torch"), _module("torchvision.transforms.v2.functional")
+    if torch is not None and vision is not None:
+        planes = torch.as_tensor(x[:, 0], device=device.name).permute(0, 3, 1, 2).contiguous()
+        bilinear = importlib.import_module("torchvision.transforms").InterpolationMode.BILINEAR
+
+        def theirs() -> Any:
+            return vision.rotate(vision.center_crop(planes, [200, 200]), 30.0, bilinear)
+
+        cost, clock = device.measure(theirs), clocked(theirs, finish)
+        yield (
+            "torchvision v2, all at once",
+            *cost,
+            f"{clock:.3f} by the clock, {clock / by_clock:.1f} × seqpipe",
+        )
+    if device.name == "cuda" and _module("nvidia.dali") is not None:
+        clock = clocked(_dali(x[:, 0]), finish)
+        yield "DALI", clock, clock, f"by the clock, {clock / by_clock:.1f} × seqpipe"
 
 
-_JOBS = {"all": _all, "resize": _resize, "chain": _chain, "eager": _eager}
+def _dali(images: Any) -> Callable[[], Any]:
+    """DALI's pipeline for the published comparison; the batch lies on the GPU before it begins."""
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=len(images), num_threads=4, device_id=0)
+    def pipeline() -> Any:
+        x = fn.external_source(lambda: images, device="gpu", layout="HWC", no_copy=True)
+        x = fn.crop(x, crop=(200, 200))
+        return fn.rotate(x, angle=30.0, keep_size=True, fill_value=0, interp_type=types.INTERP_LINEAR)
+
+    built = pipeline()
+    built.build()
+    return built.run  # type: ignore[no-any-return]  # DALI is not typed
+
+
+def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
+    from seqpipe.ops import apply
+
+    images, nothing = Cpu().images, NoDevice()
+    tiny, frames = images(8, 8, 3), images(8, 16, 24, 28, 3)
+    yield "NumPy adds two such images", _quickest(lambda: np.add(tiny, tiny)), ""
+    for name, cls in _operators(only):
+        op = cls(**(cls.examples[0] if cls.examples else {}))
+        dtype = "uint8" if "uint8" in cls.dtypes else cls.dtypes[0]
+        own = slice(None) if not cls.channels or 3 in cls.channels else slice(cls.channels[0])
+        small, batch = tiny.astype(dtype)[..., own], frames.astype(dtype)[..., own]
+        given = small if op.keeps_frames else np.stack([small] * 3)
+        if cls.takes == "batches":
+            given = np.stack([small, small])[:, None]
+        elif cls.takes in ("boxes", "points"):
+            given = np.array([[0.1, 0.2, 0.3, 0.4]])[:, : 4 if cls.takes == "boxes" else 2]
+        try:
+            here = _quickest(partial(op, given))
+            there = ""
+            if cls.body is not None:
+                there = _quickest(partial(apply, op, batch, backend="cuda", device=nothing))
+        except Exception as error:
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        yield repr(op), here, there
+
+
+def _quickest(call: Callable[[], Any]) -> str:
+    """Microseconds for a call."""
+    call()
+    found = timeit.repeat(call, number=_CALLS, repeat=9, timer=time.process_time)
+    return f"{1e6 * min(found) / _CALLS:.1f}"
+
+
+_MS = ("ms", "ms of the host", "")
+_JOBS: dict[str, tuple[tuple[str, ...], Callable[[Cpu, list[str]], Iterator[Row]]]] = {
+    "all": (("ms", "ms of the host", "× a copy"), _all),
+    "resize": (_MS, _resize),
+    "chain": (_MS, _chain),
+    "published": (_MS, _published),
+    "eager": (("µs", "µs of the host for a GPU"), _eager),
+}
 
 
 def main() -> int:
@@ -175,12 +220,22 @@ def main() -> int:
     cv2.setNumThreads(options.threads)
     if (torch := _module("torch")) is not None:
         torch.set_num_threads(options.threads)
-    device = _Cuda() if options.device == "cuda" else _Cpu()
+    device = Cuda() if options.device == "cuda" else Cpu()
     for job in options.job or _JOBS:
-        print(f"\n| {job}, {device.name} | ms | |\n|---|---|---|")
-        for name, found, note in _JOBS[job](device, options.only):
-            print(f"| {name} | {found:.3f} | {note} |", flush=True)
+        columns, rows = _JOBS[job]
+        print(f"\n| {job}, {device.name} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
+        for row in rows(device, options.only):
+            cells = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row)
+            print(f"| {' | '.join(cells)} |", flush=True)
     return 0
+
+
+def _finish(device: Cpu) -> Callable[[], Any]:
+    """What waits until a device has done all that it was given."""
+    if device.name == "cpu":
+        return lambda: None
+    synchronize: Callable[[], Any] = importlib.import_module("cupy").cuda.Device().synchronize
+    return synchronize
 
 
 def _module(name: str) -> Any:
