@@ -10,6 +10,7 @@ import numpy as np
 from seqpipe.ops import per_frame
 from tests.peers.canvas import CANVAS
 from tests.peers.dali import Case, Gap
+from tests.peers.reduced import EXACT, NEAR
 
 __all__ = ["AGREED"]
 
@@ -98,6 +99,7 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
         [
             *_flips(),
             *CANVAS,
+            *EXACT,
             *_each("crop", ["image"], *_PLACES),
             *_each("crop", ["sequence", "floats", "signed"], {"crop": (41, 51)}),
             *(Case("resize", "image", {"size": size, "interp_type": "nearest"}) for size in _TO),
@@ -216,6 +218,7 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
     (
         _LAST_BIT,
         [
+            *NEAR,
             *_each(
                 "brightness",
                 ["image", "signed", "sequence"],

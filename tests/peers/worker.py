@@ -3,8 +3,8 @@
 Cases are a list of dictionaries: ``operator``, a dotted name in ``nvidia.dali.fn``; ``inputs``, for each a list with
 an array for each sample; ``layouts``, one for each input; ``arguments``, as DALI has them, with the types, filters and
 colours of its enumerations by name; ``per_sample`` and ``per_frame``, arguments as lists with an array for each sample.
-Results are ``{"operators": {name: {argument: default}}, "results": […]}``: for each case a list with a list of arrays
-for each output, or what DALI said when it refused.
+Results are ``{"version": …, "operators": {name: {argument: default}}, "results": […]}``: for each case a list with a
+list of arrays for each output, or what DALI said when it refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import ModuleType, NoneType
 from typing import Any
 
 import nvidia.dali.fn as dali_fn
-from nvidia.dali import types
+from nvidia.dali import __version__, types
 from nvidia.dali.pipeline import Pipeline
 
 __all__ = ["main"]
@@ -46,7 +46,8 @@ def main(cases: Path, results: Path) -> None:
     """Run all cases of one file and write their results to the other."""
     given = pickle.loads(cases.read_bytes())
     found = [_attempt(case) for case in given]
-    results.write_bytes(pickle.dumps({"operators": dict(_operators(dali_fn, "")), "results": found}))
+    answer = {"version": __version__, "operators": dict(_operators(dali_fn, "")), "results": found}
+    results.write_bytes(pickle.dumps(answer))
 
 
 def _attempt(case: dict[str, Any]) -> Any:
