@@ -117,7 +117,8 @@ def _on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNames
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
     if not op.keeps_frames:
-        put(out, form(x if op.values == "moved" else x.astype(np.float32), p))
+        raw = op.values == "moved" or (fast and op.takes_raw)
+        put(out, form(x if raw else x.astype(np.float32), p))
     elif fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
             _on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
