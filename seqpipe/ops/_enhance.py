@@ -12,9 +12,11 @@ from ._distribution import Number
 from ._op import Op
 from ._param import param
 from ._spec import RANGES
+from ._values import put
 
 __all__ = ["MeanContrast", "Sharpness"]
 
+_CHANNELS: Final = 4  # of images that OpenCV filters at once
 _LUMA: Final = tuple(map(np.float32, (0.299, 0.587, 0.114)))
 
 
@@ -33,20 +35,23 @@ class MeanContrast(Op, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each frame around its own mean."""
-        library = namespace(x)
-        if x.shape[-1] == 1:
-            luma = x
-        else:
-            red, green, blue = (x[..., channel] * weight for channel, weight in enumerate(_LUMA))
-            luma = library.rint(red + green + blue)
-        # sums of whole numbers, which double precision holds
-        sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64)
-        means = library.floor(sums / (x.shape[1] * x.shape[2]) + 0.5).astype(np.float32).reshape(-1, 1, 1, 1)
+        means = _means(x)
         return (x - means) * p.contrast + means
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same."""
-        return self.reference(x.astype(np.float32), p)
+        """Levels of 8 bits by a table for each frame."""
+        floats = x.astype(np.float32)
+        if x.dtype != np.uint8:
+            return self.reference(floats, p)
+        import cv2
+
+        out = np.empty_like(x)
+        levels = np.arange(256, dtype=np.float32).reshape(1, 256)
+        for frame, into, mean in zip(np.ascontiguousarray(x), out, _means(floats), strict=True):
+            table = np.empty((1, 256), np.uint8)
+            put(table, ((levels - mean) * p.contrast + mean)[0])
+            into[...] = cv2.LUT(frame, table).reshape(frame.shape)
+        return out
 
     body = Body(
         "surveyed",
@@ -67,6 +72,7 @@ class Sharpness(Op, register=False):
     amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
 
     dtypes = tuple(RANGES)
+    takes_raw = True
 
     def reference(self, x: Array, p: Any) -> Array:
         """The sum of all nine, and four times the centre again."""
@@ -82,4 +88,34 @@ class Sharpness(Op, register=False):
         out[:, 1:-1, 1:-1] = smooth + (center - smooth) * p.amount
         return out
 
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Sums by OpenCV."""
+        floats = x.astype(np.float32)
+        if x.shape[-1] > _CHANNELS or min(x.shape[1:3]) < 3:
+            return self.reference(floats, p)
+        import cv2
+
+        for frame in floats:
+            smooth = cv2.boxFilter(frame, -1, (3, 3), normalize=False).reshape(frame.shape)[1:-1, 1:-1]
+            center = frame[1:-1, 1:-1]
+            smooth += center * np.float32(4)
+            smooth /= np.float32(13)
+            np.rint(smooth, out=smooth)
+            center -= smooth
+            center *= p.amount
+            center += smooth
+        return floats
+
     body = Body("smoothed")
+
+
+def _means(x: Array) -> Array:
+    """The mean luma of each frame as a level, ``(F, 1, 1, 1)``."""
+    library = namespace(x)
+    luma = x
+    if x.shape[-1] == 3:
+        red, green, blue = (x[..., channel] * weight for channel, weight in enumerate(_LUMA))
+        luma = library.rint(red + green + blue)
+    # sums of whole numbers, which double precision holds
+    sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64)
+    return library.floor(sums / (x.shape[1] * x.shape[2]) + 0.5).astype(np.float32).reshape(-1, 1, 1, 1)

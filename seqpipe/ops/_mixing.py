@@ -57,6 +57,7 @@ class Mixing(Declaration, register=False):
 
     takes = "batches"
     by_frame = False
+    takes_raw = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("weight",)
 
     def __call__(
@@ -102,7 +103,7 @@ class Mixing(Declaration, register=False):
             layout: of arrays.
             epoch: the epoch that it is drawn for.
             index: the samples' indices, or that of the first.
-            backend: who does it; None for the kernel on a GPU.
+            backend: who does it; None for the kernel on a GPU, and for the fast form on the CPU.
             device: what the kernel runs on; None for the GPU that holds the images.
         """
         options: dict[str, Any] = {"epoch": epoch, "backend": backend, "device": device}
@@ -188,7 +189,7 @@ class Mixing(Declaration, register=False):
             if backend == "cuda" or (backend is None and device_of(part.array) != "cpu"):
                 run_kernel(self, [item], self._with_steps(block), device or cuda_device_of(part.array))
             else:
-                self._on_host(item, block)
+                self._on_host(item, block, fast=backend != "reference")
         return out, block
 
     @classmethod
@@ -205,16 +206,17 @@ class Mixing(Declaration, register=False):
         rows["step"][0] = len(rows) - 1
         return Block(rows, block.first, 0)
 
-    def _on_host(self, item: Item, block: Block) -> None:
+    def _on_host(self, item: Item, block: Block, *, fast: bool) -> None:
         """Frame by frame, so that what is between stays in the cache."""
         for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
             p = values_of(block.of(n, 1)[0])
             if not p.acts:
                 out[...] = x
                 continue
-            for frame, other, into in zip(x, item.x[n - 1], out, strict=True):
-                p.other = other.astype(np.float32)[None]
-                put(into, self.reference(frame.astype(np.float32)[None], p)[0])
+            for frame, other, into in zip(x[:, None], item.x[n - 1][:, None], out, strict=True):
+                p.other = other if fast else other.astype(np.float32)
+                found = self.cpu(frame, p) if fast else self.reference(frame.astype(np.float32), p)
+                put(into, found[0])
 
     def _labels(self, labels: Any, block: Block, samples: int) -> Any:
         """Labels as floats, mixed as the samples are."""

@@ -257,10 +257,10 @@ def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:
     """The parameters of an operator with values for each sample; the others are those that it has."""
     rows = op.template.repeat(len(specs))
     rows["acts"] = 1
-    for number, (spec, given) in enumerate(zip(specs, values, strict=True)):
-        row = rows[number : number + 1]
-        for name, value in given.items():
-            row[name] = value
-        for name, value in op.derive(row, spec).items():
-            row[name] = value
+    for name in values[0]:
+        rows[name] = [given[name] for given in values]
+    if op.derived:
+        # of what a sample is, its type alone matters to these operators
+        for name, value in op.derive(rows, specs[0]).items():
+            rows[name] = value
     return Block(rows, tuple(range(len(rows))), 0)

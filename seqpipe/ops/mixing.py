@@ -11,7 +11,7 @@ from ..array import Array
 from ._body import Body
 from ._mixing import Mixed, Mixing
 from ._param import param
-from ._spec import Spec
+from ._spec import RANGES, Spec
 
 __all__ = ["CutMix", "Mixed", "Mixup"]
 
@@ -28,6 +28,7 @@ class Mixup(Mixing):
         0.2, "of the Beta distribution: the greater, the more samples are blended", lo=1e-3, drawn=False
     )
 
+    cpu_tolerance = (1, 0.001)  # of whole numbers: OpenCV does not round products before it adds them
     examples = (
         {"alpha": 0.4, "num_classes": 5, "seed": 1},
         {"alpha": 1.0, "per_sample": True, "p": 0.7, "seed": 2},
@@ -45,6 +46,17 @@ class Mixup(Mixing):
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
         return x * p.weight + p.other * (np.float32(1) - p.weight)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Whole numbers by OpenCV."""
+        if x.dtype.name not in RANGES:
+            p.other = p.other.astype(np.float32)
+            return self.reference(x.astype(np.float32), p)
+        import cv2
+
+        own, other = (np.ascontiguousarray(one).reshape(x.shape[1], -1) for one in (x, p.other))
+        weight = float(p.weight)
+        return cv2.addWeighted(own, weight, other, 1 - weight, 0).reshape(x.shape)
 
     def masked(self, mask: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  the weight does not matter
         """Where one of both is real."""

@@ -95,10 +95,10 @@ class RandAugment(_Suite):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """Steps and signs, as many as there may be: the first of them do not depend on ``n``."""
-        steps = rng.integers(0, len(self.names), _MOST)
+        draws = rng.random((2, _MOST))
+        steps = np.floor(draws[0] * len(self.names))
         steps[self.n :] = -1
-        signs = 1 - 2 * rng.integers(0, 2, _MOST)
-        return {"steps": steps, "signs": signs, **super().sample(rng, spec)}
+        return {"steps": steps, "signs": np.where(draws[1] < 0.5, -1, 1), **super().sample(rng, spec)}
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The same bin for all steps."""

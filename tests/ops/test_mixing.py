@@ -23,14 +23,14 @@ EVERY = [Mixup(alpha=1.0, num_classes=4, seed=3), CutMix(num_classes=4, seed=1)]
 BOTH = pytest.mark.parametrize("op", EVERY, ids=lambda op: op.name)
 
 
-@pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["reference", "cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
 def mixed(request):
     """Calls an operator with NumPy's arrays, on every backend."""
     device = request.getfixturevalue("emulated") if request.param == "emulated" else None
 
     def call(op, x, labels=None, **options):
         if request.param != "gpu":
-            backend = "cuda" if request.param == "emulated" else None
+            backend = {"emulated": "cuda", "cpu": None}.get(request.param, "reference")
             return op.mixed(x, labels, backend=backend, device=device, **options)
         there = [cupy().asarray(one) for one in x] if isinstance(x, list) else cupy().asarray(x)
         found = op.mixed(there, labels, **options)
