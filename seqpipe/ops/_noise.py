@@ -8,6 +8,7 @@ products, quotients and square roots of float32 only, each rounded, so that kern
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -17,7 +18,18 @@ from ..array import Array
 from ._op import Op
 from ._spec import Spec
 
-__all__ = ["Bits", "Floats", "Noise", "normal", "philox", "poisson", "uniform"]
+__all__ = [
+    "ASK",
+    "BITS_OF_COUNTS",
+    "Bits",
+    "Floats",
+    "Noise",
+    "counts_of_levels",
+    "normal",
+    "philox",
+    "poisson",
+    "uniform",
+]
 
 Bits = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -29,6 +41,10 @@ _UPPER: Final = np.uint64(32)
 _CHUNK: Final = 16384  # pixels whose numbers are made together, and stay in the cache
 _SQRT2: Final = np.float32(1.41421356)
 _LN2: Final = np.float32(0.693147182)
+BITS_OF_COUNTS: Final = 10
+"""Of the random bits, the highest ones, by which :func:`counts_of_levels` knows counts."""
+ASK: Final = 255
+_LEAST: Final = np.float32(1e-10)  # probability, from which on no more are added up
 _FEW: Final = np.float32(10)  # events, from which the normal expansion takes the place of adding up
 
 # Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), in single precision
@@ -62,17 +78,17 @@ class Noise(Op, register=False):
         key = (word & 0xFFFFFFFF) - 2**31, (word >> 32) - 2**31
         return {**super().sample(rng, spec), "key": key, "frame": range(spec.frames)}
 
-    def noisy(self, x: Array, p: Any, change: Callable[[Floats, Bits, Bits], Array]) -> Array:
+    def noisy(self, x: Array, p: Any, change: Callable[[Any, Bits, Bits], Array]) -> Array:
         """Images, each value changed by its random bits.
 
         Args:
-            x: images ``(1, H, W, C)``, for there is a row of parameters for each frame.
+            x: images ``(1, H, W, C)`` of any type, for there is a row of parameters for each frame.
             p: the parameters.
             change: of values ``(pixels, C)``, their bits, and those of the first channel, which are the pixel's own.
         """
         *_, channels = x.shape
         pixels = np.ascontiguousarray(x).reshape(-1, channels)
-        out = np.empty_like(pixels)
+        out = np.empty(pixels.shape, np.float32)
         for start in range(0, len(pixels), _CHUNK):
             part = slice(start, min(start + _CHUNK, len(pixels)))
             bits = self._bits(p, np.arange(part.start, part.stop, dtype=np.uint64), channels)
@@ -92,15 +108,29 @@ def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bi
         counter: four words of 32 bits, each a number or an array of uint64.
         key: two words of 32 bits; negative ones stand for the same bits.
     """
-    a, b, c, d = (np.asarray(word, np.uint64) for word in counter)
+    words = [np.asarray(word, np.uint64) for word in counter]
     low, high = (int(word) & 0xFFFFFFFF for word in key)
-    for _ in range(10):
-        first, second = a * _FACTORS[0], c * _FACTORS[1]
-        a, c = (second >> _UPPER) ^ b ^ np.uint64(low), (first >> _UPPER) ^ d ^ np.uint64(high)
-        b, d = second & _LOW, first & _LOW
-        low, high = (low + _STEPS[0]) & 0xFFFFFFFF, (high + _STEPS[1]) & 0xFFFFFFFF
-    words = np.broadcast_arrays(a, b, c, d)
-    w, x, y, z = (word.astype(np.uint32) for word in words)
+    keys = [((low + n * _STEPS[0]) & 0xFFFFFFFF, (high + n * _STEPS[1]) & 0xFFFFFFFF) for n in range(10)]
+    for first, second in keys[:2]:  # in which what is the same for all is found once
+        products = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
+        words = [
+            (products[1] >> _UPPER) ^ words[1] ^ np.uint64(first),
+            products[1] & _LOW,
+            (products[0] >> _UPPER) ^ words[3] ^ np.uint64(second),
+            products[0] & _LOW,
+        ]
+    a, b, c, d = (np.array(word) for word in np.broadcast_arrays(*words))
+    p, q = np.empty_like(a), np.empty_like(a)
+    for first, second in keys[2:]:
+        np.multiply(a, _FACTORS[0], out=p)
+        np.multiply(c, _FACTORS[1], out=q)
+        np.bitwise_xor(np.right_shift(q, _UPPER, out=a), b, out=a)
+        np.bitwise_xor(np.right_shift(p, _UPPER, out=c), d, out=c)
+        np.bitwise_xor(a, np.uint64(first), out=a)
+        np.bitwise_xor(c, np.uint64(second), out=c)
+        np.bitwise_and(q, _LOW, out=b)
+        np.bitwise_and(p, _LOW, out=d)
+    w, x, y, z = (word.astype(np.uint32) for word in (a, b, c, d))
     return w, x, y, z
 
 
@@ -111,14 +141,22 @@ def uniform(bits: Bits) -> Floats:
 
 def normal(bits: Bits) -> Floats:
     """Numbers of the standard normal distribution, by its inverse; the lowest bit is the sign."""
-    outside = ((bits >> np.uint32(1)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-31)
-    w = -_log(outside * (np.float32(2) - outside))
-    central = w < np.float32(5)
-    near = _polynomial(_CENTRAL, w - np.float32(2.5))
-    far = ~central
-    near[far] = _polynomial(_TAIL, np.sqrt(w[far]) - np.float32(3))
-    found = near * (np.float32(1) - outside) * _SQRT2
-    return np.where(bits & np.uint32(1), -found, found)
+    outside = (bits >> np.uint32(1)).view(np.int32).astype(np.float32)  # as signed, which is quicker
+    outside += np.float32(0.5)
+    outside *= np.float32(2.0**-31)
+    w = np.float32(2) - outside
+    w *= outside
+    w = _log(w)
+    np.negative(w, out=w)
+    far = np.nonzero(w >= np.float32(5))
+    found = _polynomial(_CENTRAL, w - np.float32(2.5))
+    found[far] = _polynomial(_TAIL, np.sqrt(w[far]) - np.float32(3))
+    np.subtract(np.float32(1), outside, out=outside)
+    found *= outside
+    found *= _SQRT2
+    signs = found.view(np.uint32)
+    signs ^= bits << np.uint32(31)
+    return found
 
 
 def poisson(mean: Floats, bits: Bits) -> Floats:
@@ -138,17 +176,45 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
     return found
 
 
+@lru_cache(maxsize=16)
+def counts_of_levels(factor: float) -> npt.NDArray[np.uint8]:
+    """What :func:`poisson` gives for levels of 8 bits divided by a factor, by the highest bits of the random ones.
+
+    Returns:
+        ``(256 << BITS_OF_COUNTS,)``, by level and then by bits; ``ASK`` where it depends on the other bits as well, or
+        the mean is not below 10.
+    """
+    mean = np.arange(256, dtype=np.float32) / np.float32(factor)
+    few = (mean > 0) & (mean < _FEW)
+    mean = np.where(few, mean, np.float32(1))
+    probability = _exp(-mean)
+    total, totals = probability.copy(), []
+    while (going := few & (probability > _LEAST)).any():
+        totals.append(np.where(going, total, np.float32(np.inf)))
+        probability *= mean / np.float32(len(totals))
+        total += probability
+    first = np.arange(1 << BITS_OF_COUNTS, dtype=np.uint32) << np.uint32(32 - BITS_OF_COUNTS)
+    ends = uniform(first), uniform(first + np.uint32((1 << (32 - BITS_OF_COUNTS)) - 1))
+    table = np.full((256, len(first)), ASK, np.uint8)
+    table[0] = 0
+    steps = np.array(totals, np.float32).reshape(-1, 256)
+    for level in np.flatnonzero(few):
+        least, most = (np.searchsorted(steps[:, level], end) for end in ends)
+        table[level] = np.where(least == most, least, ASK)
+    return table.ravel()
+
+
 def _counted(mean: Floats, place: Floats) -> Floats:
     """How many events have to be allowed for until the probability reaches a place."""
     found = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
-    at = np.flatnonzero((total < place) & (probability > np.float32(1e-10)))
+    at = np.flatnonzero((total < place) & (probability > _LEAST))
     while at.size:
         found[at] += np.float32(1)
         probability[at] *= mean[at] / found[at]
         total[at] += probability[at]
-        at = at[(total[at] < place[at]) & (probability[at] > np.float32(1e-10))]
+        at = at[(total[at] < place[at]) & (probability[at] > _LEAST)]
     return found
 
 
@@ -163,23 +229,29 @@ def _expanded(mean: Floats, w: Floats) -> Floats:
 
 def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
     """By Horner's rule, the highest power first."""
-    found = np.full_like(x, coefficients[0])
-    for coefficient in coefficients[1:]:
-        found *= x
+    found = x * np.float32(coefficients[0])
+    for coefficient in coefficients[1:-1]:
         found += np.float32(coefficient)
+        found *= x
+    found += np.float32(coefficients[-1])
     return found
 
 
 def _log(x: Floats) -> Floats:
     """The natural logarithm of normal numbers: of their exponent, and of the rest by the series of atanh."""
     bits = x.view(np.int32)
-    upper = (bits & 0x7FFFFF) > 0x3504F3  # above the square root of 2
-    exponent = (bits >> 23) - 127 + upper
-    rest = ((bits & 0x7FFFFF) | np.where(upper, 0x3F000000, 0x3F800000)).astype(np.int32).view(np.float32)
-    s = (rest - np.float32(1)) / (rest + np.float32(1))
-    square = s * s
-    series = _polynomial((2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0), square)
-    return exponent.astype(np.float32) * _LN2 + series * s
+    # of a fraction above the square root of 2, the power of 2 is the next one
+    exponent = ((bits + np.int32(0x800000 - 0x3504F4)) >> np.int32(23)) - np.int32(127)
+    rest = (bits - (exponent << np.int32(23))).view(np.float32)
+    below = rest - np.float32(1)
+    rest += np.float32(1)
+    s = np.divide(below, rest, out=below)
+    series = _polynomial((2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0), s * s)
+    series *= s
+    found = exponent.astype(np.float32)
+    found *= _LN2
+    found += series
+    return found
 
 
 def _exp(x: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,13 @@ import numpy.typing as npt
 from ..array import Array
 from ._body import Body
 from ._distribution import Flag, Number
-from ._noise import Bits, Floats, Noise, normal, poisson, uniform
+from ._noise import ASK, BITS_OF_COUNTS, Bits, Floats, Noise, counts_of_levels, normal, poisson, uniform
 from ._param import param
 from ._spec import RANGES, Spec, full_range
 
 __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
+
+_TABLE_PAYS: Final = 1 << 17  # values, from which it does
 
 
 class NoiseGaussian(Noise):
@@ -48,6 +50,7 @@ class NoiseShot(Noise):
 
     factor: Number = param(20.0, "levels of one photon", unit="levels", lo=0, identity=0.0)
 
+    takes_raw = True
     examples = (
         {},
         {"factor": (0.5, 60.0), "seed": 3},
@@ -65,6 +68,24 @@ class NoiseShot(Noise):
             found = values.copy()
             found[some] = poisson(mean[some], bits[some]) * p.factor
             return found
+
+        return self.noisy(x, p, drawn)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by a table, where they are many."""
+        if x.dtype != np.uint8 or x.size < _TABLE_PAYS or not p.factor > 0:
+            return self.reference(x.astype(np.float32), p)
+        table = counts_of_levels(float(p.factor))
+
+        def drawn(levels: npt.NDArray[np.uint8], bits: Bits, _: Bits) -> Array:
+            place = bits >> np.uint32(32 - BITS_OF_COUNTS)
+            place |= levels.astype(np.uint32) << np.uint32(BITS_OF_COUNTS)
+            found = table.take(place)
+            counts = found.astype(np.float32)
+            asked = found == ASK
+            counts[asked] = poisson(levels[asked] / p.factor, bits[asked])
+            counts *= p.factor
+            return counts
 
         return self.noisy(x, p, drawn)
 
@@ -90,6 +111,7 @@ class NoiseSaltAndPepper(Noise):
     )
     per_channel: Flag = param(False, "whether each channel is replaced by itself, instead of whole pixels")
 
+    takes_raw = True
     derived = ("salt", "pepper", "salted")
     examples = (
         {"prob": 0.3},
@@ -114,6 +136,18 @@ class NoiseSaltAndPepper(Noise):
         def replaced(values: Floats, bits: Bits, pixel_bits: Bits) -> Array:
             place = uniform(bits if p.per_channel else pixel_bits)
             return np.where(place < p.salted, p.salt, np.where(place < p.prob, p.pepper, values))
+
+        return self.noisy(x, p, replaced)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Only what is replaced is written anew."""
+
+        def replaced(values: Floats, bits: Bits, pixel_bits: Bits) -> Array:
+            place = uniform(bits if p.per_channel else np.ascontiguousarray(pixel_bits))
+            found = values.astype(np.float32)
+            which = np.nonzero(place < p.prob) if p.per_channel else np.flatnonzero(place < p.prob)
+            found[which] = np.where(place[which] < p.salted, p.salt, p.pepper)
+            return found
 
         return self.noisy(x, p, replaced)
 

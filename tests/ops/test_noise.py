@@ -153,6 +153,14 @@ def test_the_same_sample_has_the_same_noise_wherever_it_stands(anywhere):
         ).any()
 
 
+@pytest.mark.parametrize("factor", [0.3, 20.0, 200.0])
+def test_counts_by_levels_are_those_of_each_value(factor):
+    """Images of bytes as large as these go through a table, on a CPU."""
+    x = np.random.default_rng(1).integers(0, 256, (200, 330, 2), dtype=np.uint8)
+    op = NoiseShot(factor=factor)
+    compare(op(x), apply(op, x, backend="reference"))
+
+
 def test_kernels_give_the_references_bits_of_floats(emulated):
     """Small and large means, and more than four channels, that share one counter."""
     x = np.random.default_rng(0).uniform(-1, 60, (2, 31, 40, 6)).astype(np.float32)
