@@ -135,29 +135,47 @@ class Fused(NamedTuple):
 
     def _block(self, dtype: np.dtype[Any]) -> Block:
         """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
-        rows = [self._rows(sample, dtype) for sample in range(len(self.specs))]
-        counts = [len(part) for part in rows]
-        return Block(np.concatenate(rows), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
+        count = len(self.specs)
+        if all(call.specs.count(call.specs[0]) == count for call in self.calls):
+            parts = [self._rows(0, count, dtype)]
+            of_sample = len(parts[0]) // count
+            first = tuple(range(0, len(parts[0]), of_sample))
+        else:
+            parts = [self._rows(sample, sample + 1, dtype) for sample in range(count)]
+            first = tuple(accumulate(map(len, parts), initial=0))[:-1]
+        return Block(parts[0] if len(parts) == 1 else np.concatenate(parts), first, int(self._by_frame))
 
-    def _rows(self, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        frames = self.specs[sample].frames
-        blocks = [call.block.of(sample, frames) for call in self.calls]
-        # all samples of a launch have the same steps, also those of one frame
-        rows = np.zeros(frames if any(call.block.step for call in self.calls) else 1, dtype)
+    @property
+    def _by_frame(self) -> bool:
+        """Whether there is a row for each frame: all samples of a launch have the same steps, also those of one."""
+        return any(call.block.step for call in self.calls)
+
+    def _rows(self, begin: int, end: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """The rows of some samples of one size."""
+        frames = self.specs[begin].frames
+        count = (end - begin) * (frames if self._by_frame else 1)
+        rows = np.zeros(count, dtype)
         matrices = []
-        for number, (call, block) in enumerate(zip(self.calls, blocks, strict=True)):
-            if _moves(type(call.op)):
-                found = call.op.mappings(block, call.specs[sample])  # type: ignore[attr-defined]  # of geometry
-                matrices.append(np.stack([mapping.matrix for mapping in found]))
-            if _changes(type(call.op)):
-                rows[f"step{number}"] = call.op.kernel_rows(block, call.specs[sample])
+        for number, call in enumerate(self.calls):
+            block, spec, op = call.block.of_all(begin, end, frames), call.specs[begin], call.op
+            if _moves(type(op)):
+                found = op.mappings(block, spec)  # type: ignore[attr-defined]  # of geometry
+                matrices.append(_for_each(np.array([mapping.matrix for mapping in found]), count))
+            if _changes(type(op)):
+                rows[f"step{number}"] = _for_each(op.kernel_rows(block, spec), count)
         moves = reduce(np.matmul, matrices) if matrices else np.eye(3)[None]
         first = self.calls[0]
         if isinstance(first.op, Scaled):
-            rows["step0"] = first.op.moved_rows(blocks[0], first.specs[sample], moves)
+            block = _for_each(first.block.of_all(begin, end, frames), count)
+            rows["step0"] = first.op.moved_rows(block, first.specs[begin], moves)
         elif matrices:
             rows["matrix"] = moves
         return rows
+
+
+def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """What was found for all samples, for each of them, or for each frame, as so many rows; or as one for all."""
+    return found if len(found) in (1, count) else np.repeat(found, count // len(found), axis=0)
 
 
 def fused(
@@ -181,10 +199,17 @@ def fused(
 
 def _after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
+    op, specs = call.op, call.specs
+    if specs.count(specs[0]) == len(specs):
+        extents = op.extents(call.block, range(len(specs)), specs[0])
+        if len(extents) == 1:
+            spec = specs[0]
+            after = Spec(*extents.pop(), op.result_channels(spec.channels), op.result_dtype(spec.dtype))
+            return [after] * len(specs)
     made = []
-    for sample, spec in enumerate(call.specs):
-        extent = call.op.extent(call.block.of(sample, spec.frames), spec)
-        made.append(Spec(*extent, call.op.result_channels(spec.channels), call.op.result_dtype(spec.dtype)))
+    for sample, spec in enumerate(specs):
+        extent = op.extent(call.block.of(sample, spec.frames), spec)
+        made.append(Spec(*extent, op.result_channels(spec.channels), op.result_dtype(spec.dtype)))
     return made
 
 

@@ -95,22 +95,21 @@ class Scaled(Geometry, register=False):
         """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
 
         Args:
-            rows: a sample's block of parameters.
+            rows: a block of parameters of one sample, or of some of one size.
             spec: the sample.
             moves: ``(R, 3, 3)``, the matrices of what comes after; one for all rows, or one for each.
+
+        Returns:
+            As many rows as there are of either.
         """
         axes = [
-            self.axes(mapping, acts=bool(row["acts"]))
-            for row, mapping in zip(rows, self.mappings(rows, spec), strict=True)
+            self.axes(mapping, acts=bool(acts))
+            for acts, mapping in zip(rows["acts"], self.mappings(rows, spec), strict=True)
         ]
-        count = max(len(axes), len(moves))
-        pairs = zip(axes * (count // len(axes)), np.broadcast_to(moves, (count, 3, 3)), strict=True)
-        return _rows_of(
-            [
-                (along.moved(int(move[0, 0]), int(move[0, 2])), down.moved(int(move[1, 1]), int(move[1, 2])))
-                for (along, down), move in pairs
-            ]
-        )
+        steps = moves[:, [0, 0, 1, 1], [0, 2, 1, 2]].astype(int).tolist()
+        count = max(len(axes), len(steps))
+        pairs = zip(axes * (count // len(axes)), steps * (count // len(steps)), strict=True)
+        return _rows_of([(along.moved(*step[:2]), down.moved(*step[2:])) for (along, down), step in pairs])
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums down the columns, then along the rows."""
