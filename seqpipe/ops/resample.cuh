@@ -1,7 +1,7 @@
 // Values weighted along rows and columns: columns of pixels are summed up first, and then those sums along the row.
 //
-// A block makes a tile of the result, row by row. Its threads sum up the columns of the source that a row is made of,
-// several neighbours each, into shared memory; then each makes one pixel of them. Sums are those of `make`, in the same
+// A block makes a tile of the result, some rows at a time. Its threads sum up the columns of the source that these are
+// made of, several neighbours each, into shared memory; then each makes pixels of them. Sums are those of `make`, in the same
 // order, which does it for one pixel alone where an axis is scaled so much that shared memory is too small.
 //
 // As the head of a chain: AXES says where in a row of parameters the axes are, MADE as what type the pixel is rounded
@@ -15,11 +15,16 @@ BODY
 #define AXES(row) (row)
 #endif
 
-constexpr int SUMS = 6144, ACROSS = 4096, DOWN = 512, WORD = 4;
+constexpr int SUMS = 6144, ACROSS = 3840, DOWN = 512, WORD = 4;
 
-// What a block has in shared memory: sums of columns; weights along the row, at tap * columns + column; of the columns.
+// What a block has in shared memory.
 struct __align__(16) Shared {
-    Real sums[SUMS], across[ACROSS], down[DOWN];
+    Real sums[SUMS];             // of columns, for some rows of the result
+    Real across[ACROSS];         // weights along the row, at tap * columns + column
+    Real down[DOWN];             // weights of the columns, for each of those rows
+    long long lines[DOWN];       // how far from the first line the lines are that they belong to
+    Real widths[WIDE], heights[TALL];  // sums of weights
+    int places[WIDE];            // of the first taps
 };
 
 __device__ __forceinline__ void finish(const Image& image, int y, int x, int channel, Real (&pixel)[TOGETHER]) {
@@ -33,7 +38,7 @@ __device__ __forceinline__ void finish(const Image& image, int y, int x, int cha
     for (int k = 0; k < TOGETHER; k++) store<OUT>(to + (Address)(k * image.item.out_strides[4]), pixel[k]);
 }
 
-__device__ __forceinline__ void make(const Image& image, const Axis& across, const Axis& down, int y, int x) {
+__device__ __noinline__ void make(const Image& image, const Axis& across, const Axis& down, int y, int x) {
     const Start left = start_of(across, x), top = start_of(down, y);
     Real height = 0.0f;
 #pragma unroll 1
@@ -69,105 +74,146 @@ __device__ __forceinline__ void make(const Image& image, const Axis& across, con
     }
 }
 
-// Some columns of a source whose sums stand in shared memory: those of a pixel's values are `of_pixel` apart from those
-// of the next one's, and `of_channel` from each other; the first one's are at `first`.
-struct Columns {
-    int begin, end, of_pixel, of_channel, first;
+// What a block does at a time: some columns of the source, whose sums for a row of the result begin at `first` of that
+// row's part of shared memory. Sums of a pixel's values are `of_pixel` apart from those of the next one's, and
+// `of_channel` from each other. `count` columns of the result are made of them.
+struct Part {
+    int begin, end, of_pixel, of_channel, first, count;
+    bool by_words;
 };
 
 __device__ __forceinline__ int limited(int place, int length) { return min(max(place, 0), length - 1); }
 
-// Weighted sums of lines, WORD bytes of each at a time; the first line's are at `from`, lines are `pitch` bytes apart.
-__device__ __forceinline__ void sum_words(Address from, long long pitch, const Axis& down, const Start& top, int words,
-                                          Shared& shared) {
-    for (int word = threadIdx.x; word < words; word += THREADS) {
+// A byte as the lowest bits of 2²³, which is quicker than the conversion.
+__device__ __forceinline__ Real byte_of(unsigned word, int number) {
+    return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
+}
+
+// The weights of the columns for some rows of the result.
+__device__ __forceinline__ void weigh_down(const Image& image, const Axis& down, int y, int rows, Shared& shared) {
+    for (int e = threadIdx.x; e < rows * down.taps; e += THREADS) {
+        const Tap tap = tap_of(down, start_of(down, y + e / down.taps), e % down.taps);
+        shared.down[e] = tap.weight;
+        shared.lines[e] = tap.place * image.item.in_strides[2];
+    }
+    __syncthreads();
+    for (int row = threadIdx.x; row < rows; row += THREADS) {
+        Real height = 0.0f;
+        for (int j = 0; j < down.taps; j++) height = height + shared.down[row * down.taps + j];
+        shared.heights[row] = height;
+    }
+}
+
+// The weights along the row.
+__device__ __forceinline__ void weigh_across(const Axis& across, int left, int count, Shared& shared) {
+    for (int e = threadIdx.x; e < count * across.taps; e += THREADS)
+        shared.across[e] = tap_of(across, start_of(across, left + e % count), e / count).weight;
+    __syncthreads();
+    for (int x = threadIdx.x; x < count; x += THREADS) {
+        Real width = 0.0f;
+        for (int i = 0; i < across.taps; i++) width = width + shared.across[i * count + x];
+        shared.widths[x] = width;
+        shared.places[x] = start_of(across, left + x).place;
+    }
+}
+
+// Weighted sums of lines, WORD bytes of each at a time.
+__device__ __forceinline__ void sum_words(const Image& image, const Part& part, int taps, int rows, int pitch, Shared& shared) {
+    const Address from = image.in + (Address)(part.begin * TOGETHER - part.first);
+    const int words = pitch / WORD;
+    for (int e = threadIdx.x; e < rows * words; e += THREADS) {
+        const int row = e / words, word = e - row * words;
+        const Address column = from + (Address)(word * WORD);
         Real sums[WORD];
 #pragma unroll
         for (int k = 0; k < WORD; k++) sums[k] = 0.0f;
 #pragma unroll 4
-        for (int j = 0; j < down.taps; j++) {
-            const int place = limited(top.place + j, down.length);
-            const unsigned bytes = __ldg((const unsigned*)(from + (Address)(place * pitch) + (Address)(word * WORD)));
+        for (int j = row * taps; j < (row + 1) * taps; j++) {
+            const unsigned bytes = __ldg((const unsigned*)(column + (Address)shared.lines[j]));
             const Real weight = shared.down[j];
 #pragma unroll
-            for (int k = 0; k < WORD; k++) sums[k] = sums[k] + weight * Real((float)(bytes >> 8 * k & 255));
+            for (int k = 0; k < WORD; k++) sums[k] = sums[k] + weight * byte_of(bytes, k);
         }
 #pragma unroll
-        for (int k = 0; k < WORD; k++) shared.sums[word * WORD + k] = sums[k];
+        for (int k = 0; k < WORD; k++) shared.sums[e * WORD + k] = sums[k];
     }
 }
 
 // The same of one value at a time, whatever lies where.
-__device__ __forceinline__ void sum_values(const Image& image, const Axis& down, const Start& top, const Columns& columns,
-                                           Shared& shared) {
-    const long long* strides = image.item.in_strides;
-    const int count = columns.end - columns.begin, side_by_side = columns.of_channel == 1;
-    for (int e = threadIdx.x; e < count * TOGETHER; e += THREADS) {
-        const int column = side_by_side ? e / TOGETHER : e % count, channel = side_by_side ? e % TOGETHER : e / count;
-        const Address from = image.from(0, columns.begin + column) + (Address)(channel * strides[4]);
+__device__ __forceinline__ void sum_values(const Image& image, const Part& part, int taps, int rows, int pitch, Shared& shared) {
+    const int count = part.end - part.begin;
+    for (int e = threadIdx.x; e < rows * pitch; e += THREADS) {
+        const int row = e / pitch, at = e - row * pitch, of_pixel = part.of_pixel;
+        const int column = of_pixel == 1 ? at % count : at / of_pixel, channel = of_pixel == 1 ? at / count : at % of_pixel;
+        const Address from = image.from(0, part.begin + column) + (Address)(channel * image.item.in_strides[4]);
         Real sum = 0.0f;
 #pragma unroll 4
-        for (int j = 0; j < down.taps; j++) {
-            const int place = limited(top.place + j, down.length);
-            sum = sum + shared.down[j] * load<IN>(from + (Address)(place * strides[2]));
-        }
+        for (int j = row * taps; j < (row + 1) * taps; j++)
+            sum = sum + shared.down[j] * load<IN>(from + (Address)shared.lines[j]);
         shared.sums[e] = sum;
     }
 }
 
-// Some columns of a tile's result, one for each thread.
-__device__ __forceinline__ void make(const Image& image, const Tile& tile, const Axis& across, const Axis& down, int left,
-                                     int count, Shared& shared) {
-    const long long* strides = image.item.in_strides;
-    const Start one = start_of(across, left), other = start_of(across, left + count - 1);
-    const int x = left + min((int)threadIdx.x, count - 1);
-    const Start own = start_of(across, x);
-    Columns columns = {limited(min(one.place, other.place), across.length),
-                       limited(max(one.place, other.place) + across.taps - 1, across.length) + 1, TOGETHER, 1, 0};
-    const bool side_by_side = strides[4] == sizeof(typename Typed<IN>::T) && strides[3] == TOGETHER * strides[4];
-    const bool by_words = IN == 0 && side_by_side && image.in % WORD == 0 && strides[2] % WORD == 0;
-    if (!side_by_side) columns.of_pixel = 1, columns.of_channel = columns.end - columns.begin;
-    if (by_words) columns.first = columns.begin * TOGETHER % WORD;
-    const int words = ((columns.end - columns.begin) * TOGETHER + columns.first + WORD - 1) / WORD;
-    __syncthreads();
-    Real width = 0.0f;
-    for (int e = threadIdx.x; e < count * across.taps; e += THREADS) {
-        const int i = e / count;
-        shared.across[e] = tap_of(across, start_of(across, left + e % count), i).weight;
-    }
-    __syncthreads();
-    for (int i = 0; i < across.taps; i++) width = width + shared.across[i * count + (x - left)];
-    for (int y = tile.top; y < tile.top + tile.tall; y++) {
-        const Start top = start_of(down, y);
-        __syncthreads();
-        for (int j = threadIdx.x; j < down.taps; j += THREADS) shared.down[j] = tap_of(down, top, j).weight;
-        __syncthreads();
-        if (by_words)
-            sum_words(image.in + (Address)(columns.begin * TOGETHER - columns.first), strides[2], down, top, words, shared);
-        else
-            sum_values(image, down, top, columns, shared);
-        Real height = 0.0f, pixel[TOGETHER];
-        for (int j = 0; j < down.taps; j++) height = height + shared.down[j];
-        __syncthreads();
-        if (threadIdx.x >= count) continue;
+// Some rows of a part of the result.
+__device__ __forceinline__ void make(const Image& image, const Part& part, const Axis& across, int top, int left, int rows,
+                                     int pitch, const Shared& shared) {
+    for (int e = threadIdx.x; e < rows * part.count; e += THREADS) {
+        const int row = e / part.count, x = e - row * part.count, first = shared.places[x];
+        const Real* const sums = shared.sums + row * pitch + part.first;
+        Real pixel[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) pixel[k] = 0.0f;
 #pragma unroll 2
         for (int i = 0; i < across.taps; i++) {
-            const int place = limited(own.place + i, across.length) - columns.begin;
-            const Real* const sums = shared.sums + columns.first + place * columns.of_pixel;
-            const Real weight = shared.across[i * count + (x - left)];
+            const Real* const at = sums + (limited(first + i, across.length) - part.begin) * part.of_pixel;
+            const Real weight = shared.across[i * part.count + x];
 #pragma unroll
-            for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] + weight * sums[k * columns.of_channel];
+            for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] + weight * at[k * part.of_channel];
         }
-        const Real share = Real(1.0f) / (height * width);
+        const Real share = Real(1.0f) / (shared.heights[row] * shared.widths[x]);
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] * share;
-        finish(image, y, x, 0, pixel);
+        finish(image, top + row, left + x, 0, pixel);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 5) each(const __grid_constant__ Job job) {
+// Where the columns of the source lie that some columns of the result are made of.
+__device__ __forceinline__ Part part_of(const Image& image, const Axis& across, int left, int count) {
+    const long long* strides = image.item.in_strides;
+    const int one = start_of(across, left).place, other = start_of(across, left + count - 1).place;
+    const bool side_by_side = strides[4] == sizeof(typename Typed<IN>::T) && strides[3] == TOGETHER * strides[4];
+    Part part = {limited(min(one, other), across.length), limited(max(one, other) + across.taps - 1, across.length) + 1};
+    part.of_pixel = side_by_side ? TOGETHER : 1;
+    part.of_channel = side_by_side ? 1 : part.end - part.begin;
+    part.by_words = IN == 0 && side_by_side && image.in % WORD == 0 && strides[2] % WORD == 0;
+    part.first = part.by_words ? part.begin * TOGETHER % WORD : 0;
+    part.count = count;
+    return part;
+}
+
+// Some columns of a tile.
+__device__ __forceinline__ void make(const Image& image, const Tile& tile, const Axis& across, const Axis& down, int left,
+                                     int count, Shared& shared) {
+    const Part part = part_of(image, across, left, count);
+    const int values = (part.end - part.begin) * TOGETHER + part.first;
+    const int pitch = part.by_words ? (values + WORD - 1) / WORD * WORD : values;
+    const int most = max(1, min(TALL, min(SUMS / pitch, DOWN / down.taps)));
+    __syncthreads();
+    weigh_across(across, left, count, shared);
+    for (int row = 0; row < tile.tall; row += most) {
+        const int top = tile.top + row, rows = min(most, tile.tall - row);
+        __syncthreads();
+        weigh_down(image, down, top, rows, shared);
+        if (part.by_words)
+            sum_words(image, part, down.taps, rows, pitch, shared);
+        else
+            sum_values(image, part, down.taps, rows, pitch, shared);
+        __syncthreads();
+        make(image, part, across, top, left, rows, pitch, shared);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
     __shared__ Shared shared;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;

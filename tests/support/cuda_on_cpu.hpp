@@ -10,6 +10,7 @@
 #define __device__
 #define __shared__ static
 #define __forceinline__ inline
+#define __noinline__
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(threads, blocks)
@@ -41,6 +42,13 @@ static inline float __uint_as_float(unsigned bits) {
     float value;
     memcpy(&value, &bits, 4);
     return value;
+}
+
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const unsigned long long both = (unsigned long long)high << 32 | low;
+    unsigned found = 0;
+    for (int k = 0; k < 4; k++) found |= (unsigned)(both >> 8 * (selector >> 4 * k & 7) & 255) << 8 * k;
+    return found;
 }
 
 // a GPU reads nothing that is not aligned
