@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 
-__all__ = ["Mapping"]
+__all__ = ["Mapping", "scaling"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Mapping:
     @classmethod
     def identity(cls, height: int, width: int) -> Mapping:
         """The map that leaves images of a size as they are."""
-        return cls(np.eye(3), height, width)
+        return cls(scaling(0, 1, 0, 1), height, width)
 
     def then(self, later: Mapping) -> Mapping:
         """This one and then another, as one."""
@@ -92,6 +92,11 @@ class Mapping:
             inside[..., None], x[..., at[..., 1], at[..., 0], :], x.dtype.type(0)
         )
         return moved
+
+
+def scaling(left: float, across: float, top: float, down: float) -> FloatArray:
+    """The matrix of a map along both axes: where the result begins, and the source pixels for each of its pixels."""
+    return np.array((across, 0, left, 0, down, top, 0, 0, 1), np.float64).reshape(3, 3)
 
 
 def _projected(matrix: FloatArray, places: FloatArray) -> FloatArray:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
-
-from ..array import FloatArray
 from ..errors import ParameterError
-from ._mapping import Mapping
+from ._mapping import Mapping, scaling
 from ._param import param
 from ._scaled import Scaled
 
-__all__ = ["Sized", "scaling"]
+__all__ = ["Sized"]
 
 Mode: TypeAlias = Literal["default", "stretch", "not_larger", "not_smaller"]
 _MODES: Final = ("default", "stretch", "not_larger", "not_smaller")
@@ -88,8 +85,3 @@ class Sized(Scaled, register=False):
         if self.resize_longer:
             return "not_larger", (self.resize_longer, self.resize_longer)
         return self.mode, self.size or (self.resize_y or 0, self.resize_x or 0)
-
-
-def scaling(left: float, across: float, top: float, down: float) -> FloatArray:
-    """The matrix of a map along both axes: where the result begins, and the source pixels for each of its pixels."""
-    return np.array([[across, 0, left], [0, down, top], [0, 0, 1]], np.float64)

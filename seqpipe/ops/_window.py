@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..errors import ParameterError
 from ._declaration import Declaration
 from ._distribution import Number
-from ._mapping import Mapping
+from ._mapping import Mapping, scaling
 from ._param import param
 
 __all__ = ["Extent", "Windowed", "mirrored", "window_of"]
@@ -66,12 +64,11 @@ def window_of(
         math.floor(float(part) * room + 0.5)
         for part, room in zip(place, (width - columns, height - rows), strict=True)
     )
-    return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+    return Mapping(scaling(left, 1, top, 1), rows, columns)
 
 
 def mirrored(mapping: Mapping, *, left_right: bool) -> Mapping:
     """A mapping whose result is mirrored afterwards, or is not."""
     if not left_right:
         return mapping
-    turn = np.array([[-1, 0, mapping.width], [0, 1, 0], [0, 0, 1]], np.float64)
-    return mapping.then(Mapping(turn, mapping.height, mapping.width))
+    return mapping.then(Mapping(scaling(mapping.width, -1, 0, 1), mapping.height, mapping.width))

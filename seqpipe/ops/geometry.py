@@ -9,7 +9,7 @@ import numpy as np
 from ..array import Array
 from ._distribution import Flag
 from ._geometry import Geometry
-from ._mapping import Mapping
+from ._mapping import Mapping, scaling
 from ._op import Op
 from ._param import param
 from ._window import Windowed, window_of
@@ -67,9 +67,9 @@ class Flip(Geometry):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
-        x = [-1, 0, width] if p.horizontal else [1, 0, 0]
-        y = [0, -1, height] if p.vertical else [0, 1, 0]
-        return Mapping(np.array([x, y, [0, 0, 1]], np.float64), height, width)
+        left, across = (width, -1) if p.horizontal else (0, 1)
+        top, down = (height, -1) if p.vertical else (0, 1)
+        return Mapping(scaling(left, across, top, down), height, width)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Rows and columns in the order that is asked for."""

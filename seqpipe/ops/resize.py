@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..array import IntArray
 from ..errors import ParameterError
 from ._distribution import Flag
-from ._mapping import Mapping
+from ._mapping import Mapping, scaling
 from ._param import param
 from ._scaled import Scaled
-from ._sized import Sized, scaling
+from ._sized import Sized
 from ._spec import Spec
 from ._window import Extent, Windowed, mirrored, window_of
 
@@ -150,7 +149,7 @@ class RandomResizedCrop(Extent, Scaled):
         size = self.size or (height, width)
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
 
-    def _window(self, rng: np.random.Generator, height: int, width: int) -> IntArray:
+    def _window(self, rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
         """Left, top, columns and rows."""
         lo, hi = self.random_aspect_ratio
         for _ in range(self.num_attempts):
@@ -158,8 +157,10 @@ class RandomResizedCrop(Extent, Scaled):
             ratio = math.exp(rng.uniform(math.log(lo), math.log(hi)))
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
-                left, top = rng.integers(0, (width - columns, height - rows), endpoint=True)
-                return np.array([left, top, columns, rows])
+                left, top = (
+                    rng.integers(0, room, endpoint=True) for room in (width - columns, height - rows)
+                )
+                return int(left), int(top), columns, rows
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
-        return np.array([(width - columns) // 2, (height - rows) // 2, columns, rows])
+        return (width - columns) // 2, (height - rows) // 2, columns, rows
