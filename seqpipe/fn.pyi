@@ -118,6 +118,12 @@ def cast(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def cat(
+    *arrays: Any,
+    axis: int | None = None,
+    axis_name: str | None = None,
+    layout: str | None = None,
+) -> Any: ...
 def color_space_conversion(
     x: X,
     /,
@@ -158,6 +164,20 @@ def contrast(
     per_frame: bool = False,
     seed: int = 0,
     layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def coord_transform(
+    points: X,
+    /,
+    *,
+    M: Number | None = None,
+    T: Number | None = None,
+    MT: Number | None = None,
+    dtype: Literal["int8", "uint8", "uint16", "int16", "float16", "float32", "uint32", "int32", "uint64", "int64", "float64"] | None = 'float32',
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
@@ -511,6 +531,18 @@ def normalize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def one_hot(
+    x: X,
+    /,
+    *,
+    num_classes: int = 0,
+    axis: int = -1,
+    axis_name: str | None = None,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    dtype: Literal["bool", "int8", "uint8", "uint16", "int16", "float16", "float32", "uint32", "int32", "uint64", "int64", "float64"] = 'float32',
+    layout: str | None = None,
+) -> X: ...
 def pad(
     x: X,
     /,
@@ -628,6 +660,15 @@ def random_resized_crop(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def reshape(
+    x: Any,
+    /,
+    *,
+    shape: int | list[int] | tuple[int, ...] | None = None,
+    rel_shape: float | list[float] | tuple[float, ...] | None = None,
+    src_dims: int | list[int] | tuple[int, ...] | None = None,
+    layout: str | None = None,
+) -> Any: ...
 def resize(
     x: X,
     /,
@@ -775,6 +816,20 @@ def solarize(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def squeeze(
+    x: X,
+    /,
+    *,
+    axes: int | list[int] | tuple[int, ...] | None = None,
+    axis_names: str | None = None,
+    layout: str | None = None,
+) -> X: ...
+def stack(
+    *arrays: Any,
+    axis: int = 0,
+    axis_name: str | None = None,
+    layout: str | None = None,
+) -> Any: ...
 def subsample(
     x: X,
     /,
@@ -800,6 +855,15 @@ def temporal_jitter(
     layout: str | None = None,
     epoch: int = 0,
     index: Any = None,
+) -> X: ...
+def transpose(
+    x: X,
+    /,
+    *,
+    perm: int | list[int] | tuple[int, ...] | None = None,
+    transpose_layout: bool = True,
+    output_layout: str | None = None,
+    layout: str | None = None,
 ) -> X: ...
 def trivial_augment_wide(
     x: X,

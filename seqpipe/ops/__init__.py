@@ -56,14 +56,18 @@ from . import (
     filters,
     geometry,
     hue,
+    joining,
     jpeg,
+    labels,
     mixing,
     noise,
     normalized,
     padding,
+    points,
     policies,
     reductions,
     resize,
+    shapes,
     space,
     statistics,
     time,
@@ -92,13 +96,17 @@ from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
+from .joining import *  # noqa: F403  likewise
 from .jpeg import *  # noqa: F403  likewise
+from .labels import *  # noqa: F403  likewise
 from .mixing import *  # noqa: F403  likewise
 from .noise import *  # noqa: F403  likewise
 from .normalized import *  # noqa: F403  likewise
 from .padding import *  # noqa: F403  likewise
+from .points import *  # noqa: F403  likewise
 from .policies import *  # noqa: F403  likewise
 from .resize import *  # noqa: F403  likewise
+from .shapes import *  # noqa: F403  likewise
 from .space import *  # noqa: F403  likewise
 from .statistics import *  # noqa: F403  likewise
 from .time import *  # noqa: F403  likewise
@@ -144,10 +152,14 @@ __all__ += geometry.__all__
 __all__ += hue.__all__
 __all__ += jpeg.__all__
 __all__ += mixing.__all__
+__all__ += joining.__all__
+__all__ += labels.__all__
 __all__ += noise.__all__
 __all__ += padding.__all__
+__all__ += points.__all__
 __all__ += policies.__all__
 __all__ += resize.__all__
+__all__ += shapes.__all__
 __all__ += space.__all__
 __all__ += statistics.__all__
 __all__ += tone.__all__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from ..array import Array, admit
 from ..errors import ParameterError
@@ -17,9 +17,12 @@ from ._param import ANY, param
 from ._spec import MOVED
 from ._view import DEFAULT_LAYOUTS
 
-__all__ = ["Arrays", "Held", "OnAxes", "Shaping"]
+__all__ = ["VOXEL", "Arrays", "Held", "OnAxes", "Shaping"]
 
 X = TypeVar("X")
+
+VOXEL: Final = {"D": 0, "F": 0, "H": 1, "W": 2}
+"""The column of an affine that belongs to an axis."""
 
 
 class Held(NamedTuple):
@@ -121,6 +124,46 @@ class Arrays(Declaration, register=False):
             )
         return found
 
+    def new_axis(self, held: Held, axis: int) -> int:
+        """The place of a new axis, by its number in the result.
+
+        Raises:
+            ParameterError: there is no such place.
+        """
+        count = int(held.array.ndim) - held.first + 1
+        if not -count <= axis < count:
+            raise ParameterError(
+                f"axis={axis} of a result with {count} axes",
+                source=self.name,
+                allowed=f"{-count} to {count - 1}",
+            )
+        return held.first + axis % count
+
+    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+        """A sequence with other axes.
+
+        Raises:
+            ParameterError: it cannot have them.
+        """
+        if letters not in LAYOUTS or letters[0] == "N":
+            raise ParameterError(
+                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
+                source=self.name,
+                allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
+                advice="Give the array of the sequence",
+            )
+        frames = frame_axis(letters)
+        count = 1 if frames is None else data.shape[frames]
+        for name in ("frames", "timestamps"):
+            clock = known.get(name, getattr(given, name))
+            if clock is not None and len(clock) != count:
+                raise ParameterError(
+                    f"{len(clock)} {name} for {count} frames",
+                    source=self.name,
+                    advice="Give the array of the sequence, or a sequence without them",
+                )
+        return replace(given, data=data, layout=letters, **known)
+
 
 class OnAxes(Arrays, register=False):
     """An operator that is told axes, by their numbers or by their letters."""
@@ -162,9 +205,9 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            made: Any = type(value)([self(one, layout=layout) for one in value])
+            made: Any = type(value)([Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
-            parts = [self(one) for one in value.sequences]
+            parts = [Shaping.__call__(self, one) for one in value.sequences]
             made = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             made = self.finished(value, *self.shaped(self.held(value, layout)))
@@ -187,28 +230,3 @@ class Shaping(Arrays, register=False):
                 )
             return replace(value, sequences=parts, stacked=array)
         return self.sequence(value, array, letters) if isinstance(value, Sequence) else like(value, array)
-
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
-        """A sequence with other axes.
-
-        Raises:
-            ParameterError: it cannot have them.
-        """
-        if letters not in LAYOUTS or letters[0] == "N":
-            raise ParameterError(
-                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
-                source=self.name,
-                allowed=", ".join(known for known in LAYOUTS if known[0] != "N"),
-                advice="Give the array of the sequence",
-            )
-        frames = frame_axis(letters)
-        count = 1 if frames is None else data.shape[frames]
-        for name in ("frames", "timestamps"):
-            clock = known.get(name, getattr(given, name))
-            if clock is not None and len(clock) != count:
-                raise ParameterError(
-                    f"{len(clock)} {name} for {count} frames",
-                    source=self.name,
-                    advice="Give the array of the sequence, or a sequence without them",
-                )
-        return replace(given, data=data, layout=letters, **known)
