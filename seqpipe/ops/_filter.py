@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
 
-__all__ = ["BORDERS", "Neighbours", "Separable", "Weights", "extended"]
+__all__ = ["BORDERS", "Neighbours", "Separable", "Weights", "by_frame", "extended"]
 
 BORDERS: Final = ("reflect_101", "reflect_1001", "clamp", "wrap", "constant")
 """What lies beyond the border, named as in DALI: of abcd, after d comes cba, dcba, ddd, abc, fill_value."""
@@ -100,11 +101,11 @@ class Separable(Neighbours, register=False):
             return self.reference(x, p)
         import cv2
 
-        total: Any = np.float32(0)
+        total: Any = None
         frames = np.ascontiguousarray(x)
         for column, row in self.weights(p):
-            term = [cv2.sepFilter2D(frame, cv2.CV_32F, row, column, borderType=border) for frame in frames]
-            total = total + np.stack(term).reshape(x.shape)
+            term = by_frame(frames, lambda x: cv2.sepFilter2D(x, cv2.CV_32F, row, column, borderType=border))  # noqa: B023
+            total = term if total is None else np.add(total, term, out=total)
         return self.finish(total, x, p)
 
     @classmethod
@@ -129,6 +130,14 @@ class Separable(Neighbours, register=False):
                 made["taps"][number, place] = len(one)
                 weights[number, place, : len(one)] = one
         return made
+
+
+def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
+    """What OpenCV makes of each frame of ``(F, H, W, C)``, where it may have dropped a last axis of one."""
+    if len(x) == 1:
+        found: Array = make(x[0])
+        return found.reshape(x.shape)
+    return np.stack([make(frame) for frame in x]).reshape(x.shape)
 
 
 def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: int | None = None) -> Array:

@@ -34,10 +34,9 @@ __all__ = [
 Bits = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
-_FACTORS: Final = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_FACTORS: Final = 0xD2511F53, 0xCD9E8D57
 _STEPS: Final = 0x9E3779B9, 0xBB67AE85
-_LOW: Final = np.uint64(0xFFFFFFFF)
-_UPPER: Final = np.uint64(32)
+_LOW: Final = 0xFFFFFFFF
 _CHUNK: Final = 16384  # pixels whose numbers are made together, and stay in the cache
 _SQRT2: Final = np.float32(1.41421356)
 _LN2: Final = np.float32(0.693147182)
@@ -108,28 +107,28 @@ def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bi
         counter: four words of 32 bits, each a number or an array of uint64.
         key: two words of 32 bits; negative ones stand for the same bits.
     """
-    words = [np.asarray(word, np.uint64) for word in counter]
     low, high = (int(word) & 0xFFFFFFFF for word in key)
     keys = [((low + n * _STEPS[0]) & 0xFFFFFFFF, (high + n * _STEPS[1]) & 0xFFFFFFFF) for n in range(10)]
-    for first, second in keys[:2]:  # in which what is the same for all is found once
-        products = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
-        words = [
-            (products[1] >> _UPPER) ^ words[1] ^ np.uint64(first),
-            products[1] & _LOW,
-            (products[0] >> _UPPER) ^ words[3] ^ np.uint64(second),
-            products[0] & _LOW,
-        ]
-    a, b, c, d = (np.array(word) for word in np.broadcast_arrays(*words))
-    p, q = np.empty_like(a), np.empty_like(a)
-    for first, second in keys[2:]:
-        np.multiply(a, _FACTORS[0], out=p)
-        np.multiply(c, _FACTORS[1], out=q)
-        np.bitwise_xor(np.right_shift(q, _UPPER, out=a), b, out=a)
-        np.bitwise_xor(np.right_shift(p, _UPPER, out=c), d, out=c)
-        np.bitwise_xor(a, np.uint64(first), out=a)
-        np.bitwise_xor(c, np.uint64(second), out=c)
-        np.bitwise_and(q, _LOW, out=b)
-        np.bitwise_and(p, _LOW, out=d)
+    words: list[Any] = [word if isinstance(word, int) else np.asarray(word, np.uint64) for word in counter]
+    for first, second in keys[
+        :2
+    ]:  # in which what is the same for all is found once, and with Python's numbers
+        one, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
+        words = [(other >> 32) ^ words[1] ^ first, other & _LOW, (one >> 32) ^ words[3] ^ second, one & _LOW]
+    arrays = np.empty((6, *np.broadcast_shapes(*map(np.shape, words))), np.uint64)
+    a, b, c, d, p, q = (arrays[n, ...] for n in range(6))
+    for into, word in zip((a, b, c, d), words, strict=True):
+        into[...] = word
+    factors, low_bits, upper = np.array(_FACTORS, np.uint64), np.uint64(_LOW), np.uint64(32)
+    for first, second in np.array(keys[2:], np.uint64):
+        np.multiply(a, factors[0], out=p)
+        np.multiply(c, factors[1], out=q)
+        np.bitwise_xor(np.right_shift(q, upper, out=a), b, out=a)
+        np.bitwise_xor(np.right_shift(p, upper, out=c), d, out=c)
+        np.bitwise_xor(a, first, out=a)
+        np.bitwise_xor(c, second, out=c)
+        np.bitwise_and(q, low_bits, out=b)
+        np.bitwise_and(p, low_bits, out=d)
     w, x, y, z = (word.astype(np.uint32) for word in (a, b, c, d))
     return w, x, y, z
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -148,9 +149,7 @@ class Laplacian(Separable):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:  # noqa: ARG002  the same for all samples
         """The windows of both terms."""
-        twice = np.convolve([1, -2, 1], _binomial(self.window_size - 2)).astype(np.float32)
-        smooth = _binomial(self.smoothing_size or self.window_size).astype(np.float32)
-        return ((twice, smooth), (smooth, twice))
+        return _second_derivatives(self.window_size, self.smoothing_size or self.window_size)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
         """The sum, scaled."""
@@ -187,12 +186,21 @@ class Sharpen(Separable):
     body = Body("separable", "value = center + (center - value) * row.amount;")
 
 
+@lru_cache(maxsize=256)
 def _gaussian(sigma: float, size: int) -> Weights:
-    """The weights of a Gaussian window; their sum is 1."""
+    """The weights of a Gaussian window; their sum is 1. Not to be written to, for it is kept."""
     if size == 1:
         return np.ones(1, np.float32)
     weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
     return np.asarray(weights / weights.sum(), np.float32)
+
+
+@lru_cache(maxsize=64)
+def _second_derivatives(window: int, smoothing: int) -> tuple[tuple[Weights, Weights], ...]:
+    """Twice differentiated down and smoothed across, and the other way round."""
+    twice = np.convolve([1, -2, 1], _binomial(window - 2)).astype(np.float32)
+    smooth = _binomial(smoothing).astype(np.float32)
+    return ((twice, smooth), (smooth, twice))
 
 
 def _binomial(size: int) -> npt.NDArray[np.float64]:

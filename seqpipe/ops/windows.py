@@ -11,7 +11,7 @@ from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._filter import Neighbours, extended
+from ._filter import Neighbours, by_frame, extended
 from ._param import MATRIX, param
 from ._spec import COMPUTED, Spec
 
@@ -110,11 +110,10 @@ class Filter(Neighbours):
         import cv2
 
         weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
-        frames = np.ascontiguousarray(x)
-        found = [
-            cv2.filter2D(frame, cv2.CV_32F, weights, anchor=anchor, borderType=border) for frame in frames
-        ]
-        return np.stack(found).reshape(x.shape)
+        return by_frame(
+            np.ascontiguousarray(x),
+            lambda x: cv2.filter2D(x, cv2.CV_32F, weights, anchor=anchor, borderType=border),
+        )
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
