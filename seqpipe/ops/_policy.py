@@ -9,7 +9,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,10 @@ class Policy(Geometry, register=False):
 
     Steps act one after the other, and what each makes is rounded to a level. Samples that drew the same operator are
     done together: on a GPU, by one launch.
+
+    Attributes:
+        ranges: the magnitudes that were published, by the names of steps.
+        relative: whether translations among them are parts of the image's size; otherwise they are pixels.
     """
 
     max_translate_abs: float | None = param(
@@ -133,6 +137,10 @@ class Policy(Geometry, register=False):
         signed = np.array([self.ranges[name].signed for name in self.names])[steps]
         return {"magnitudes": self.magnitudes[steps, bins] * np.where(signed, rows["signs"], 1)}
 
+    @overload
+    def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[Drawn, ...]: ...
+    @overload
+    def drawn(self, *, epoch: int = 0, index: Seq[int]) -> list[tuple[Drawn, ...]]: ...
     def drawn(self, *, epoch: int = 0, index: Any = 0) -> Any:
         """What is drawn for a sample, or for several.
 
@@ -250,7 +258,7 @@ def _together(op: Declaration, group: Seq[_Sample], device: KernelDevice | None)
         items.append(Item(sample.x, out, number))
         sample.x = out
     specs = [sample.spec for sample in group]
-    run(op, items, specs, _block(op, specs, values), "cuda" if op.body else None, device)
+    run(op, items, specs, _block(op, specs, values), "cuda", device)
 
 
 def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:

@@ -1,4 +1,7 @@
-"""Policies of augmentation that were published: RandAugment, TrivialAugment, AutoAugment; a draw for each sequence."""
+"""Policies of augmentation that were published: RandAugment, TrivialAugment, AutoAugment; a draw for each sequence.
+
+``policy.drawn(epoch=…, index=…)`` says which steps a sample gets.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ._distribution import Number, Table
 from ._param import ANY, param
-from ._policy import Policy, fields
+from ._policy import Drawn, Policy, fields
 from ._published import AUTO, AUTO_BINS, FOUND, NARROW, WIDE
 from ._spec import Spec
 
-__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+__all__ = ["AutoAugment", "Drawn", "RandAugment", "TrivialAugmentWide"]
 
 _MOST: Final = 16
 
