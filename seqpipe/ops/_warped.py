@@ -21,7 +21,7 @@ from ._window import Extent
 
 __all__ = ["Warped"]
 
-_SMALL: Final = 1 << 14  # values that NumPy has interpolated before OpenCV pays
+_SMALL: Final = 1 << 12  # pixels whose places are kept for several operators
 _SIDE: Final = 32766  # of images that OpenCV takes
 _CHANNELS: Final = 4  # likewise
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
@@ -46,8 +46,9 @@ class Warped(Extent, Geometry, register=False):
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
-    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round to the next level
-    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.005)
+    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
+    # the other
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
@@ -76,8 +77,8 @@ class Warped(Extent, Geometry, register=False):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """The same by OpenCV between two by two pixels, for whole numbers."""
-        small = x.size < _SMALL or max(x.shape[1:3]) > _SIDE or x.shape[3] > _CHANNELS
-        if not p.whole or self.interp_type != "linear" or small or not remap_is_exact(x.shape[3]):
+        takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
+        if not p.whole or self.interp_type != "linear" or not takes or not remap_is_exact(x.shape[3]):
             return self.reference(x, p)
         along, down = self._places(x, p)
         return remapped(x, along, down, _fill_of(p))
@@ -113,6 +114,13 @@ def _fill_of(p: Any) -> float | None:
     return None if np.isnan(p.fill_value) else float(p.fill_value)
 
 
-@lru_cache(maxsize=2)  # the frames of a sequence come one after the other
 def _places(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
+    return (_few if height * width <= _SMALL else _many)(matrix, height, width)
+
+
+@lru_cache(maxsize=2)  # the frames of a sequence come one after the other
+def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
     return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
+
+
+_few = lru_cache(maxsize=64)(_many.__wrapped__)
