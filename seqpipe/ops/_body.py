@@ -69,7 +69,7 @@ WORK: Final = MappingProxyType(
         "filter": Work(tile=(32, 32)),
         "jpeg": Work(tile=(32, 32)),
         "median": Work(tile=(32, 32)),
-        "resample": Work(tile=(8, 256)),
+        "resample": Work(tile=(16, 256)),
         "separable": Work(tile=(64, 32)),
         "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=MappingProxyType(_SURVEYED)),
     }

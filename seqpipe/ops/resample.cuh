@@ -27,11 +27,16 @@ struct __align__(16) Shared {
     int places[WIDE];            // of the first taps
 };
 
-__device__ __forceinline__ void finish(const Image& image, int y, int x, int channel, Real (&pixel)[TOGETHER]) {
+// A row of parameters that is short is better kept in registers than read for every pixel.
+template <bool IS_SHORT> struct Kept { typedef const Row T; };
+template <> struct Kept<false> { typedef const Row& T; };
+typedef Kept<(sizeof(Row) <= 256)>::T KeptRow;
+
+__device__ __forceinline__ void finish(const Image& image, const Row& row, int y, int x, int channel, Real (&pixel)[TOGETHER]) {
 #ifdef MADE
 #pragma unroll
     for (int k = 0; k < TOGETHER; k++) pixel[k] = rounded<MADE>(pixel[k]);
-    change(pixel, image.row);
+    change(pixel, row);
 #endif
     const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
 #pragma unroll
@@ -70,7 +75,7 @@ __device__ __noinline__ void make(const Image& image, const Axis& across, const 
         const Real share = Real(1.0f) / (height * width);
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) sums[k] = sums[k] * share;
-        finish(image, y, x, channel, sums);
+        finish(image, image.row, y, x, channel, sums);
     }
 }
 
@@ -106,23 +111,29 @@ __device__ __forceinline__ void weigh_down(const Image& image, const Axis& down,
 
 // The weights along the row.
 __device__ __forceinline__ void weigh_across(const Axis& across, int left, int count, Shared& shared) {
-    for (int e = threadIdx.x; e < count * across.taps; e += THREADS)
-        shared.across[e] = tap_of(across, start_of(across, left + e % count), e / count).weight;
-    __syncthreads();
     for (int x = threadIdx.x; x < count; x += THREADS) {
+        const Start start = start_of(across, left + x);
         Real width = 0.0f;
-        for (int i = 0; i < across.taps; i++) width = width + shared.across[i * count + x];
+        for (int i = 0; i < across.taps; i++) {
+            const Real weight = tap_of(across, start, i).weight;
+            shared.across[i * count + x] = weight;
+            width = width + weight;
+        }
         shared.widths[x] = width;
-        shared.places[x] = start_of(across, left + x).place;
+        shared.places[x] = start.place;
     }
 }
+
+// n / d, for numbers from 0 to SUMS; `part` is 1 / d.
+__device__ __forceinline__ int quotient(int n, float part) { return (int)(((float)n + 0.5f) * part); }
 
 // Weighted sums of lines, WORD bytes of each at a time.
 __device__ __forceinline__ void sum_words(const Image& image, const Part& part, int taps, int rows, int pitch, Shared& shared) {
     const Address from = image.in + (Address)(part.begin * TOGETHER - part.first);
     const int words = pitch / WORD;
+    const float part_of_row = 1.0f / words;
     for (int e = threadIdx.x; e < rows * words; e += THREADS) {
-        const int row = e / words, word = e - row * words;
+        const int row = quotient(e, part_of_row), word = e - row * words;
         const Address column = from + (Address)(word * WORD);
         Real sums[WORD];
 #pragma unroll
@@ -157,8 +168,10 @@ __device__ __forceinline__ void sum_values(const Image& image, const Part& part,
 // Some rows of a part of the result.
 __device__ __forceinline__ void make(const Image& image, const Part& part, const Axis& across, int top, int left, int rows,
                                      int pitch, const Shared& shared) {
+    const KeptRow parameters = image.row;
+    const float part_of_row = 1.0f / part.count;
     for (int e = threadIdx.x; e < rows * part.count; e += THREADS) {
-        const int row = e / part.count, x = e - row * part.count, first = shared.places[x];
+        const int row = quotient(e, part_of_row), x = e - row * part.count, first = shared.places[x];
         const Real* const sums = shared.sums + row * pitch + part.first;
         Real pixel[TOGETHER];
 #pragma unroll
@@ -173,7 +186,7 @@ __device__ __forceinline__ void make(const Image& image, const Part& part, const
         const Real share = Real(1.0f) / (shared.heights[row] * shared.widths[x]);
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] * share;
-        finish(image, top + row, left + x, 0, pixel);
+        finish(image, parameters, top + row, left + x, 0, pixel);
     }
 }
 
