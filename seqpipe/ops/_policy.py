@@ -30,7 +30,6 @@ from ._run import run
 from ._spec import RANGES, Backend, Spec
 from ._steps import STEPS
 from ._warped import Warped
-from .warp import Rotate
 
 __all__ = ["Drawn", "Policy", "fields"]
 
@@ -200,10 +199,9 @@ class Policy(Geometry, register=False):
         made: dict[type[Declaration], Declaration] = {}
         for name in self.names:
             if name in STEPS and (kind := STEPS[name].op) not in made:
-                own: Values = {"keep_size": True} if issubclass(kind, Rotate) else {}
-                if issubclass(kind, Warped):
-                    own |= {"fill_value": self.fill_value, "interp_type": self.interp_type}
-                made[kind] = kind(**own, **STEPS[name].values(1.0, _SAMPLE))
+                own: Values = {"fill_value": self.fill_value, "interp_type": self.interp_type}
+                values = STEPS[name].values(1.0, _SAMPLE)
+                made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
     def _drawn(self, p: Any) -> Iterator[Drawn]:

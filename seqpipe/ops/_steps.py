@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ._enhance import MeanContrast, Sharpness
@@ -36,12 +37,21 @@ def _moved(x: float, y: float) -> dict[str, Any]:
     return {"matrix": (1, 0, -right, 0, 1, -down)}
 
 
+_TURN: Final = Rotate(angle=1.0, keep_size=True)
+
+
+def _turned(angle: float, spec: Spec) -> dict[str, Any]:
+    """A rotation as a matrix, so that it is done together with other maps."""
+    mapping = _TURN.mapping(SimpleNamespace(angle=angle), spec.height, spec.width)
+    return {"matrix": mapping.matrix[:2].ravel()}
+
+
 STEPS: Final[dict[str, Step]] = {
     "shear_x": Step(WarpAffine, lambda m, _: {"matrix": (1, m, 0, 0, 1, 0)}),
     "shear_y": Step(WarpAffine, lambda m, _: {"matrix": (1, 0, 0, m, 1, 0)}),
     "translate_x": Step(WarpAffine, lambda m, _: _moved(m, 0)),
     "translate_y": Step(WarpAffine, lambda m, _: _moved(0, m)),
-    "rotate": Step(Rotate, lambda m, _: {"angle": m}),
+    "rotate": Step(WarpAffine, _turned),
     "brightness": Step(Brightness, lambda m, _: {"brightness": 1 + m}),
     "color": Step(Saturation, lambda m, _: {"saturation": 1 + m}),
     "contrast": Step(MeanContrast, lambda m, _: {"contrast": 1 + m}),

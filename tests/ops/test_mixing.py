@@ -33,7 +33,9 @@ def mixed(request):
             backend = {"emulated": "cuda", "cpu": None}.get(request.param, "reference")
             return op.mixed(x, labels, backend=backend, device=device, **options)
         there = [cupy().asarray(one) for one in x] if isinstance(x, list) else cupy().asarray(x)
+        labels = cupy().asarray(labels) if isinstance(labels, np.ndarray) else labels
         found = op.mixed(there, labels, **options)
+        found = found._replace(labels=found.labels.get() if hasattr(found.labels, "get") else found.labels)
         return found._replace(
             data=[one.get() for one in found.data] if isinstance(x, list) else found.data.get()
         )
