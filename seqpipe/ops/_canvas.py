@@ -12,9 +12,8 @@ import numpy.typing as npt
 from ..array import Array, IntArray, namespace
 from ..errors import ParameterError
 from ._body import Body
-from ._draw import values_of
 from ._geometry import Geometry
-from ._mapping import Mapping
+from ._mapping import Mapping, scaling
 from ._spec import Spec
 
 __all__ = ["BEYOND", "Canvas", "Window"]
@@ -57,7 +56,7 @@ class Canvas(Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
         top, left, rows, columns = self.window(p, height, width)
-        return Mapping(np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64), rows, columns)
+        return Mapping(scaling(left, 1, top, 1), rows, columns)
 
     def nearest(self) -> Geometry:
         """The same with 0 beyond a constant border."""
@@ -76,10 +75,9 @@ class Canvas(Geometry, register=False):
         bits = np.zeros((_OWN, 8), np.uint8)
         bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
         made["fill"] = bits.reshape(-1).view(np.int32)
-        for row, into in zip(rows, made, strict=True):
-            if row["acts"]:
-                window = self.window(values_of(row), spec.height, spec.width)
-                into["top"], into["left"], into["border"] = window.top, window.left, BEYOND.index(self.beyond)
+        matrices = np.array([mapping.matrix for mapping in self.mappings(rows, spec)])
+        made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
+        made["border"] = np.where(rows["acts"], BEYOND.index(self.beyond), 0)
         return made
 
     def reference(self, x: Array, p: Any) -> Array:
