@@ -21,7 +21,17 @@ from ._distribution import PerFrame, Table, Uniform
 from ._param import Parameter
 from ._spec import Spec
 
-__all__ = ["Block", "Constant", "constant_of", "resolve", "values_of", "values_of_all", "values_of_each"]
+__all__ = [
+    "Block",
+    "Constant",
+    "Ranges",
+    "constant_of",
+    "ranges_of",
+    "resolve",
+    "values_of",
+    "values_of_all",
+    "values_of_each",
+]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 _NUMBERS: Final = frozenset((float, int, bool, np.float64, np.int64))
