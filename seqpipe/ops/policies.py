@@ -58,9 +58,9 @@ class RandAugment(_Suite):
 
     Each step means what it means in Pillow, which torchvision follows: contrast changes around the mean luma of a
     frame, sharpness blends with Pillow's ``SMOOTH`` filter, translations are by whole pixels. Levels are rounded, where
-    these cut them off. Two steps differ: colour is ``fn.saturation``, which is one level away at most, and equalize is
-    ``fn.equalize``, OpenCV's as in DALI; Pillow's takes whole numbers of pixels for a level, so that small images get
-    lighter or darker by up to some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
+    these cut them off. Two steps differ: colour is ``fn.saturation``, whose greys are up to 0.7 levels away, and
+    equalize is ``fn.equalize``, OpenCV's as in DALI; Pillow's takes whole numbers of pixels for a level, so that small
+    images get lighter by some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
     """
 
     n: int = param(2, "how many steps", lo=1, hi=_MOST, drawn=False)
