@@ -7,8 +7,12 @@ What it costs at least, by arithmetic for an H100 (3.35 TB/s): 1080p NV12 to RGB
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
 from collections.abc import Sequence as Seq
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,10 +21,13 @@ from ...errors import ParameterError
 from ...kernel import CudaDevice, KernelDevice
 from ..info import StreamInfo
 from ..output import OutputSpec
+from ..paint import converter_key
 from .conversion import FRAMES, KERNEL, THREADS, Conversion, SurfaceKind
 from .device_surface import DeviceSurface
 
-__all__ = ["DeviceConverter"]
+__all__ = ["Converters", "DeviceConverter", "converters_of"]
+
+_KEPT: Final = 256  # a few dozen KB each
 
 
 class DeviceConverter:
@@ -107,6 +114,36 @@ class DeviceConverter:
                 f"out begins at {address:#x}", allowed=f"multiples of {self._dtype.itemsize} bytes"
             )
         return address
+
+
+class Converters:
+    """The converters of one card, for all who paint there: the least recently used are given up.
+
+    Args:
+        device: the card's number.
+    """
+
+    def __init__(self, device: int) -> None:
+        self._device = device
+        self._known: OrderedDict[Hashable, DeviceConverter] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
+        """The converter for a stream and an output; any thread may ask."""
+        key = converter_key(info, output)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = DeviceConverter(info, output, self._device)
+                while len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key)
+            return self._known[key]
+
+
+@cache
+def converters_of(device: int) -> Converters:
+    """Those of a card."""
+    return Converters(device)
 
 
 class _Prepared:

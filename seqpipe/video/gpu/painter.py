@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence as Seq
 from typing import Any
 
@@ -11,16 +11,13 @@ import numpy as np
 from ...array import Array
 from ..info import StreamInfo
 from ..output import OutputSpec
-from ..paint import converter_key
 from ..surface import Surface
-from .converter import DeviceConverter
+from .converter import DeviceConverter, converters_of
 from .device_surface import DeviceSurface, at_once
 from .streams import Streams
 from .upload import Uploader
 
 __all__ = ["DevicePainter"]
-
-_KEPT = 64
 
 
 class DevicePainter:
@@ -35,20 +32,14 @@ class DevicePainter:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._stream = streams.current()
-        self._upload = Uploader()
-        self._converters: OrderedDict[Any, DeviceConverter] = OrderedDict()
+        self._upload = Uploader(streams.device)
+        self._converters = converters_of(streams.device)
         self._gathered: list[tuple[DeviceSurface, Seq[tuple[DeviceConverter, int]]]] = []
         self._launched: deque[tuple[Any, Any]] = deque()
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
         """The converter for a stream and an output, kept from job to job."""
-        key = converter_key(info, output)
-        if key not in self._converters:
-            self._converters[key] = DeviceConverter(info, output, self._streams.device)
-            while len(self._converters) > _KEPT:
-                self._converters.popitem(last=False)
-        self._converters.move_to_end(key)
-        return self._converters[key]
+        return self._converters.get(info, output)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Memory of the card."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,21 @@ from ..surface import Surface
 from .device_surface import DeviceSurface
 from .memory import with_room
 
-__all__ = ["Uploader"]
+__all__ = ["Uploader", "forget_uploads"]
 
 _ALIGNED = 256
 
 
 class Uploader:
-    """Copies surfaces to the card, through page-locked memory that is used again and again; belongs to one thread."""
+    """Copies surfaces to a card, through page-locked memory that all who upload there use again and again.
 
-    def __init__(self) -> None:
+    Args:
+        device: the card's number.
+    """
+
+    def __init__(self, device: int) -> None:
         self._cupy = load_cupy()
-        self._free: defaultdict[int, list[_Buffers]] = defaultdict(list)
+        self._free = _free(device)
 
     def __call__(self, surface: Surface, stream: Any) -> DeviceSurface:
         """The surface on the card, once the stream gets there.
@@ -54,8 +58,22 @@ class Uploader:
 
     def _buffers(self, size: int) -> _Buffers:
         size = 1 << (size - 1).bit_length()  # few sizes: what is kept must not grow with every new one
-        free = self._free[size]
-        return free.pop() if free else _Buffers(self._cupy, size)
+        try:
+            return self._free[size].pop()
+        except IndexError:  # to look first would not do: another thread may take the last ones
+            return _Buffers(self._cupy, size)
+
+
+@cache
+def _free(device: int) -> defaultdict[int, list[_Buffers]]:  # noqa: ARG001  there is one for each
+    """What no one uses on a card at the moment, by its size."""
+    return defaultdict(list)
+
+
+def forget_uploads(device: int) -> None:
+    """Give back what no one uses on a card at the moment."""
+    for free in list(_free(device).values()):
+        free.clear()
 
 
 class _Buffers:

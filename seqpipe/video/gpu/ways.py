@@ -21,6 +21,7 @@ from .memory import idle_bytes, when_full
 from .mixture import Mixture
 from .painter import DevicePainter
 from .streams import Streams
+from .upload import forget_uploads
 
 __all__ = ["card_ways", "card_workplace"]
 
@@ -100,5 +101,11 @@ def _pool(device: int) -> NvdecPool:
     """The sessions of a card, shared by all readers of the process: making one takes longer than most runs."""
     pool = NvdecPool(device, memory=idle_bytes())
     atexit.register(pool.clear)
-    when_full(device, pool.clear)
+    when_full(device, partial(_give_back, device, pool))
     return pool
+
+
+def _give_back(device: int, pool: NvdecPool) -> None:
+    """Give back what is idle on a card."""
+    pool.clear()
+    forget_uploads(device)
