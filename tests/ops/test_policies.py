@@ -15,7 +15,7 @@ from seqpipe.kernel import compile_options
 from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
 from seqpipe.ops._enhance import MeanContrast, Sharpness
 from seqpipe.ops._kernel import defines_of, source_of
-from seqpipe.ops._published import NARROW
+from seqpipe.ops._published import FOUND, NARROW
 from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import compare, images
 
@@ -174,25 +174,29 @@ def test_translations_may_reach_elsewhere():
         assert (rows == 128).sum() == pixels * 3 * (90 if "translate_y" in op.names else 50)
 
 
-def test_auto_augment_has_the_pairs_of_its_papers():
-    """Some of each table, read from appendix tables 7 to 9 of the paper."""
-    for policy, pair in (
-        ("imagenet", {("color", 0.8), ("contrast", 0.8)}),
-        ("cifar10", {("rotate", 20 / 3), ("translate_x", 150 / 331)}),
-        ("svhn", {("shear_y", 0.8 / 3), ("invert", 0.0)}),
-    ):
-        op = AutoAugment(policy=policy)
-        drawn = [{(name, round(abs(m), 5)) for name, m in found} for found in op.drawn(index=range(4000))]
-        wanted = (
-            {(name, round(m, 5)) for name, m in pair}
-            if policy != "imagenet"
-            else {
-                ("color", 0.4),
-                ("contrast", 0.8),
-            }
-        )
-        assert wanted in drawn, policy
-        assert {name for found in drawn for name, _ in found} <= set(op.names)
+@pytest.mark.parametrize(
+    ("policy", "first", "last"),
+    [
+        ("imagenet", {"posterize": 40 / 9, "rotate": 30.0}, {"equalize": 0.0}),
+        (
+            "cifar10",
+            {"rotate": 60 / 9, "translate_x": 150 / 331},
+            {"translate_y": 150 / 331, "auto_contrast": 0.0},
+        ),
+        ("svhn", {"shear_x": 0.4 / 3, "invert": 0.0}, {"shear_x": 0.2 / 3, "invert": 0.0}),
+    ],
+)
+def test_auto_augment_draws_the_pairs_that_were_found(policy, first, last):
+    """Two of each of tables 7 to 9 of the paper's appendix; in bins from 0 to 9."""
+    pairs = FOUND[policy]
+    assert len(pairs) == 25
+    assert all(0 <= p <= 1 and 0 <= place < 10 for pair in pairs for _, p, place in pair)
+    drawn = AutoAugment(policy=policy).drawn(index=range(1500))
+    found = [{name: abs(magnitude) for name, magnitude in steps} for steps in drawn]
+    assert pytest.approx(first, rel=1e-6) in [one for one in found if one.keys() == first.keys()]
+    assert pytest.approx(last, rel=1e-6) in [one for one in found if one.keys() == last.keys()]
+    names = [[name for name, _, _ in pair] for pair in pairs]
+    assert all([step.name for step in steps] in names for steps in drawn if len(steps) == 2)
 
 
 # ------------------------------------------------------------------------------------------ draws
