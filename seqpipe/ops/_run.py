@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, device_of, namespace
+from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._declaration import Declaration
 from ._draw import Block, values_of, values_of_all
@@ -33,7 +33,10 @@ def on_device_of(array: Array) -> AbstractContextManager[Any]:
     """A context in which memory is taken where an array lies, and kernels run there."""
     if isinstance(array, np.ndarray):
         return _HERE
-    device: AbstractContextManager[Any] = namespace(array).cuda.Device(_number(array))
+    cuda, number = namespace(array).cuda, _number(array)
+    if cuda.runtime.getDevice() == number:  # to enter it takes time
+        return _HERE
+    device: AbstractContextManager[Any] = cuda.Device(number)
     return device
 
 
@@ -73,7 +76,7 @@ def cuda_device_of(array: Array) -> KernelDevice:
 
 
 def _number(array: Array) -> int:
-    return int(device_of(array).partition(":")[2])
+    return int(array.device.id)
 
 
 def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:

@@ -75,10 +75,8 @@ class Scaled(Geometry, register=False):
     def axes(self, mapping: Mapping, *, acts: bool = True) -> tuple[Axis, Axis]:
         """How columns and rows are made; where the operator does not act, each of the one that it is."""
         kind: Filter = self.interp_type if acts else "nearest"
-        along, down = (
-            Axis.of(mapping.matrix[i, 2], mapping.matrix[i, i], kind, antialias=self.antialias)
-            for i in (0, 1)
-        )
+        matrix = mapping.matrix.tolist()  # Python's numbers are quicker one by one
+        along, down = (Axis.of(matrix[i][2], matrix[i][i], kind, antialias=self.antialias) for i in (0, 1))
         return along, down
 
     @classmethod
@@ -172,8 +170,8 @@ class _Picked(Nearest, register=False):
 
 
 def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
-    matrix = mapping.matrix
-    along, down = (Axis.of(matrix[i, 2], matrix[i, i], "nearest", antialias=False) for i in (0, 1))
+    matrix = mapping.matrix.tolist()
+    along, down = (Axis.of(matrix[i][2], matrix[i][i], "nearest", antialias=False) for i in (0, 1))
     return along, down
 
 
