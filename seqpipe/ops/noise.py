@@ -38,7 +38,7 @@ class NoiseGaussian(Noise):
         """The formula."""
         return self.noisy(x, p, lambda values, bits, _: values + (normal(bits) * p.stddev + p.mean))
 
-    body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);")
+    body = Body("noise", "value = given + (normal<T>(bits) * row.stddev + row.mean);")
 
 
 class NoiseShot(Noise):
@@ -92,8 +92,8 @@ class NoiseShot(Noise):
     body = Body(
         "noise",
         """
-    const Real mean = value / row.factor;
-    if (row.factor > 0.0f && mean > 0.0f) value = poisson(mean, bits) * row.factor;
+    const Real mean = given / row.factor;
+    if (row.factor > 0.0f && mean > 0.0f) value = poisson<T>(mean, bits) * row.factor;
 """,
     )
 

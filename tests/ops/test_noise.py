@@ -161,6 +161,16 @@ def test_counts_by_levels_are_those_of_each_value(factor):
     compare(op(x), apply(op, x, backend="reference"))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "level", "stddev"), [("uint8", 120, 50), ("int16", 0, 9000), ("uint16", 30000, 9000)]
+)
+def test_kernels_find_whole_numbers_by_bounds(place, dtype, level, stddev):
+    """Of noise so strong that bounds that are too narrow would give others."""
+    x = np.full((60, 90, 3), level, dtype)
+    for op in (NoiseGaussian(stddev=stddev, mean=0.5), NoiseShot(factor=0.01), NoiseShot(factor=11.0)):
+        compare(place(op, x), apply(op, x, backend="reference"))
+
+
 def test_kernels_give_the_references_bits_of_floats(emulated):
     """Small and large means, and more than four channels, that share one counter."""
     x = np.random.default_rng(0).uniform(-1, 60, (2, 31, 40, 6)).astype(np.float32)
