@@ -44,6 +44,7 @@ class Call(NamedTuple):
         Raises:
             ParameterError: a value is not one that the operator takes, or they do not go together.
         """
+        _check_takes(op)
         parts = [given(op, value, layout) for value in values]
         if len(parts) > 1:
             _check_alike(op, parts)
@@ -137,6 +138,7 @@ def apply(
 
 def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
     """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
+    _check_takes(op)
     op = op.among((part,))
     form = part.form
     block = resolve(op, [form.spec] * form.samples, epoch, indices_of(op, index, form.samples))
@@ -186,6 +188,11 @@ def _batch(
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
     mask = None if batch.mask is None else call.mask(batch.mask)
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
+
+
+def _check_takes(op: Declaration) -> None:
+    if op.takes != "images":
+        raise ParameterError(f"an operator on {op.takes}", source=op.name, advice="Call it by itself")
 
 
 def _check_alike(op: Declaration, parts: Seq[Given]) -> None:

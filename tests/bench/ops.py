@@ -182,7 +182,9 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
         try:
             here = _quickest(partial(op, given))
             there = ""
-            if cls.body is not None:
+            if cls.takes == "batches":
+                there = _quickest(partial(op.mixed, batch, backend="cuda", device=nothing))
+            elif cls.body is not None or cls.composed:
                 there = _quickest(partial(apply, op, batch, backend="cuda", device=nothing))
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)

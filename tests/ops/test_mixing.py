@@ -11,7 +11,7 @@ import pytest
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.kernel import compile_options
-from seqpipe.ops import Chain, CutMix, Declaration, Mixup
+from seqpipe.ops import Chain, CutMix, Declaration, Mixup, apply
 from seqpipe.ops._draw import resolve
 from seqpipe.ops._kernel import defines_of, source_of
 from seqpipe.ops._spec import Spec
@@ -329,6 +329,8 @@ def test_what_is_no_batch_is_refused(op):
     ):
         with pytest.raises(ParameterError, match=said):
             op(bad, **options)
+    with pytest.raises(ParameterError, match=f"{op.name}: an operator on batches. Call it by itself"):
+        apply(op, x)
     with pytest.raises(ParameterError, match=f"a chain with a {type(op).__name__}; allowed: operators"):
         Chain(op)
 
