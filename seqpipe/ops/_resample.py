@@ -29,6 +29,7 @@ __all__ = [
     "quickly_resampled",
     "resampled",
     "taps_of",
+    "tiny_resampled",
     "weights_of",
 ]
 
@@ -254,6 +255,32 @@ def quickly_resampled(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDA
     share = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
     result: npt.NDArray[Any] = back * share
     return result
+
+
+def tiny_resampled(
+    x: npt.NDArray[Any], rows: tuple[Axis, int], columns: tuple[Axis, int]
+) -> npt.NDArray[Any]:
+    """What :func:`resampled` gives, by two products of matrices that are kept: for images of few pixels.
+
+    Args:
+        x: the images, in main memory.
+        rows: how rows are made, and how many.
+        columns: how columns are made, and how many.
+    """
+    frames, height, width, channels = x.shape
+    down = _matrix_of(*rows, height) @ x.reshape(frames, height, width * channels)
+    along = _matrix_of(*columns, width) @ down.reshape(-1, width, channels)
+    result: npt.NDArray[Any] = along.reshape(frames, rows[1], columns[1], channels)
+    return result
+
+
+@lru_cache(maxsize=64)
+def _matrix_of(axis: Axis, size: int, length: int) -> npt.NDArray[Any]:
+    """The shares ``(size, length)`` that the pixels of a source have in those of a result."""
+    places, weights, total = taps_of(axis, size, length)
+    matrix = np.zeros((size, length), np.float32)
+    np.add.at(matrix, (np.arange(size), places), weights / total)
+    return matrix
 
 
 def _summed(lines: npt.NDArray[Any], taps: Taps) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ from ._body import Body
 from ._geometry import Geometry, Nearest
 from ._mapping import Mapping
 from ._param import param
-from ._resample import FILTERS, ONE, Axis, Filter, quickly_resampled, resampled, taps_of
+from ._resample import FILTERS, ONE, Axis, Filter, quickly_resampled, resampled, taps_of, tiny_resampled
 from ._spec import COMPUTED, RANGES, Spec
 
 __all__ = ["Scaled"]
@@ -33,7 +33,7 @@ _ROW: Final = np.dtype(
 
 _PACKED: Final = struct.Struct("<6q 6i 2f")  # the same; NumPy would take a hundred times as long
 
-_SMALL: Final = 1 << 14  # values for which products of matrices do not pay
+_SMALL: Final = 1 << 14  # values, of images or of matrices, for which those are made that do it at once
 _LARGE: Final = 1 << 16  # values for which torch is worth its import
 
 
@@ -118,10 +118,14 @@ class Scaled(Geometry, register=False):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """The same by torch, or by products of matrices; floats, whose last bits depend on the order, by neither."""
-        if not p.whole or x.size < _SMALL:
+        if not p.whole:
             return self.reference(x.astype(np.float32), p)
         along, down, mapping = self._taps(x, p)
         size = mapping.height, mapping.width
+        if max(x.size, size[0] * x.shape[1], size[1] * x.shape[2]) < _SMALL:
+            return tiny_resampled(x.astype(np.float32), (down, size[0]), (along, size[1]))
+        if x.size < _SMALL:
+            return self.reference(x.astype(np.float32), p)
         if x.size > _LARGE and x.dtype == np.uint8 and self._is_torchs(x, along, down, size):
             found = resized_by_torch(x, size)
             if found is not None:
