@@ -307,12 +307,13 @@ class Declaration(ABC):
 
     @cached_property
     def template(self) -> npt.NDArray[Any]:
-        """A block of one row, with the parameters that are constant; None is NaN there."""
+        """A block of one row, with the parameters that are constant; None is NaN there, or 0 of whole numbers."""
         row = np.zeros(1, self.block_dtype())
         for q in self.drawable:
             value = getattr(self, q.name)
             if not isinstance(value, (Distribution, Table, PerFrame)):
-                row[q.name] = np.nan if value is None else value
+                absent = np.nan if q.param.kind is float else 0
+                row[q.name] = absent if value is None else value
         return row
 
     @cached_property

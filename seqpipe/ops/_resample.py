@@ -20,9 +20,11 @@ import numpy.typing as npt
 from ..array import Array, IntArray, namespace
 
 __all__ = [
+    "COMPAT",
     "FILTERS",
     "ONE",
     "Axis",
+    "Compat",
     "Filter",
     "Taps",
     "cubic",
@@ -37,6 +39,14 @@ Filter: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lanczos
 FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
 """The names of filters; triangular is linear, by another name."""
 
+Compat: TypeAlias = Literal["pillow", "opencv", "tf1"]
+COMPAT: Final[dict[Compat, tuple[Filter, ...]]] = {
+    "pillow": ("nearest", "linear", "triangular", "cubic", "lanczos3"),
+    "opencv": ("nearest", "linear", "triangular", "cubic", "area"),
+    "tf1": ("nearest", "linear", "triangular", "cubic", "area"),
+}
+"""Libraries whose conventions can be asked for, and the filters that they have."""
+
 ONE: Final = 1 << 32
 _NUMBERS: Final = {
     "nearest": 0,
@@ -47,7 +57,16 @@ _NUMBERS: Final = {
     "gaussian": 4,
     "area": 5,
 }
-_SUPPORT: Final = (0.0, 1.0, 2.0, 3.0, 1.0, 0.0)  # by the number of the filter, in pixels of the coarser grid
+_SHARP: Final = 6  # the number of the cubic that is not Keys's, but OpenCV's and TensorFlow's
+_SUPPORT: Final = (
+    0.0,
+    1.0,
+    2.0,
+    3.0,
+    1.0,
+    0.0,
+    2.0,
+)  # by the number of the filter, in pixels of the coarser grid
 _BLOCK: Final = 8  # pixels of an axis that one product of matrices makes
 _NEAR: Final = 1 << 11  # a place that is so little before a pixel, which is less than a millionth, is in it
 
@@ -83,7 +102,9 @@ class Axis(NamedTuple):
     cut: bool
 
     @classmethod
-    def of(cls, begin: float, step: float, kind: Filter, *, antialias: bool) -> Axis:
+    def of(
+        cls, begin: float, step: float, kind: Filter, *, antialias: bool, compat: Compat | None = None
+    ) -> Axis:
         """The axis of a map ``source = begin + step * result``, in pixels.
 
         Args:
@@ -91,15 +112,18 @@ class Axis(NamedTuple):
             step: source pixels for each pixel of the result.
             kind: the filter.
             antialias: whether the filter is widened to shrink; then the source ends at its border, as in Pillow.
+            compat: whose conventions are taken; all but Pillow's are without antialias.
         """
         number = _NUMBERS[kind]
+        if compat in ("opencv", "tf1"):
+            antialias, number = False, _SHARP if kind == "cubic" else number
         wide = max(1.0, abs(step)) if antialias and number else 1.0
         reach, scale = _SUPPORT[number] * wide, 1 / wide
         if kind == "area":
             reach, scale = (abs(step) + 1) / 2, abs(step) / 2
         places = ONE // 2 - _NEAR if not number else round(reach * ONE)
         taps = max(1, math.ceil(2 * places / ONE))
-        fixed = round(begin * ONE), round(step * ONE)
+        fixed = round(begin * ONE) + _moved(kind, round(abs(step) * ONE), compat), round(step * ONE)
         return cls(*fixed, places, taps, number, np.float32(scale), antialias and number > 0)
 
     def moved(self, direction: int, offset: int) -> Axis:
@@ -112,6 +136,18 @@ class Axis(NamedTuple):
             offset: where the first one begins, in whole pixels.
         """
         return self._replace(begin=self.begin + self.step * offset, step=self.step * direction)
+
+
+def _moved(kind: Filter, step: int, compat: Compat | None) -> int:
+    """How far the places of a library lie from ours, in units of 2⁻³².
+
+    Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` reaches from ``k`` to ``k + 1``.
+    TensorFlow 1 takes ``step * i`` for the number of a source pixel, and its fraction for the way to the next one;
+    nearest, there and with OpenCV, is the pixel of which that is the number, rounded down.
+    """
+    if kind == "area" or not (compat == "tf1" or (compat == "opencv" and kind == "nearest")):
+        return 0
+    return (0 if kind == "nearest" else ONE // 2) - (step >> 1)
 
 
 class Taps(NamedTuple):
@@ -171,6 +207,8 @@ def weights_of(axis: Axis, distance: Real) -> Real:
     u = np.abs(distance) * axis.scale
     if axis.filter == 1:
         return _positive(one - u)
+    if axis.filter == _SHARP:
+        return cubic(u, -0.75)
     curves = (cubic, _lanczos, _gaussian)
     return curves[axis.filter - 2](u)
 
@@ -179,12 +217,12 @@ def _positive(values: Real) -> Real:
     return np.asarray(np.maximum(values, np.float32(0)))
 
 
-def cubic(u: Real) -> Real:
-    """The cubic convolution of Keys 1981 with a = -1/2, at distances of at least 0."""
-    f = np.float32
-    near = (f(1.5) * u - f(2.5)) * u * u + f(1)
-    far = ((f(2.5) - f(0.5) * u) * u - f(4)) * u + f(2)
-    return np.where(u < 1, near, np.where(u < 2, far, f(0)))
+def cubic(u: Real, a: float = -0.5) -> Real:
+    """The cubic convolution of Keys 1981, at distances of at least 0."""
+    k = np.float32(a)
+    near = ((k + 2) * u - (k + 3)) * u * u + 1
+    far = ((k * u - 5 * k) * u + 8 * k) * u - 4 * k
+    return np.where(u < 1, near, np.where(u < 2, far, np.float32(0)))
 
 
 def _lanczos(u: Real) -> Real:

@@ -10,11 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, resized_by_torch
+from ..errors import ParameterError
 from ._body import Body
 from ._geometry import Geometry, Nearest
 from ._mapping import Mapping
 from ._param import param
-from ._resample import FILTERS, ONE, Axis, Filter, quickly_resampled, resampled, taps_of, tiny_resampled
+from ._resample import (
+    COMPAT,
+    FILTERS,
+    ONE,
+    Axis,
+    Compat,
+    Filter,
+    quickly_resampled,
+    resampled,
+    taps_of,
+    tiny_resampled,
+)
 from ._spec import COMPUTED, RANGES, Spec
 
 __all__ = ["Scaled"]
@@ -42,6 +54,13 @@ class Scaled(Geometry, register=False):
 
     Pixel centres are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
     Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does.
+
+    ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
+    ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,
+    which is not that at the centre; its area is ours unless one side grows and the other shrinks. ``"tf1"`` is
+    ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixels: as OpenCV, all places being
+    ``i * step``. Pixels alone follow it; boxes, points, masks and space go by the sizes. These libraries round on their
+    way: Pillow and OpenCV levels between rows and columns, TensorFlow 1 the places of a cubic to 1/1024 of a pixel.
     """
 
     interp_type: Filter = param(
@@ -51,6 +70,11 @@ class Scaled(Geometry, register=False):
     )
     antialias: bool = param(
         True, "whether filters are widened to shrink; nearest never is, area always", drawn=False
+    )
+    compat: Compat | None = param(
+        None,
+        "whose conventions are taken; opencv and tf1 have no antialias, pillow has nothing else",
+        choices=tuple(COMPAT),
     )
     dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
@@ -64,6 +88,20 @@ class Scaled(Geometry, register=False):
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compat is None:
+            return
+        filters = COMPAT[self.compat]
+        if self.interp_type not in filters:
+            raise ParameterError(
+                f"interp_type={self.interp_type!r} with compat={self.compat!r}",
+                source=self.name,
+                allowed=", ".join(map(repr, filters)),
+            )
+        if self.compat == "pillow" and not self.antialias:
+            raise ParameterError("antialias=False with compat='pillow'", source=self.name, allowed="True")
+
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
         return self.dtype or dtype
@@ -74,9 +112,15 @@ class Scaled(Geometry, register=False):
 
     def axes(self, mapping: Mapping, *, acts: bool = True) -> tuple[Axis, Axis]:
         """How columns and rows are made; where the operator does not act, each of the one that it is."""
-        kind: Filter = self.interp_type if acts else "nearest"
+        if not acts:
+            return _nearest_axes(mapping)
         matrix = mapping.matrix.tolist()  # Python's numbers are quicker one by one
-        along, down = (Axis.of(matrix[i][2], matrix[i][i], kind, antialias=self.antialias) for i in (0, 1))
+        along, down = (
+            Axis.of(
+                matrix[i][2], matrix[i][i], self.interp_type, antialias=self.antialias, compat=self.compat
+            )
+            for i in (0, 1)
+        )
         return along, down
 
     @classmethod
@@ -143,7 +187,7 @@ class Scaled(Geometry, register=False):
             axis.begin == 0 and axis.step == round(length / side * ONE)
             for axis, length, side in ((down, x.shape[1], size[0]), (along, x.shape[2], size[1]))
         )
-        return whole and self.antialias and down.filter == 1 and self.dtype in (None, "uint8")
+        return whole and down.cut and down.filter == 1 and self.dtype in (None, "uint8")
 
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])

@@ -20,7 +20,7 @@ __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
 
 class Resize(Sized):
-    """Resample images to a size."""
+    """Resample images, or a window of them, to a size."""
 
     examples = (
         {"size": (4, 9)},
@@ -30,6 +30,15 @@ class Resize(Sized):
         {"size": (3, 5), "mode": "not_larger", "interp_type": "area"},
         {"size": (3, 5), "mode": "not_smaller", "interp_type": "gaussian"},
         {"resize_longer": 4, "interp_type": "nearest"},
+        {"size": (6, 5), "roi_start": (0.5, 1.0), "roi_end": (4.0, 6.5)},
+        {"size": (7, 4), "interp_type": "cubic", "compat": "opencv"},
+        {
+            "size": (3, 10),
+            "compat": "tf1",
+            "roi_start": ((0.0, 0.3), 0.9),
+            "roi_end": (0.8, 0.1),
+            "roi_relative": True,
+        },
     )
     errors = (
         (
@@ -43,11 +52,19 @@ class Resize(Sized):
             "interp_type='sinc' is not valid; allowed: 'nearest', 'linear'",
         ),
         ({"resize_x": 0}, "resize_x=0 is not valid; allowed: a whole number of at least 1"),
+        (
+            {"size": (4, 4), "interp_type": "gaussian", "compat": "tf1"},
+            "interp_type='gaussian' with compat='tf1'; allowed: 'nearest', 'linear', 'triangular', 'cubic', 'area'",
+        ),
+        (
+            {"size": (4, 4), "roi_end": (1, 1)},
+            "one of roi_start and roi_end is given; allowed: both, or none",
+        ),
     )
 
-    def mapping(self, p: Any, height: int, width: int) -> Mapping:  # noqa: ARG002  the same for all rows
-        """Where the pixels of the result come from: all of the images."""
-        return self.whole(height, width)
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from: all of the images, or the window."""
+        return self.whole(p, height, width)
 
 
 class ResizeCropMirror(Windowed, Sized):
@@ -59,9 +76,17 @@ class ResizeCropMirror(Windowed, Sized):
     mirror: Flag = param(False, "mirror left to right")
 
     examples = (
-        {"resize_shorter": 8, "crop": (6, 8), "mirror": True},
-        {"size": (9, 10), "crop": (4, 4), "crop_pos_x": (0.0, 1.0), "crop_pos_y": (0.0, 1.0), "seed": 3},
-        {"resize_x": 5, "crop": (2, 2), "mirror": True, "interp_type": "cubic", "antialias": False},
+        {"size": (9, 10), "crop": (4, 4), "mirror": True, "roi_start": (0.5, 1.0), "roi_end": (5.0, 6.5)},
+        {
+            "size": (9, 10),
+            "crop": (4, 4),
+            "crop_pos_x": (0.0, 1.0),
+            "crop_pos_y": (0.0, 1.0),
+            "seed": 3,
+        },
+        {"resize_shorter": 8, "mirror": True},
+        {"resize_x": 5, "interp_type": "cubic", "compat": "opencv"},
+        {"resize_longer": 6, "crop": (1, 1), "antialias": False},
     )
     errors = (
         ({"crop": (4, 4)}, "resize_crop_mirror: no size is given; allowed: one of size"),
@@ -77,7 +102,7 @@ class ResizeCropMirror(Windowed, Sized):
         Raises:
             ParameterError: the window is larger than the resized images.
         """
-        whole = self.whole(height, width)
+        whole = self.whole(p, height, width)
         place = (float(p.crop_pos_x), float(p.crop_pos_y))
         window = window_of(self.crop, place, whole.height, whole.width, self.name)
         return mirrored(whole.then(window), left_right=bool(p.mirror))

@@ -39,9 +39,9 @@ __device__ __forceinline__ Real series(const Real (&terms)[7], Real x) {
     return value;
 }
 
-__device__ __forceinline__ Real cubic(Real u) {
-    const Real near = (Real(1.5f) * u - Real(2.5f)) * u * u + Real(1.0f);
-    const Real far = ((Real(2.5f) - Real(0.5f) * u) * u - Real(4.0f)) * u + Real(2.0f);
+__device__ __forceinline__ Real cubic(Real u, Real a) {
+    const Real near = ((a + Real(2.0f)) * u - (a + Real(3.0f))) * u * u + Real(1.0f);
+    const Real far = ((a * u - Real(5.0f) * a) * u + Real(8.0f) * a) * u - Real(4.0f) * a;
     return u.v < 1.0f ? near : u.v < 2.0f ? far : Real(0.0f);
 }
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ Real weight_at(const Axis& axis, Real distance) {
     const Real away = fabsf(distance.v);
     if (axis.filter == 1) return fmaxf((Real(1.0f) - away * axis.scale).v, 0.0f);
     if (axis.filter == 0) return 1.0f;
-    if (axis.filter == 2) return cubic(away * axis.scale);
+    if (axis.filter == 2 || axis.filter == 6) return cubic(away * axis.scale, axis.filter == 2 ? -0.5f : -0.75f);
     if (axis.filter == 3) return lanczos(away * axis.scale);
     if (axis.filter == 4) return gaussian(away * axis.scale);
     const Real covered = fmaxf((axis.scale + Real(0.5f) - away).v, 0.0f);

@@ -511,7 +511,7 @@ def test_the_function_looks_at_types(name):
     """True, 1 and 1.0 are equal and hash alike; an operator kept for one of them is not used for another."""
     for q in REGISTRY[name].drawable:
         if q.param.kind is not bool and not q.size and q.param.check(1) == 1:
-            arguments = {**REGISTRY[name].examples[0], q.name: 1}
+            arguments = {**REGISTRY[name].examples[case_of(name, q)[1]], q.name: 1}
             x = images(REGISTRY[name], "uint8")
             getattr(fn, name)(x, **arguments)
             getattr(fn, name)(x, **{**arguments, q.name: (1, 1)})
