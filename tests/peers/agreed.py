@@ -11,6 +11,7 @@ from seqpipe.ops import per_frame
 from tests.peers.canvas import CANVAS
 from tests.peers.dali import Case, Gap
 from tests.peers.reduced import EXACT, NEAR
+from tests.peers.resized import RESIZED, SIDES
 
 __all__ = ["AGREED"]
 
@@ -68,23 +69,6 @@ def _flips() -> list[Case]:
 _PLACES: Final = [
     {"crop": (2 * n + 17, 61 - n), "crop_pos_x": n / 20, "crop_pos_y": 1 - n / 20} for n in range(21)
 ]
-_SIZES: Final = [
-    {"resize_x": 50},
-    {"resize_y": 40},
-    {"resize_shorter": 32},
-    {"resize_shorter": 101},
-    {"resize_longer": 50},
-    {"resize_shorter": 60, "max_size": 64},
-    {"resize_x": 50, "mode": "stretch"},
-    {"resize_x": 50, "mode": "not_larger"},
-    {"size": (50, 50), "mode": "not_larger"},
-    {"size": (50, 50), "mode": "not_smaller"},
-    {"size": (50, 50), "mode": "not_smaller", "max_size": 60},
-    {"size": (0, 50)},
-    {"size": (0, 50), "mode": "stretch"},
-    {"size": (90, 40), "max_size": 70},
-]
-_TO: Final = [(31, 40), (100, 151), (33, 150), (67, 93)]
 _TURNS: Final = [
     {"angle": -77.5, "keep_size": True},
     {"angle": 45.0, "fill_value": 100.0},
@@ -102,7 +86,7 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
             *EXACT,
             *_each("crop", ["image"], *_PLACES),
             *_each("crop", ["sequence", "floats", "signed"], {"crop": (41, 51)}),
-            *(Case("resize", "image", {"size": size, "interp_type": "nearest"}) for size in _TO),
+            *(Case("resize", "image", {"size": size, "interp_type": "nearest"}) for size in SIDES),
             Case(
                 "crop_mirror_normalize",
                 "image",
@@ -334,35 +318,5 @@ AGREED: Final[list[tuple[Gap, list[Case]]]] = [
             ),
         ],
     ),
-    (
-        _TABLE,
-        [
-            *(
-                Case("resize", "image", {"size": size, "interp_type": kind, "antialias": False})
-                for kind in ("linear", "triangular", "cubic", "lanczos3")
-                for size in _TO
-            ),
-            *_each("resize", ["sequence", "gray"], {"size": (57, 50), "antialias": False}),
-            *_each(
-                "resize", ["image"], *({**size, "antialias": False} for size in _SIZES), subpixel_scale=False
-            ),
-            *_each(
-                "resize_crop_mirror",
-                ["sequence"],
-                {
-                    "size": (61, 79),
-                    "crop": (40, 44),
-                    "crop_pos_x": 0.2,
-                    "crop_pos_y": 0.9,
-                    "antialias": False,
-                },
-            ),
-            Case(
-                "resize_crop_mirror",
-                "image",
-                {"resize_shorter": 50, "crop": (40, 44), "mirror": True, "antialias": False},
-                {"mirror": 1, "subpixel_scale": False},
-            ),
-        ],
-    ),
+    (_TABLE, RESIZED),
 ]
