@@ -9,9 +9,10 @@ from ..surface import SurfaceFormat
 
 __all__ = ["DeviceSurface", "at_once"]
 
-# Each launch takes Python some 100 µs, a 1080p frame the card 10: of small frames many are worth one.
+# Each launch takes Python some 100 µs, a 1080p frame the card 10 and an engine 500: of small frames many are worth one,
+# and of large ones each more costs every session memory.
 _MOST_AT_ONCE = 16
-_PIXELS_AT_ONCE = 8 << 20
+_PIXELS_AT_ONCE = 4 << 20
 
 
 def at_once(width: int, height: int) -> int:

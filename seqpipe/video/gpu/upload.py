@@ -16,6 +16,7 @@ from .memory import with_room
 __all__ = ["Uploader", "forget_uploads"]
 
 _ALIGNED = 256
+_KEPT_BYTES = 32 << 20  # of each size
 
 
 class Uploader:
@@ -93,7 +94,8 @@ class _Lease:
         self._buffers, self._free = buffers, free
 
     def __del__(self) -> None:
-        self._free.append(self._buffers)
+        if len(self._free) < max(1, _KEPT_BYTES // self._buffers.size):
+            self._free.append(self._buffers)
 
 
 def _rounded(size: int) -> int:

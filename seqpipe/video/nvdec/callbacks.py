@@ -23,7 +23,7 @@ from .cuvid import (
     Packet,
     Picture,
 )
-from .feeder import ENOUGH, Coded
+from .feeder import Coded
 from .hardware import HardwareDecoder
 
 __all__ = ["PythonFeeder"]
@@ -38,12 +38,13 @@ class PythonFeeder:
     Args:
         cuvid: the library.
         in_order: whether the codec shows pictures in the order of their packets.
+        step: after how many pictures feeding pauses.
     """
 
     user_data: int | None = None
 
-    def __init__(self, cuvid: Cuvid, *, in_order: bool) -> None:
-        self._cuvid, self._in_order = cuvid, in_order
+    def __init__(self, cuvid: Cuvid, *, in_order: bool, step: int) -> None:
+        self._cuvid, self._in_order, self._step = cuvid, in_order, step
         self._parser = 0
         self._decoder: HardwareDecoder | None = None
         self._error: BaseException | None = None
@@ -75,7 +76,7 @@ class PythonFeeder:
         """
         self._mapped, self._stopped, fed = 0, False, 0
         for number, data, wanted in packets[begin:]:
-            if self._mapped >= ENOUGH or self._stopped:
+            if self._mapped >= self._step or self._stopped:
                 break
             if wanted:
                 self._wanted.add(number)

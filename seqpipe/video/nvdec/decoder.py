@@ -16,7 +16,7 @@ from ..index import PacketIndex
 from ..packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
 from .caps import mistrust, refusal
 from .cuvid import CODECS
-from .feeder import ENOUGH, Coded
+from .feeder import MOST_OF_A_STEP, Coded
 from .hardware import Forgotten
 from .session import Session
 
@@ -95,11 +95,17 @@ class NvdecPool:
             place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
             session = None if place is None else self._idle.pop(place)[1]
         if session is None:
-            session = Session(
-                CODECS[index.info.codec], stream, in_use=_in_use(index), forgotten=self._forgotten
-            )
+            session = self._made(index, stream)
         session.use(stream)
         return NvdecDecoder(session, index)
+
+    def _made(self, index: PacketIndex, stream: int) -> Session:
+        # some pictures are being converted while the next ones are gathered
+        converted = at_once(index.info.width, index.info.height)
+        step = min(converted, MOST_OF_A_STEP)
+        in_use = 2 * converted + _STEPS * step
+        codec = CODECS[index.info.codec]
+        return Session(codec, stream, in_use=in_use, step=step, forgotten=self._forgotten)
 
     def give_back(self, index: PacketIndex, decoder: NvdecDecoder) -> None:
         """Keep a flushed session for the next run, and close the oldest ones where they hold too much."""
@@ -149,11 +155,6 @@ class CardDecoders:
     def discard(self, decoder: PacketDecoder) -> None:
         """Close a session that has raised, or that was left in the middle of a run."""
         cast("NvdecDecoder", decoder).session.close()
-
-
-def _in_use(index: PacketIndex) -> int:
-    """How many pictures of a stream may be referred to: some are being converted while the next are gathered."""
-    return 2 * at_once(index.info.width, index.info.height) + _STEPS * ENOUGH
 
 
 def _key(index: PacketIndex) -> Hashable:

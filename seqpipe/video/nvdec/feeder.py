@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol
 from ..packet_decoder import Decoded
 from .hardware import HardwareDecoder
 
-__all__ = ["ENOUGH", "Coded", "Feeder"]
+__all__ = ["MOST_OF_A_STEP", "Coded", "Feeder"]
 
-ENOUGH = 4
-"""After so many pictures feeding pauses, so that they can be used before there are too many of them."""
+MOST_OF_A_STEP = 4
+"""After so many pictures feeding pauses at the latest, so that they can be used before there are too many of them."""
 
 
 class Coded(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 from ...native import load_native
 from ..packet_decoder import Decoded, DecodeError
 from .cuvid import DISPLAY, PICTURE, Cuvid
-from .feeder import ENOUGH, Coded
+from .feeder import Coded
 from .hardware import HardwareDecoder, Mapped
 
 __all__ = ["NativeFeeder", "native"]
@@ -68,9 +68,11 @@ class NativeFeeder:
         library: the compiled callbacks.
         cuvid: the driver's library.
         in_order: whether the codec shows pictures in the order of their packets.
+        step: after how many pictures feeding pauses.
     """
 
-    def __init__(self, library: _Native, cuvid: Cuvid, *, in_order: bool) -> None:
+    def __init__(self, library: _Native, cuvid: Cuvid, *, in_order: bool, step: int) -> None:
+        self._step = step
         self._library = library
         self._functions = (ctypes.c_void_p * 5)(*cuvid.addresses())
         self.user_data: int | None = library.new(self._functions, in_order)
@@ -111,7 +113,7 @@ class NativeFeeder:
             integers(*map(len, data)),
             integers(*numbers),
             bytes(wanted),
-            ENOUGH,
+            self._step,
         )
         self._last = numbers[fed - 1]
         self._check()

@@ -11,7 +11,7 @@ from ...errors import BackendError
 from ..packet_decoder import Decoded
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import Coded, Feeder
+from .feeder import MOST_OF_A_STEP, Coded, Feeder
 from .hardware import Forgotten, HardwareDecoder, StreamShape
 from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
@@ -20,7 +20,7 @@ __all__ = ["Session"]
 
 # the parser is told the true number once it has seen the stream
 _DECODE_SURFACES = 20
-_DISPLAY_DELAY = 4
+_DISPLAY_DELAY = 2
 # VP9 and AV1 show pictures in the order of their packets, and may show one from before once more.
 _IN_ORDER = frozenset({CODECS["vp9"], CODECS["av1"]})
 
@@ -32,19 +32,28 @@ class Session:
         codec: cudaVideoCodec.
         stream: address of the CUDA stream on which pictures are handed over.
         in_use: how many pictures may be in use while others are handed over.
+        step: after how many pictures feeding pauses.
         forgotten: the card's decoders that are to be destroyed.
 
     Raises:
         BackendError: the driver has no parser for it.
     """
 
-    def __init__(self, codec: int, stream: int, *, in_use: int, forgotten: Forgotten | None = None) -> None:
+    def __init__(
+        self,
+        codec: int,
+        stream: int,
+        *,
+        in_use: int,
+        step: int = MOST_OF_A_STEP,
+        forgotten: Forgotten | None = None,
+    ) -> None:
         self._forgotten = forgotten or Forgotten()
         self._cuvid: Cuvid = load()
         self._stream, self._in_use = stream, in_use
         self._decoder: HardwareDecoder | None = None
         self._error: BaseException | None = None
-        self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER)
+        self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
         self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
         self._parser = ctypes.c_void_p()
         params = ParserParams(
@@ -152,8 +161,8 @@ class Session:
         return decoder
 
 
-def _feeder(cuvid: Cuvid, *, in_order: bool) -> Feeder:
+def _feeder(cuvid: Cuvid, *, in_order: bool, step: int) -> Feeder:
     library = native()
     if library is None:
-        return PythonFeeder(cuvid, in_order=in_order)
-    return NativeFeeder(library, cuvid, in_order=in_order)
+        return PythonFeeder(cuvid, in_order=in_order, step=step)
+    return NativeFeeder(library, cuvid, in_order=in_order, step=step)
