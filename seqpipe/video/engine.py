@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 
 from ..array import Array
-from ..errors import SeqpipeError
+from ..errors import BackendError, SeqpipeError
 from ..sequence import Sequence
 from .ahead import ReadAhead
 from .fill import Targets, fill
@@ -30,7 +30,7 @@ from .paint import HostPainter, Painter
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
 from .way import Way
-from .workers import Workers
+from .workers import CLOSED_MEANWHILE, Workers
 
 __all__ = ["Engine", "PendingRead", "available_cores"]
 
@@ -47,10 +47,17 @@ class PendingRead:
         self._count, self._planning = count, planning
 
     def result(self) -> list[Sequence | SeqpipeError]:
-        """One entry per request, in their order: the sequence, or why there is none."""
+        """One entry per request, in their order: the sequence, or why there is none.
+
+        Raises:
+            BackendError: the reader was closed by another thread before they had begun to be read.
+        """
         found: Outcomes = {}
-        for future in self._planning.result():
-            found.update(future.result())
+        try:
+            for future in self._planning.result():
+                found.update(future.result())
+        except CancelledError as error:
+            raise BackendError("it was closed while it was being read", advice=CLOSED_MEANWHILE) from error
         return [found[i] for i in range(self._count)]
 
     def cancel(self) -> None:

@@ -9,9 +9,14 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-__all__ = ["Workers"]
+from ..errors import BackendError
+
+__all__ = ["CLOSED_MEANWHILE", "Workers"]
+
+CLOSED_MEANWHILE: Final = "Let all threads that read come to an end before anything is closed"
+"""What to do about reading that was overtaken by closing."""
 
 ResultT = TypeVar("ResultT")
 
@@ -51,12 +56,14 @@ class Workers:
         """Make a call on one of the threads.
 
         Raises:
-            RuntimeError: they have been shut down, or the program is ending.
+            BackendError: they have been shut down, or the program is ending.
         """
         future: Future[ResultT] = Future()
         with self._lock:
             if self._closed:
-                raise RuntimeError("nothing can be begun: this was closed, or the program is ending")
+                raise BackendError(
+                    "nothing can be begun: this was closed, or the program is ending", advice=CLOSED_MEANWHILE
+                )
             self._tasks.put(_Task(future, call))
             if len(self._threads) < self._count:
                 name = f"{self._name}_{len(self._threads)}"

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceError, SourceNotFoundError
+from seqpipe.errors import (
+    BackendError,
+    DamagedSourceError,
+    FrameRangeError,
+    SeqpipeError,
+    SourceError,
+    SourceNotFoundError,
+)
 from seqpipe.sequence import Sequence
 from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.engine import Engine, available_cores
@@ -226,3 +233,27 @@ def test_opencv_starts_no_threads_inside_ours_and_gets_its_setting_back():
 
 def test_cores_are_those_of_this_process():
     assert 1 <= available_cores() <= 4096
+
+
+def test_who_waits_while_another_thread_closes_is_told_so():
+    engine, going, enough = Engine(1), threading.Event(), threading.Event()
+
+    def hold_the_thread(_):
+        going.set()
+        enough.wait()
+
+    held = threading.Thread(target=lambda: next(engine.map(hold_the_thread, [0])))
+    held.start()
+    going.wait()
+    pending = engine.submit([request("h264", [3])])
+    closing = threading.Thread(target=engine.close)
+    closing.start()
+    while not pending._planning.cancelled():
+        time.sleep(0.01)
+    with pytest.raises(BackendError, match="it was closed while it was being read"):
+        pending.result()
+    enough.set()
+    held.join()
+    closing.join()
+    with pytest.raises(BackendError, match="nothing can be begun: this was closed"):
+        engine.submit([request("h264", [3])])
