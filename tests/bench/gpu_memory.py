@@ -18,12 +18,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -221,13 +223,19 @@ def _run(options: argparse.Namespace, *words: str) -> tuple[dict[str, float] | N
 
 
 def _index(paths: list[Path]) -> None:
-    """Build the indexes, so that no contestant has to."""
-    from seqpipe.video.engine import Engine
+    """Build the indexes, so that no contestant has to; in processes, for there may be very many."""
+    from seqpipe.video.engine import available_cores
+
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(available_cores(), len(paths)), mp_context=context) as pool:
+        for _ in pool.map(_index_one, paths, chunksize=max(1, min(100, len(paths) // 64))):
+            pass
+
+
+def _index_one(path: Path) -> int:
     from seqpipe.video.open import open_index
 
-    with Engine() as engine:
-        for _ in engine.map(open_index, paths):
-            pass
+    return len(open_index(path).packets)
 
 
 def _left_out(name: str, options: argparse.Namespace) -> str:
