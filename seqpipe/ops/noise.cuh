@@ -191,4 +191,4 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-FOR_EVERY_PIXEL(make)
+FOR_EVERY_PIXEL_IN(4, make)

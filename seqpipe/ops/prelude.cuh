@@ -149,14 +149,24 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
+// What a thread reads for every pixel it may have by value: else it is read again after each result that is written. A
+// long row, or one that is asked for a place that only the thread knows, stays where it is.
+template <bool SHORT, class Of> struct ByValue { typedef const Of T; };
+template <class Of> struct ByValue<false, Of> { typedef const Of& T; };
+typedef ByValue<CHANNELS != 0, Item>::T OwnItem;
+typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
+
 // A thread makes pixels, whose values are those of `make(image, y, x)`; `blocks` of them share a processor, and the
 // fewer, the more registers each thread has.
-#define FOR_EVERY_PIXEL_IN(blocks, make)                                                            \
+#define FOR_EVERY_PIXEL_OF(blocks, ItemOfThread, RowOfThread, make)                      \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
-        const Image image = image_of(job, number);                                       \
-        const unsigned width = image.item.width, height = image.item.height, step = gridDim.x * THREADS;   \
+        const Image found = image_of(job, number);                                       \
+        ItemOfThread item = found.item;                                                  \
+        RowOfThread row = found.row;                                                     \
+        const Image image = {item, row, found.in, found.out};                            \
+        const unsigned width = item.width, height = item.height, step = gridDim.x * THREADS;   \
         const unsigned first = blockIdx.x * THREADS + threadIdx.x, lines = step / width, rest = step % width; \
         unsigned y = first / width, x = first % width;                                   \
         while (y < height) {                                                             \
@@ -165,7 +175,9 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
             if (x >= width) y++, x -= width;                                             \
         }                                                                                \
     }
-#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_IN(4, make)
+// For much work and for little.
+#define FOR_EVERY_PIXEL_IN(blocks, make) FOR_EVERY_PIXEL_OF(blocks, const Item&, const Row&, make)
+#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, make)
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS
