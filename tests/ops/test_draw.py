@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seqpipe.ops import BoxBlur, Choice, Flip, Normal, RandomResizedCrop, Rotate, Uniform, per_frame
+from seqpipe.ops import (
+    BoxBlur,
+    Brightness,
+    Choice,
+    Flip,
+    Normal,
+    RandomResizedCrop,
+    Rotate,
+    Uniform,
+    per_frame,
+)
 from seqpipe.ops._draw import resolve, values_of, values_of_all, values_of_each
 from seqpipe.ops._spec import Spec
 from seqpipe.random import stream
@@ -67,3 +77,19 @@ def test_rows_as_attributes_have_the_types_of_their_fields(op):
         for other in (values_of(row), values_of_all(row.reshape(1))):
             assert list(map(type, vars(p).values())) == list(map(type, vars(other).values()))
             np.testing.assert_equal(vars(p), vars(other))
+
+
+def test_whether_an_operator_acts_is_drawn_last():
+    op = Brightness(brightness=(0.5, 2.0), brightness_shift=(-0.1, 0.1), p=0.4, seed=2)
+    wanted = numpys(op, lambda rng: (rng.uniform(0.5, 2), rng.uniform(-0.1, 0.1), rng.random() < 0.4))
+    for name, column in zip(
+        ("brightness", "brightness_shift", "acts"), zip(*wanted, strict=True), strict=True
+    ):
+        np.testing.assert_array_equal(drawn(op, name), np.array(column).astype(drawn(op, name).dtype))
+    assert 0 < drawn(op, "acts").sum() < SAMPLES
+
+
+def test_what_changes_nothing_does_not_act():
+    op = Brightness(brightness=Choice([1.0, 2.0]))
+    np.testing.assert_array_equal(drawn(op, "acts"), drawn(op, "brightness") != 1)
+    assert 0 < drawn(op, "acts").sum() < SAMPLES
