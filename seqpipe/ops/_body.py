@@ -62,7 +62,7 @@ class Work(NamedTuple):
 _MANY: Final = 4096  # blocks, which any GPU has enough to do with
 _PIXELS: Final = 4
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
-_SURVEYED: Final = dict.fromkeys(COMPUTED, 16)
+_TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
     {
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
@@ -71,7 +71,8 @@ WORK: Final = MappingProxyType(
         "median": Work(tile=(32, 32)),
         "resample": Work(tile=(16, 256)),
         "separable": Work(tile=(64, 32)),
-        "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=MappingProxyType(_SURVEYED)),
+        "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
+        "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
     }
 )
 """The work of the skeletons that have not one thread for each pixel."""

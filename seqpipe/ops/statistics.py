@@ -102,8 +102,9 @@ class Normalize(Op):
             {len(values) for values in (self.mean or (), self.stddev or ()) if len(values) > 1}
         )
         if self._computes:
-            own["body"], own["keeps_frames"] = None, "F" not in names
-            if self.batch or self.axis_names is None:
+            own["keeps_frames"] = "F" not in names
+            own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
+            if type(self) is not _Computed:
                 own["is_constant"] = False  # before it has seen what is given together
 
     def _check_numbers(self) -> None:
@@ -134,7 +135,7 @@ class Normalize(Op):
         return self.mean is None or self.stddev is None
 
     @property
-    def _places(self) -> tuple[int, ...]:
+    def places(self) -> tuple[int, ...]:
         """The axes of ``(F, H, W, C)`` that it computes over."""
         names = (self.axis_names or _SAMPLE).replace("D", "F")
         return tuple(n for n, letter in enumerate(_SAMPLE) if letter in names)
@@ -145,13 +146,15 @@ class Normalize(Op):
 
     def among(self, parts: Seq[Given]) -> Declaration:
         """The same with its axes by their names, and with the statistics of the batch if they are asked for."""
-        if not self._computes or (self.axis_names is not None and not self.batch):
+        if not self._computes:
             return self
-        op = self
-        if self.axis_names is None:
-            names = self._names(parts[0].view.places)
-            op = type(self)(**{**self.settings(), "axis_names": names, "axes": None})
-        return _Found.of(op, *op._of_batch(parts)) if self.batch else op
+        names = self.axis_names or self._names(parts[0].view.places)
+        kept: dict[str, _Computed] = self.__dict__.setdefault("_computed", {})
+        op = kept.get(names)
+        if op is None:
+            settings = {**self.settings(), "axis_names": names, "axes": None, "batch": False}
+            op = kept[names] = _Computed(**settings)
+        return _Found.of(op, *op.of_batch(parts)) if self.batch else op
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
         """What is given, for each channel."""
@@ -166,9 +169,9 @@ class Normalize(Op):
         means, factors = (values[..., at].reshape(-1, 1, 1, len(at)) for values in (p.means, p.factors))
         scale, shift, acts = (_by_frame(value) for value in (p.scale, p.shift, p.acts))
         if self.mean is None:
-            means = mean_of(x, self._places)
+            means = mean_of(x, self.places)
         if self.stddev is None:
-            variance = variance_of(x, means, self._places, self.ddof) + self.epsilon
+            variance = variance_of(x, means, self.places, self.ddof) + self.epsilon
             factors = scale * inverse_of(variance)
         out = x - means.astype(np.float32)
         out *= factors.astype(np.float32)
@@ -195,13 +198,57 @@ class Normalize(Op):
                 )
         return "".join(dict.fromkeys(letters[axis] for axis in chosen))
 
-    def _of_batch(self, parts: Seq[Given]) -> tuple[FloatArray, FloatArray]:
+    body = Body(
+        "value",
+        f"const int at = channel < {_CHANNELS} ? channel : {_CHANNELS - 1};\n"
+        "    value = (value - row.means[at]) * row.factors[at] + row.shift;",
+    )
+
+
+class _Computed(Normalize, register=False, name="normalize"):
+    """Normalization by statistics of what is given, over axes that are known by name."""
+
+    body = Body("statistics")
+
+    def among(self, parts: Seq[Given]) -> Declaration:  # noqa: ARG002  it knows all
+        """The same."""
+        return self
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block, and what is computed over which axes."""
+        own = cls.block_dtype()
+        numbers = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
+        return np.dtype(
+            [
+                *((name, own[name]) for name in own.names or ()),
+                *((name, np.int32) for name in numbers),
+                ("epsilon", np.float32, (2,)),
+            ]
+        )
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows with that."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        for name in rows.dtype.names or ():
+            made[name] = rows[name]
+        made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
+        made["over_frames"], made["over_channels"], made["ddof"] = (
+            0 in self.places,
+            3 in self.places,
+            self.ddof,
+        )
+        nearest = np.float32(self.epsilon)
+        made["epsilon"] = nearest, self.epsilon - float(nearest)
+        return made
+
+    def of_batch(self, parts: Seq[Given]) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that is computed over.
 
         Raises:
             ParameterError: samples differ along the other axes.
         """
-        places = self._places
+        places = self.places
         kept = {
             tuple(n for axis, n in enumerate(part.five.shape[1:]) if axis not in places) for part in parts
         }
@@ -223,12 +270,6 @@ class Normalize(Op):
             distances = part.five - namespace(part.five).asarray(mean)
             squares = squares + to_numpy(sum_of(distances * distances, every))[0]
         return mean, np.asarray(squares / max(count - self.ddof, 1))
-
-    body = Body(
-        "value",
-        f"const int at = channel < {_CHANNELS} ? channel : {_CHANNELS - 1};\n"
-        "    value = (value - row.means[at]) * row.factors[at] + row.shift;",
-    )
 
 
 class _Found(Normalize, register=False, name="normalize"):

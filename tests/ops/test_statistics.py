@@ -10,7 +10,10 @@ import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Normalize, per_frame
+from seqpipe.kernel import compile_options
+from seqpipe.ops import Normalize, apply, per_frame
+from seqpipe.ops._kernel import defines_of, source_of
+from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import compare, images
 
 # two sequences FHWC, and what nvidia.dali.fn.normalize made of the first one, and of both as a batch
@@ -89,7 +92,7 @@ def close(found, wanted):
 
 
 def run(place, op, x, **options):
-    """The result where a place has it: what is computed has no kernel before it is known."""
+    """The result where a place has it: not all axes have kernels."""
     return place(op, x, **options) if place.takes(op) else op(x, **options)
 
 
@@ -101,7 +104,7 @@ def test_a_sequence_is_normalized_as_dali_does(anywhere, arguments, wanted):
 @pytest.mark.parametrize(("arguments", "wanted"), TOGETHER, ids=lambda value: str(value)[:50])
 def test_a_batch_is_normalized_as_dali_does(anywhere, arguments, wanted):
     op = Normalize(batch=True, **arguments)
-    if anywhere.name in ("emulated", "gpu") and arguments.get("axis_names") == "HW":
+    if anywhere.name == "emulated" and arguments.get("axis_names") == "HW":
         pytest.skip("what differs between frames has no kernel")
     found = anywhere(op, [FIRST, SECOND])
     close(np.concatenate([one.ravel() for one in found]), numbers(wanted))
@@ -136,12 +139,51 @@ def test_torch_agrees_over_a_batch(anywhere, dtype):
 
 
 def test_a_batch_is_one_kernel(emulated):
-    from seqpipe.ops import apply
-
     before = emulated.launches
     x = images(Normalize, "uint8")
     apply(Normalize(axis_names="FHW", batch=True), x, backend="cuda", device=emulated)
     assert emulated.launches == before + 1
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype", "channels"),
+    [
+        ("HW", "uint8", 3),
+        ("HWC", "float16", 4),
+        ("FHW", "int16", 1),
+        ("FHWC", "float32", 5),
+    ],
+)
+def test_kernels_add_up_what_the_reference_does(emulated, names, dtype, channels):
+    x = images(Normalize, dtype, size=(9, 33), samples=2)[..., :1]
+    x = np.concatenate([x[..., ::-1, :] if n % 2 else x + x.dtype.type(n) for n in range(channels)], -1)
+    for arguments in (
+        {},
+        {"mean": 3.0, "ddof": 2, "epsilon": 0.3, "scale": (1.0, 2.0)},
+        {"stddev": 7.0, "shift": per_frame([0.0, 1.0, 2.0])},
+        {"p": 0.5, "per_frame": True, "seed": 2, "dtype": "float32"},
+    ):
+        op = Normalize(axis_names=names, **arguments)
+        found = apply(op, x, backend="cuda", device=emulated)
+        compare(found, apply(op, x, backend="reference"), (1, 1e-3))
+    lists = [x[0], x[1][:2, 5:]]
+    found = apply(op, lists, backend="cuda", device=emulated)
+    for one, wanted in zip(found, apply(op, lists, backend="reference"), strict=True):
+        compare(one, wanted, (1, 1e-3))
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "channels"),
+    [("sm_75", "uint8", 3), ("sm_90", "float32", 0), ("sm_120", "float16", 4)],
+)
+def test_its_kernels_compile(architecture, dtype, channels):
+    computed = Normalize(axis_names="HW").among([])
+    options = compile_options(defines_of(computed, dtype, "float32", channels))
+    code, log = compiled(source_of(type(computed)).text, "normalize", architecture, options)
+    assert code.startswith(b"\x7fELF")
+    assert "0 bytes spill stores, 0 bytes spill loads" in log
+    assert "warning" not in log
 
 
 def test_sequences_keep_what_they_know():

@@ -192,4 +192,4 @@ def test_channels_that_do_not_fit_are_refused():
     with pytest.raises(
         ParameterError, match="normalize has no kernel; allowed: the backends reference and cpu"
     ):
-        apply(Normalize(), x, backend="cuda")
+        apply(Normalize(axis_names="W"), x, backend="cuda")

@@ -31,6 +31,7 @@ static inline unsigned atomicAdd(unsigned* at, unsigned value) {
     return before;
 }
 static inline void atomicAdd(unsigned long long* at, unsigned long long value) { *at += value; }
+static inline void atomicAdd(double* at, double value) { *at += value; }
 static inline void atomicMax(unsigned* at, unsigned value) { *at = *at > value ? *at : value; }
 static inline void __threadfence() {}
 static inline unsigned __float_as_uint(float value) {
