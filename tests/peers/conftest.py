@@ -8,6 +8,7 @@ import pytest
 
 from tests.peers import dali
 from tests.peers.agreed import AGREED
+from tests.peers.arrays import ARRAYS
 from tests.peers.differences import DIFFERENCES, REFUSED
 from tests.peers.drawn import DRAWN
 
@@ -34,4 +35,5 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dali.Answers:
     ]
     asked = {case.label: dali.asked(case) for case in cases}
     assert len(asked) == len(cases), "two cases are the same"
-    return dali.answered({**asked, **DRAWN}, tmp_path_factory.mktemp("dali"))
+    arrays = {name: case.asked() for name, case in ARRAYS.items()}
+    return dali.answered({**asked, **arrays, **DRAWN}, tmp_path_factory.mktemp("dali"))

@@ -12,6 +12,7 @@ from seqpipe import fn, ops
 from seqpipe.ops import REGISTRY
 from tests.peers import dali, drawn
 from tests.peers.agreed import AGREED
+from tests.peers.arrays import ARRAYS
 from tests.peers.dali import Answers, Case, Gap
 from tests.peers.differences import DIFFERENCES, REFUSED, Difference
 
@@ -27,6 +28,13 @@ def test_we_agree(answers: Answers, gap: Gap, case: Case):
     assert found.dtype == wanted.dtype
     measured = Gap.between(found, wanted)
     assert measured.within(gap), measured
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_we_agree_on_arrays(answers: Answers, name: str):
+    found, ((wanted,),) = ARRAYS[name].ours(), answers.results[name]
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    assert Gap.between(found, wanted).within(Gap(2e-5 if name.startswith("coord") else 0, 0))
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: str(one.case))
@@ -58,7 +66,7 @@ def test_dali_refuses_what_we_do(answers: Answers, case: Case, says: str):
 
 def test_every_operator_that_dali_has_is_here(answers: Answers):
     cases = [*(case for _, some in AGREED for case in some), *(one.case for one in DIFFERENCES)]
-    here = {case.operator for case in cases} | set(drawn.DRAWN) | _ON_GPUS
+    here = {case.operator for case in [*cases, *ARRAYS.values()]} | set(drawn.DRAWN) | _ON_GPUS
     also = {"warp_perspective": "experimental.warp_perspective"}
     both = {
         name
