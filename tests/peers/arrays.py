@@ -76,7 +76,7 @@ def _all() -> Iterator[OfArrays]:
     ):
         yield OfArrays("coord_transform", (points,), more)
     whole = points.astype(np.int16)
-    yield OfArrays("coord_transform", (whole,), {"M": _TURN, "T": (0.3, 0.7), "dtype": "int16"})
+    yield OfArrays("coord_transform", (whole,), {"M": _TURN, "T": (0.33, 0.71), "dtype": "int16"})
 
 
 ARRAYS: Final = {f"{case.operator}-{n}": case for n, case in enumerate(_all())}
