@@ -111,6 +111,17 @@ class Sequence(_Exports):
         if self.affine is not None:
             object.__setattr__(self, "affine", _frozen(self.affine, np.float64, (4, 4), "affine"))
 
+    def with_pixels(self, data: Array, layout: str) -> Sequence:
+        """The same with other pixels of as many frames; the rest was checked, and is shared.
+
+        Args:
+            data: the pixels, NumPy or CuPy, with the axes of the layout.
+            layout: of the pixels.
+        """
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, data=data, layout=layout)
+        return made
+
     def __len__(self) -> int:
         """The number of frames or slices."""
         axis = frame_axis(self.layout)

@@ -52,6 +52,20 @@ def test_pixels_must_be_an_array():
         Sequence([[1]], layout="HW")
 
 
+def test_other_pixels_keep_what_the_sequence_knows():
+    given = Sequence(
+        np.zeros((2, 4, 5, 3), np.uint8), source="a.mp4", frames=np.arange(2), timestamps=np.arange(2) / 25
+    )
+    pixels = np.ones((2, 3, 4, 5), np.float32)
+    found = given.with_pixels(pixels, "FCHW")
+    assert type(found) is Sequence
+    assert found.data is pixels
+    assert (found.layout, found.source, len(found)) == ("FCHW", "a.mp4", 2)
+    assert found.frames is given.frames
+    assert found.timestamps is given.timestamps
+    assert (given.layout, given.shape) == ("FHWC", (2, 4, 5, 3))
+
+
 def test_nothing_can_be_replaced_and_metadata_cannot_be_written():
     numbers = np.array([1, 2, 3])
     sequence = clip()

@@ -86,9 +86,12 @@ class Call(NamedTuple):
 
     def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
         """The result of a sequence: its pixels with what the sequence knows, moved along."""
+        layout = self.op.result_layout(given.layout)
+        if self.op.keeps_frames and given.affine is None:
+            return given.with_pixels(data, layout)
         spec = self.specs[sample]
         rows = self.block.of(sample, spec.frames)
-        moved: dict[str, Any] = {"data": data, "layout": self.op.result_layout(given.layout)}
+        moved: dict[str, Any] = {"data": data, "layout": layout}
         if given.affine is not None:
             moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
         if not self.op.keeps_frames:
