@@ -1,4 +1,4 @@
-"""Cases of reductions: of whole numbers exact, of floats to the last bits."""
+"""Cases of reductions, and of what is normalized by them: of whole numbers exact, of floats to the last bits."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def _spreads() -> Iterator[Case]:
                 yield Case(f"reductions.{name}", picture, {"axis_names": "HW", **more}, {"mean": mean})
 
 
+def _normalized() -> Iterator[Case]:
+    """By statistics of other axes than a frame's, and of all samples together."""
+    for names in ("FHW", "FHWC", "F", "C", "HC"):
+        yield Case("normalize", "sequence", {"axis_names": names})
+    yield Case("normalize", "image", {"axes": (0,)})
+    yield Case("normalize", "batch", {"axis_names": "FHWC"})
+    for names in ("FHW", "HWC"):
+        yield Case("normalize", "batch", {"axis_names": names, "batch": True})
+
+
 EXACT: Final = [
     *_cases(("max", "min"), ("image", "sequence", "signed", "floats")),
     *_cases(("sum",), ("image", "sequence", "signed")),
@@ -44,4 +54,5 @@ NEAR: Final = [
     *_cases(("mean", "rms"), ("image", "sequence", "signed", "floats")),
     *_cases(("sum", "mean_square"), ("floats",)),
     *_spreads(),
+    *_normalized(),
 ]
