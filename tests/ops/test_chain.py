@@ -152,7 +152,7 @@ def test_the_last_operator_arranges(run, layout, output_layout):
     x = images("uint8", tuple(lengths[letter] for letter in layout))
     wanted, letters = x, layout
     for op in chain.ops:
-        wanted, letters = apply(op, wanted, layout=letters, backend=run.alone), op.result_layout(letters)
+        wanted, letters = apply(op, wanted, layout=letters, backend=run.backend), op.result_layout(letters)
     same(to_numpy(run(chain, x, layout=layout)), wanted)
     assert run.launches in (None, 1)
 
@@ -162,7 +162,7 @@ def test_strided_and_read_only_memory(run, name):
     x = images("uint8", (4, 6, 12, 14, 3))[::2, ::-2, ::2, ::-2]
     x.flags.writeable = False
     chain = CHAINS[name]
-    same(to_numpy(run(chain, x)), one_by_one(chain, x, run.alone))
+    same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
 
 
 def test_lists_of_different_sizes(run):
