@@ -135,7 +135,7 @@ class Axis(NamedTuple):
             direction: 1, or -1 if they are mirrored.
             offset: where the first one begins, in whole pixels.
         """
-        return self._replace(begin=self.begin + self.step * offset, step=self.step * direction)
+        return Axis(self.begin + self.step * offset, self.step * direction, *self[2:])
 
 
 def _moved(kind: Filter, step: int, compat: Compat | None) -> int:

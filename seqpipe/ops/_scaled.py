@@ -130,8 +130,8 @@ class Scaled(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        pairs = zip(rows, self.mappings(rows, spec), strict=True)
-        return _rows_of([self.axes(mapping, acts=bool(row["acts"])) for row, mapping in pairs])
+        pairs = zip(rows["acts"].tolist(), self.mappings(rows, spec), strict=True)
+        return _rows_of([self.axes(mapping, acts=bool(acts)) for acts, mapping in pairs])
 
     def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
