@@ -91,16 +91,18 @@ class Canvas(Geometry, register=False):
         return library.where(outside[..., None], levels, x[:, rows[:, None], columns])
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels with the part of the images that is shown put on them, where nothing but levels is beyond."""
+        """The part of the images that is shown put on levels, or with what it has beyond its border put around it."""
         height, width = x.shape[1:3]
         window, levels = self.window(p, height, width), self._levels(x.shape[3], x.dtype)
         top, left = max(window.top, 0), max(window.left, 0)
         bottom, right = min(window.top + window.height, height), min(window.left + window.width, width)
         if (top, left, bottom - top, right - left) == window:
             return x[:, top:bottom, left:right]
-        if self.beyond != "constant":
+        if self.beyond != "constant" and (bottom - top, right - left) != (height, width):
             return self.reference(x, p)
         out = np.empty((len(x), window.height, window.width, x.shape[3]), x.dtype)
+        if self.beyond != "constant":
+            return _surrounded(x, out, window, self.beyond)
         out[...] = levels
         if bottom > top and right > left:
             shown = x[:, top:bottom, left:right]
@@ -140,6 +142,22 @@ class Canvas(Geometry, register=False):
             return np.array([min(max(round(level), bounds.min), bounds.max) for level in given], dtype)
         with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
             return given.astype(dtype)
+
+
+def _surrounded(x: Array, out: Array, window: Window, border: str) -> Array:
+    """Images with what lies beyond their border written around them, columns first."""
+    height, width = x.shape[1:3]
+    lines = out[:, -window.top : height - window.top]
+    lines[:, :, -window.left : width - window.left] = x
+    for into, start, length, source, axis in (
+        (lines, window.left, width, x, 2),
+        (out, window.top, height, lines, 1),
+    ):
+        places = _sources(start, into.shape[axis], length, border)
+        beyond = np.flatnonzero(places != np.arange(start, start + len(places)))
+        at = (slice(None),) * axis
+        into[(*at, beyond)] = source[(*at, places[beyond])]
+    return out
 
 
 def _sources(first: int, count: int, length: int, border: str) -> IntArray:

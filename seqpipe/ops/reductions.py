@@ -14,7 +14,7 @@ from ..sequence import Batch
 from ._arrays import Held, OnAxes
 from ._given import like
 from ._param import param
-from ._statistics import mean_of, sum_of, variance_of
+from ._statistics import mean_of, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
 
@@ -134,7 +134,7 @@ class Sum(_Reduction, name="reductions.sum"):
         dtype = np.dtype(self.dtype or fits)
         if dtype.kind == "f" or x.dtype.kind == "f":
             return sum_of(x, p.axes).astype(dtype)
-        return x.sum(p.axes, dtype=dtype, keepdims=True)
+        return rows_of(x, p.axes).sum(-1, dtype=dtype).reshape(shape_of(x, p.axes))
 
 
 class Min(_Reduction, name="reductions.min"):
@@ -145,7 +145,7 @@ class Min(_Reduction, name="reductions.min"):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The least."""
-        return x.min(p.axes, keepdims=True)
+        return rows_of(x, p.axes).min(-1).reshape(shape_of(x, p.axes))
 
 
 class Max(_Reduction, name="reductions.max"):
@@ -156,7 +156,7 @@ class Max(_Reduction, name="reductions.max"):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The greatest."""
-        return x.max(p.axes, keepdims=True)
+        return rows_of(x, p.axes).max(-1).reshape(shape_of(x, p.axes))
 
 
 class _Spread(_Float, register=False):

@@ -104,7 +104,7 @@ class Normalize(Op):
         if self._computes:
             own["keeps_frames"] = "F" not in names
             own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
-            if type(self) is not _Computed:
+            if self.batch or not names:
                 own["is_constant"] = False  # before it has seen what is given together
 
     def _check_numbers(self) -> None:
@@ -173,9 +173,7 @@ class Normalize(Op):
         if self.stddev is None:
             variance = variance_of(x, means, self.places, self.ddof) + self.epsilon
             factors = scale * inverse_of(variance)
-        out = x - means.astype(np.float32)
-        out *= factors.astype(np.float32)
-        out += shift
+        out = _formula(x, means.astype(np.float32), factors.astype(np.float32), shift)
         return out if np.all(acts) else library.where(acts, out, x)
 
     def _names(self, places: Seq[int]) -> str:
@@ -258,7 +256,8 @@ class _Computed(Normalize, register=False, name="normalize"):
                 source=self.name,
                 allowed="one for all, with batch=True",
             )
-        count = sum(part.five.size for part in parts) // int(np.prod(kept.pop()))
+        own = int(np.prod(kept.pop()))
+        count = sum(part.five.size for part in parts) // own
         every = (0, *(place + 1 for place in places))
         mean = np.asarray(self.mean)
         if self.mean is None:
@@ -267,8 +266,8 @@ class _Computed(Normalize, register=False, name="normalize"):
             return mean, np.square(self.stddev) + 0.0 * mean
         squares: Any = 0.0
         for part in parts:
-            distances = part.five - namespace(part.five).asarray(mean)
-            squares = squares + to_numpy(sum_of(distances * distances, every))[0]
+            about = namespace(part.five).asarray(mean[None])
+            squares = squares + to_numpy(variance_of(part.five, about, every))[0] * (part.five.size // own)
         return mean, np.asarray(squares / max(count - self.ddof, 1))
 
 
@@ -297,7 +296,28 @@ class _Found(Normalize, register=False, name="normalize"):
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
         mean, inverse = (namespace(x).asarray(value) for value in self.__dict__["_statistics"])
-        return (x - mean.astype(np.float32)) * (p.scale * inverse).astype(np.float32) + p.shift
+        return _formula(
+            x, mean.astype(np.float32), (p.scale * inverse).astype(np.float32), _by_frame(p.shift)
+        )
+
+
+def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
+    """``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous:
+        # along a whole line at once, for NumPy is slow with a few channels
+        shape, (width, channels) = x.shape, x.shape[2:]
+        x, means, factors = (
+            np.broadcast_to(part, (*part.shape[:2], width, channels)).reshape(*part.shape[:2], -1)
+            for part in (x, means, factors)
+        )
+        out = x - means
+        out *= factors
+        out += shift[..., 0] if np.ndim(shift) else shift
+        return out.reshape(shape)
+    out = x - means
+    out *= factors
+    out += shift
+    return out
 
 
 def _for_channels(values: Any) -> npt.NDArray[Any]:
