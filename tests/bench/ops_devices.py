@@ -15,9 +15,14 @@ __all__ = ["Cost", "Cpu", "Cuda", "NoDevice", "clocked"]
 _WARM_UP, _ROUNDS = 2, 7
 _BUSY_S: Final = 0.02  # for which the GPU has something else to do, while calls are queued
 _SPIN: Final = """
-extern "C" __global__ void spin(const long long cycles) {
-    const long long begin = clock64();
-    while (clock64() - begin < cycles) {}
+__device__ unsigned long long now() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+}
+extern "C" __global__ void spin(const long long nanoseconds) {
+    const unsigned long long begin = now();
+    while (now() - begin < nanoseconds) {}
 }
 """
 
@@ -67,8 +72,6 @@ class Cuda(Cpu):
     def __init__(self) -> None:
         self._cupy = importlib.import_module("cupy")
         self._spin = self._cupy.RawKernel(_SPIN, "spin")
-        kilohertz = self._cupy.cuda.Device().attributes["ClockRate"]
-        self._cycles = np.int64(_BUSY_S * 1e3 * kilohertz)
 
     def images(self, *shape: int) -> Any:
         """Images of noise, always the same."""
@@ -94,7 +97,7 @@ class Cuda(Cpu):
         cuda = self._cupy.cuda
         first, last = cuda.Event(), cuda.Event()
         cuda.Device().synchronize()
-        self._spin((1,), (1,), (self._cycles,))
+        self._spin((1,), (1,), (np.int64(1e9 * _BUSY_S),))
         first.record()
         begin = time.perf_counter()
         for _ in range(calls):
