@@ -38,7 +38,7 @@ def _spreads() -> Iterator[Case]:
 
 def _normalized() -> Iterator[Case]:
     """By statistics of other axes than a frame's, and of all samples together."""
-    for names in ("FHW", "FHWC", "F", "C", "HC"):
+    for names in ("FHWC", "F", "C", "HC"):
         yield Case("normalize", "sequence", {"axis_names": names})
     yield Case("normalize", "image", {"axes": (0,)})
     yield Case("normalize", "batch", {"axis_names": "FHWC"})
