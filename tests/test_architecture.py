@@ -43,6 +43,7 @@ HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin"),
     "cupy": ("array", "kernel", "flow.nvofa"),
+    "nvidia": ("cli._card_jpeg",),
     "jax": ("plugin",),
     "tensorflow": ("plugin",),
     "lightning": ("plugin",),

@@ -128,7 +128,7 @@ def test_the_run_that_guards_changes_calls_both_commands():
 
 
 def test_extras_exist():
-    named = {name for extras in re.findall(r"\.\[([\w,]+)\]", README) for name in extras.split(",")}
+    named = {name for extras in re.findall(r"\.\[([\w,-]+)\]", README) for name in extras.split(",")}
     assert len(named) >= 5
     assert [name for name in sorted(named) if f"\n{name} = [" not in PYPROJECT] == []
 

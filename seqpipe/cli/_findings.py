@@ -48,6 +48,7 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
     yield from (_part(name, *about) for name, about in _PARTS.items())
     yield _compiler()
     yield from _gpu()
+    yield _card_jpeg()
 
 
 def _ffmpeg() -> Finding:
@@ -94,6 +95,17 @@ def _compiler() -> Finding:
         ok=None,
         advice=f"Install gcc, or name a compiler in {COMPILER}",
     )
+
+
+def _card_jpeg() -> Finding:
+    from ._card_jpeg import card_jpeg, nvimgcodec_version
+
+    try:
+        card_jpeg(0)
+    except BackendError as error:
+        value = f"{error.fact}; without it jpg is encoded on the CPU"
+        return Finding("JPEG on a GPU", value, ok=None, advice=error.advice or "")
+    return Finding("JPEG on a GPU", f"nvImageCodec {nvimgcodec_version()} encodes jpg for export")
 
 
 def _installed(name: str) -> bool:

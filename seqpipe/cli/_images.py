@@ -1,23 +1,84 @@
-"""Writers of one frame or one sequence: jpg, png, webp, npy and npz."""
+"""Writers of one frame or one sequence: jpg, png, webp, npy and npz; on the CPU, or where the frames are."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
-from ..errors import OutputError, ParameterError
+from ..array import Array
+from ..errors import BackendError, OutputError, ParameterError
 from ..param import Param, choice
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..sequence import Sequence
+    from ..video.device import Device
 
-__all__ = ["FORMAT", "QUALITY", "Encoder", "encoder", "thumbnail"]
+__all__ = [
+    "ENCODE",
+    "FORMAT",
+    "QUALITY",
+    "CardEncoder",
+    "Content",
+    "Encode",
+    "Encoder",
+    "Form",
+    "encoder",
+    "thumbnail",
+]
+
+Content = Callable[[BinaryIO], object]
+"""Writes the content of a file into it."""
+
+Encode = Literal["auto", "gpu", "cpu"]
+ENCODE: Final = choice(
+    "encode",
+    "who encodes jpg for frames on a GPU: the GPU if nvImageCodec is there, else the CPU (auto); the GPU or nobody "
+    "(gpu); the CPU, with the same files on every machine (cpu)",
+    ("auto", "gpu", "cpu"),
+)
 
 _QUALITY = 95
 _THUMBNAIL_QUALITY = 80
+
+_log = logging.getLogger(__name__)
+
+
+class CardEncoder(Protocol):
+    """What encodes frames in a card's memory; any thread may use it."""
+
+    @property
+    def together(self) -> int:
+        """How many frames are best given at once."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads are of use."""
+
+    def __call__(self, frames: Seq[Array], quality: int, source: str) -> list[bytes | None]:
+        """The content of a file for each frame; None for one that the card does not encode."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an encoder works for one device.
+
+    Attributes:
+        host: whether it takes sequences or frames in main memory.
+        together: how many it takes at once.
+        threads: how many threads are of use.
+        contents: what it takes in, the contents of their files out, in order.
+    """
+
+    host: bool
+    together: int
+    threads: int
+    contents: Callable[[Seq[Sequence]], list[Content]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +94,8 @@ class Encoder:
         lossy: whether a quality means something.
         largest: how many pixels a side may have; None for no limit.
         quality: 1 to 100.
+        card: makes what encodes frames on a card, by the card's number; None where no card does.
+        encode: who encodes frames that are on a card.
     """
 
     name: str
@@ -42,6 +105,8 @@ class Encoder:
     lossy: bool = False
     largest: int | None = None
     quality: int = _QUALITY
+    card: Callable[[int], CardEncoder] | None = None
+    encode: Encode = "auto"
 
     def check_size(self, width: int, height: int, source: str) -> None:
         """Make sure that a frame fits into the format.
@@ -61,19 +126,77 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
+    def form(self, device: Device, threads: int) -> Form:
+        """How it works for frames that are decoded for a device.
 
-def encoder(name: str, quality: int | None, *, dtype: str) -> Encoder:
+        Args:
+            device: where.
+            threads: how many there are.
+
+        Raises:
+            ParameterError: a GPU is to encode, but the frames are on the CPU.
+            BackendError: a GPU is to encode, and cannot.
+        """
+        card = self._card(device)
+        if card is None:
+            return Form(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+        return Form(False, card.together, min(card.threads, threads), partial(self._from_card, card))
+
+    def _card(self, device: Device) -> CardEncoder | None:
+        """What encodes on the device itself, if anything does."""
+        if self.card is None or self.encode == "cpu":
+            return None
+        if device.kind == "cpu":
+            if self.encode == "gpu":
+                raise ParameterError(
+                    "encode='gpu' needs frames that are decoded for a GPU",
+                    allowed="device='cuda', 'cuda:N' or 'cuda:all'",
+                )
+            return None
+        try:
+            return self.card(device.number)
+        except BackendError as error:
+            if self.encode == "gpu":
+                raise
+            _note(f"{self.name} is encoded on the CPU for {device}, because {error}")
+            return None
+
+    def _from_card(self, card: CardEncoder, frames: Seq[Sequence]) -> list[Content]:
+        """The contents of files, by the card where it can.
+
+        Raises:
+            OutputError: the card does not encode a frame, and nobody else is to.
+        """
+        coded = card([frame.data for frame in frames], self.quality, frames[0].source)
+        if self.encode == "gpu" and None in coded:
+            frame = frames[coded.index(None)]
+            raise OutputError(
+                f"{frame.device} does not encode its frames of {frame.shape[1]}x{frame.shape[0]} as {self.name}",
+                source=frame.source,
+                advice="Leave it to the CPU with --encode auto or cpu, or choose a smaller size with --max-side",
+            )
+        return [
+            partial(self, frame) if content is None else partial(_write_bytes, content)
+            for frame, content in zip(frames, coded, strict=True)
+        ]
+
+
+def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "auto") -> Encoder:
     """The encoder of a format.
 
     Args:
         name: one of the format's choices.
         quality: 1 to 100, None for the default of 95; only for jpg and webp.
         dtype: of the pixels, ``uint8`` or ``uint16``.
+        encode: who encodes frames that are on a GPU; ``"gpu"`` only for jpg.
 
     Raises:
-        ParameterError: the format has no quality, or does not hold the dtype.
+        ParameterError: the format has no quality, does not hold the dtype, or is encoded on no GPU.
     """
-    found = _ENCODERS[name]
+    found = replace(_ENCODERS[name], encode=encode)
+    if encode == "gpu" and found.card is None:
+        cards = ", ".join(known.name for known in _ENCODERS.values() if known.card is not None)
+        raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {cards}")
     if quality is not None and not found.lossy:
         raise ParameterError(
             f"quality={quality} means nothing for {name}", allowed="jpg or webp with a quality"
@@ -107,6 +230,21 @@ def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
         np.ascontiguousarray(pixels), quality, "RGB", "420", fastdct=False
     )
     return encoded
+
+
+@cache  # so that each reason is told once
+def _note(reason: str) -> None:
+    _log.info("%s", reason)
+
+
+def _jpeg_card(device: int) -> CardEncoder:
+    from ._card_jpeg import card_jpeg
+
+    return card_jpeg(device)
+
+
+def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
 
 
 def _write_jpg(sequence: Sequence, file: BinaryIO, quality: int) -> None:
@@ -149,7 +287,7 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     known.name: known
     for known in (
-        Encoder("jpg", _write_jpg, lossy=True, largest=65_500),
+        Encoder("jpg", _write_jpg, lossy=True, largest=65_500, card=_jpeg_card),
         Encoder("png", _write_png, deep=True),
         Encoder("webp", _write_webp, lossy=True, largest=16_383),
         Encoder("npy", _write_npy, packed=True, deep=True),

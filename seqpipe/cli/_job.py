@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,6 +26,9 @@ from ._request import Request
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
 __all__ = ["Outcome", "Work", "export_source"]
+
+Piece: TypeAlias = tuple[int, Sequence]
+"""A file's place among those to be written, and its content."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +78,23 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
     outcome = Outcome()
     stacked = plan.sequence is not None and work.request.encoder.packed
     assembler = _Assembler(plan.frames[todo], stacked=stacked)
-    pieces = _pieces(plan, pictures, work, assembler, outcome, device)
+    form = work.request.encoder.form(device, work.threads)
+    pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=form.host)
 
-    def write(piece: tuple[int, Sequence]) -> Row:
-        file = int(todo[piece[0]])
-        path = work.request.folder / plan.name(file)
-        size = write_whole(path, lambda target: work.request.encoder(piece[1], target))
-        return plan.row(file, status="done", bytes=size)
+    def write(batch: Seq[Piece]) -> list[Row]:
+        rows = []
+        contents = form.contents([sequence for _, sequence in batch])
+        for (place, _), content in zip(batch, contents, strict=True):
+            file = int(todo[place])
+            size = write_whole(work.request.folder / plan.name(file), content)
+            rows.append(plan.row(file, status="done", bytes=size))
+        return rows
 
     # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
-    for row in _mapped(write, pieces, 1 if stacked else work.threads):
-        work.manifest.add(row)
-        work.bar.advance(plan.frames.shape[1])
+    for rows in _mapped(write, _batches(pieces, form.together), 1 if stacked else form.threads):
+        for row in rows:
+            work.manifest.add(row)
+            work.bar.advance(plan.frames.shape[1])
     if not work.stop.is_set():
         _record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
@@ -110,7 +121,7 @@ class _Assembler:
         self.wanted: IntArray = np.unique(frames)
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
-    def add(self, number: int, frame: Sequence) -> Iterator[tuple[int, Sequence]]:
+    def add(self, number: int, frame: Sequence) -> Iterator[Piece]:
         """The files that this frame completes, each with its content."""
         self._held[number] = frame
         while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
@@ -124,8 +135,15 @@ class _Assembler:
 
 
 def _pieces(
-    plan: Plan, pictures: IntArray, work: Work, assembler: _Assembler, outcome: Outcome, device: Device
-) -> Iterator[tuple[int, Sequence]]:
+    plan: Plan,
+    pictures: IntArray,
+    work: Work,
+    assembler: _Assembler,
+    outcome: Outcome,
+    device: Device,
+    *,
+    host: bool,
+) -> Iterator[Piece]:
     """Decode, and yield each file's content as soon as its last frame is there.
 
     An error of the source ends this early or, for damage, after all sound frames; it is left in the outcome.
@@ -143,7 +161,7 @@ def _pieces(
             output=work.request.output,
             cache_dir=work.request.options.cache_dir,
         ) as reader:
-            for frame in reader.stream(wanted, host=True):
+            for frame in reader.stream(wanted, host=host):
                 if work.stop.is_set():
                     return
                 number, time_s = _clock(frame)
@@ -165,9 +183,15 @@ def _record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) ->
         work.bar.advance(plan.frames.shape[1])
 
 
+def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
+    """Several together, the last ones fewer."""
+    while batch := list(islice(pieces, size)):
+        yield batch
+
+
 def _mapped(
-    function: Callable[[tuple[int, Sequence]], Row], items: Iterator[tuple[int, Sequence]], threads: int
-) -> Iterator[Row]:
+    function: Callable[[Seq[Piece]], list[Row]], items: Iterator[list[Piece]], threads: int
+) -> Iterator[list[Row]]:
     """Like :func:`map`, with several threads where there are several to use."""
     if threads == 1:
         yield from map(function, items)

@@ -9,7 +9,7 @@ from typing import Literal
 from ..errors import ParameterError
 from ..video.device import Decode, Device, parse_devices
 from ..video.output import OutputSpec
-from ._images import Encoder, encoder
+from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern
 from ._select import Range, Selection
@@ -46,6 +46,7 @@ class Options:
     jobs: int | None
     device: str
     decode: Decode
+    encode: Encode
     manifest: str | None
     resume: bool
     overwrite: bool
@@ -93,7 +94,9 @@ class Request:
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         selection = _selection(options)
-        writer = encoder(options.format, options.quality, dtype=options.dtype)
+        writer = encoder(options.format, options.quality, dtype=options.dtype, encode=options.encode)
+        for device in devices:
+            writer.form(device, 1)  # now, so that what cannot be is said before any work
         pattern = options.pattern or default_pattern(sequences=selection.sequences, packed=writer.packed)
         manifest = None if options.manifest is None else Path(options.manifest)
         if manifest is not None:

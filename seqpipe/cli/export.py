@@ -10,7 +10,7 @@ from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
 from ..video.device import DECODE
 from ..video.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
 from . import _options as options
-from ._images import FORMAT, QUALITY
+from ._images import ENCODE, FORMAT, QUALITY
 from ._pattern import FIELDS
 from ._time import MARK
 
@@ -53,6 +53,7 @@ _PATTERN_HELP = (
     help="Where to decode: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one can be used.",
 )
 @options.option(DECODE, default="auto", show_default=True)
+@options.option(ENCODE, default="auto", show_default=True)
 @click.option(
     "--manifest", type=click.Path(dir_okay=False), help="List all files here: .jsonl, .csv or .parquet."
 )
