@@ -14,6 +14,7 @@ from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._given import like
 from ._param import ANY, param
+from ._run import on_device_of
 from ._spec import MOVED
 from ._view import DEFAULT_LAYOUTS
 
@@ -210,7 +211,9 @@ class Shaping(Arrays, register=False):
             parts = [Shaping.__call__(self, one) for one in value.sequences]
             made = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
-            made = self.finished(value, *self.shaped(self.held(value, layout)))
+            held = self.held(value, layout)
+            with on_device_of(held.array):
+                made = self.finished(value, *self.shaped(held))
         result: X = made
         return result
 

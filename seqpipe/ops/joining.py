@@ -14,6 +14,7 @@ from ..sequence import Batch, Sequence
 from ._arrays import VOXEL, Arrays, Held
 from ._given import like
 from ._param import param
+from ._run import on_device_of
 
 __all__ = ["Cat", "Stack"]
 
@@ -54,7 +55,8 @@ class _Joining(Arrays, register=False):
             return self._batches(given)
         parts = [self.held(one, layout) for one in given]
         self._check(parts)
-        array, letters, axis = self.joined(parts)
+        with on_device_of(parts[0].array):
+            array, letters, axis = self.joined(parts)
         if kinds == {Sequence}:
             return self._sequences(given, array, letters, axis)
         return like(given[0], array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import Array, FloatArray, admit, namespace
 from ..errors import ParameterError
@@ -14,6 +15,7 @@ from ._distribution import Number, PerFrame
 from ._draw import resolve, values_of
 from ._given import like
 from ._param import param
+from ._run import on_device_of
 from ._spec import MOVED, Spec
 
 __all__ = ["CoordTransform"]
@@ -88,15 +90,17 @@ class CoordTransform(Declaration):
         block = resolve(self, specs, epoch, indices_of(self, index, len(parts)))
         found = []
         for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
-            rows = block.of(n, spec.frames)
-            moved = [
-                self.reference(x, values_of(row))
-                for x, row in zip(_frames(array, len(rows)), rows, strict=True)
-            ]
-            whole = moved[0] if len(rows) == 1 else namespace(array).stack(moved)
-            found.append(like(part, self._typed(whole.reshape(array.shape), array)))
+            with on_device_of(array):
+                found.append(like(part, self._moved(array, block.of(n, spec.frames))))
         result: Any = type(given)(found) if many else found[0]
         return result  # type: ignore[no-any-return]  # of the type of what was given
+
+    def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:
+        """The points of a sample, all by one map or those of each frame by its own."""
+        parts = [array] if len(rows) == 1 else array
+        moved = [self.reference(x, values_of(row)) for x, row in zip(parts, rows, strict=True)]
+        whole = moved[0] if len(rows) == 1 else namespace(array).stack(moved)
+        return self._typed(whole.reshape(array.shape), array)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula, in double precision."""
@@ -134,11 +138,6 @@ class CoordTransform(Declaration):
             bounds = np.iinfo(dtype)
             values = namespace(values).clip(namespace(values).rint(values), bounds.min, bounds.max)
         return values.astype(dtype)
-
-
-def _frames(array: Array, count: int) -> Any:
-    """Points of each frame, or all of them."""
-    return [array] if count == 1 else array
 
 
 def _in_a_row(value: Any, rows: int, columns: int) -> Any:

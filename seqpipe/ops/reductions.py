@@ -14,6 +14,7 @@ from ..sequence import Batch
 from ._arrays import Held, OnAxes
 from ._given import like
 from ._param import param
+from ._run import on_device_of
 from ._statistics import mean_of, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
@@ -57,7 +58,8 @@ class _Reduction(OnAxes, register=False):
             raise ParameterError(
                 f"an array of shape {tuple(held.array.shape)} has no values there", source=self.name
             )
-        found = self.reference(held.array, SimpleNamespace(axes=axes, **self._more(held, axes, **more)))
+        with on_device_of(held.array):
+            found = self.reference(held.array, SimpleNamespace(axes=axes, **self._more(held, axes, **more)))
         left = found if self.keep_dims else found.reshape(_left(held, axes))
         return left if isinstance(held.value, Batch) else like(x, left)
 

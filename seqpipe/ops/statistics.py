@@ -16,6 +16,7 @@ from ._distribution import Number
 from ._given import Given
 from ._op import Op
 from ._param import ANY, param
+from ._run import on_device_of
 from ._spec import COMPUTED, Spec
 from ._statistics import inverse_of, mean_of, sum_of, variance_of
 
@@ -154,7 +155,10 @@ class Normalize(Op):
         if op is None:
             settings = {**self.settings(), "axis_names": names, "axes": None, "batch": False}
             op = kept[names] = _Computed(**settings)
-        return _Found.of(op, *op.of_batch(parts)) if self.batch else op
+        if not self.batch:
+            return op
+        with on_device_of(parts[0].array):
+            return _Found.of(op, *op.of_batch(parts))
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
         """What is given, for each channel."""
