@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from seqpipe import fn, ops
 from seqpipe.ops import REGISTRY
 from tests.peers import dali, drawn
 from tests.peers.agreed import AGREED
+from tests.peers.arguments import ABSENT, DEFAULTS, OF_ALL
 from tests.peers.arrays import ARRAYS
 from tests.peers.dali import Answers, Case, Gap
 from tests.peers.differences import DIFFERENCES, REFUSED, Difference
@@ -67,15 +70,39 @@ def test_dali_refuses_what_we_do(answers: Answers, case: Case, says: str):
 def test_every_operator_that_dali_has_is_here(answers: Answers):
     cases = [*(case for _, some in AGREED for case in some), *(one.case for one in DIFFERENCES)]
     here = {case.operator for case in [*cases, *ARRAYS.values()]} | set(drawn.DRAWN) | _ON_GPUS
-    also = {"warp_perspective": "experimental.warp_perspective"}
-    both = {
-        name
-        for name, declared in REGISTRY.items()
-        if declared.__module__.startswith("seqpipe.")
-        and {name, also.get(name), name.replace("noise_", "noise.")} & set(answers.operators)
-    }
-    assert sorted(both - here) == []
-    assert sorted(here & set(REGISTRY)) == sorted(here), "an operator that is no longer there"
+    assert sorted(set(_in_both(answers)) - here) == []
+    assert sorted(here - set(REGISTRY)) == [], "an operator that is no longer there"
+
+
+def test_arguments_have_the_same_defaults(answers: Answers):
+    other, absent = set(), set()
+    for name, theirs in _in_both(answers).items():
+        ours = {q.name: q.default for q in REGISTRY[name].parameters}
+        absent |= theirs.keys() - ours.keys()
+        for argument in (theirs.keys() & ours.keys()) - OF_ALL:
+            wanted, found = _plain(theirs[argument]), _plain(ours[argument])
+            # 0 there may be what None is here; what has none there must be given
+            if wanted not in (None, found) and (found is not None or wanted):
+                other.add(f"{name}.{argument}")
+    assert sorted(other) == sorted(DEFAULTS)
+    assert sorted(absent - OF_ALL) == sorted(ABSENT)
+
+
+def _in_both(answers: Answers) -> dict[str, Mapping[str, Any]]:
+    """Our operators that DALI has, and its arguments."""
+    found = {}
+    for name, declared in REGISTRY.items():
+        if declared.__module__.startswith("seqpipe."):
+            for peer in (name, f"experimental.{name}", name.replace("noise_", "noise.")):
+                if peer in answers.operators:
+                    found.setdefault(name, answers.operators[peer])
+    return found
+
+
+def _plain(default: Any) -> Any:
+    """A default; one value alone instead of a list with it, None instead of an empty one."""
+    values = list(default) if isinstance(default, (list, tuple)) else [default]
+    return tuple(values) if len(values) > 1 else values[0] if values else None
 
 
 def _windows(resized):
