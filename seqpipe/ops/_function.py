@@ -17,6 +17,7 @@ _KEPT: Final = 4096  # operators that calls with plain arguments reuse
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 _operators: dict[Any, Op] = {}
 _functions: dict[str, Any] = {}
+_groups: dict[str, Group] = {}
 
 _CALL: Final = """
     Args:
@@ -66,8 +67,8 @@ def function_of(name: str) -> Callable[..., Any]:
     """
     cls = REGISTRY.get(name)
     if cls is None:
-        if functions(name):
-            return Group(name)  # type: ignore[return-value]  # what has functions, in place of one
+        if name in _groups or functions(name):
+            return _groups.setdefault(name, Group(name))  # type: ignore[return-value]  # of functions
         group, _, last = name.rpartition(".")
         place = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
         raise AttributeError(

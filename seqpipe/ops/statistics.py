@@ -24,6 +24,7 @@ __all__ = ["Normalize"]
 
 _CHANNELS: Final = 16  # that may have a mean each
 _SAMPLE: Final = "FHWC"
+_SMALL: Final = 1 << 13  # values that are changed before it is known how to do it quicker
 
 
 class Normalize(Op):
@@ -105,8 +106,6 @@ class Normalize(Op):
         if self._computes:
             own["keeps_frames"] = "F" not in names
             own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
-            if self.batch or not names:
-                own["is_constant"] = False  # before it has seen what is given together
 
     def _check_numbers(self) -> None:
         mean, stddev = self.mean or (), self.stddev or ()
@@ -287,7 +286,7 @@ class _Found(Normalize, register=False, name="normalize"):
         )
         own = made.__dict__
         own["_statistics"] = mean, inverse_of(variance + op.epsilon)
-        own["channels"], own["is_constant"] = op.channels, False
+        own["channels"] = op.channels
         if max(*mean.shape[:3], *variance.shape[:3]) > 1 or mean.shape[3] > _CHANNELS:
             own["body"] = None
         return made
@@ -307,7 +306,7 @@ class _Found(Normalize, register=False, name="normalize"):
 
 def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
     """``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
-    if isinstance(x, np.ndarray) and x.flags.c_contiguous:
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size > _SMALL:
         # along a whole line at once, for NumPy is slow with a few channels
         shape, (width, channels) = x.shape, x.shape[2:]
         x, means, factors = (
