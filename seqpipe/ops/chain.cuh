@@ -6,18 +6,21 @@
 
 BODY
 
+#if !MOVES
+__device__ __forceinline__ void change(const Image& image, int, int, Real (&pixel)[CHANNELS]) {
+    change(pixel, image.row);
+}
+
+#include "fours.cuh"
+#else
 // The source pixel that a place lies in; the mapping of whole pixels has no perspective.
 __device__ __forceinline__ int moved(const Real* line, int x, int y) {
     return (int)floorf((line[0] * ((float)x + 0.5f) + line[1] * ((float)y + 0.5f) + line[2]).v);
 }
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
-#if MOVES
     const Real* m = image.row.matrix;
     const Address in = image.from(moved(m + 3, x, y), moved(m, x, y)), out = image.to(y, x);
-#else
-    const Address in = image.from(y, x), out = image.to(y, x);
-#endif
     Real pixel[CHANNELS];
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; channel++)
@@ -29,3 +32,4 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 FOR_EVERY_PIXEL(make)
+#endif

@@ -1,7 +1,8 @@
 // Values from where the mapping says, as they are; 0 where that is outside.
 // The source pixel that a place lies in; pixel i reaches from i to i + 1.
 __device__ __forceinline__ int pixel_at(const Real* line, Real x, Real y, Real divisor) {
-    return (int)floorf(((line[0] * x + line[1] * y + line[2]) / divisor).v);
+    const Real place = line[0] * x + line[1] * y + line[2];
+    return (int)floorf((divisor.v == 1.0f ? place : place / divisor).v);
 }
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {

@@ -59,33 +59,32 @@ template <> struct Typed<3> { typedef unsigned short T; };  // by its bits
 template <> struct Typed<4> { typedef float T; };
 
 // What a kernel is given it never writes, so reading may be moved before writing.
-template <int TYPE> __device__ __forceinline__ Real load(Address at) {
+template <int TYPE> __device__ __forceinline__ Real value_of(typename Typed<TYPE>::T raw) {
     if constexpr (TYPE == 3)
-        return half_value(__ldg((const unsigned short*)at));
+        return half_value(raw);
     else
-        return (float)__ldg((const typename Typed<TYPE>::T*)at);
+        return (float)raw;
+}
+template <int TYPE> __device__ __forceinline__ Real load(Address at) {
+    return value_of<TYPE>(__ldg((const typename Typed<TYPE>::T*)at));
 }
 
 // Integers round half to even and saturate, floats do neither.
-template <int TYPE> __device__ __forceinline__ void store(Address at, Real value) {
+template <int TYPE> __device__ __forceinline__ typename Typed<TYPE>::T stored(Real value) {
     typedef typename Typed<TYPE>::T T;
     if constexpr (TYPE == 3)
-        *(T*)at = half_bits(value.v);
+        return half_bits(value.v);
     else if constexpr (TYPE == 4)
-        *(T*)at = value.v;
+        return value.v;
     else
-        *(T*)at = (T)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
+        return (T)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
+}
+template <int TYPE> __device__ __forceinline__ void store(Address at, Real value) {
+    *(typename Typed<TYPE>::T*)at = stored<TYPE>(value);
 }
 
 // The value that `store` would leave.
-template <int TYPE> __device__ __forceinline__ Real rounded(Real value) {
-    if constexpr (TYPE == 3)
-        return half_value(half_bits(value.v));
-    else if constexpr (TYPE == 4)
-        return value;
-    else
-        return (float)__float2int_rn(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most));
-}
+template <int TYPE> __device__ __forceinline__ Real rounded(Real value) { return value_of<TYPE>(stored<TYPE>(value)); }
 
 // Where a value beyond an axis of some length is taken from; -1 for nowhere.
 enum Border { CONSTANT, CLAMP, REFLECT_101, REFLECT_1001, WRAP };

@@ -13,7 +13,7 @@ __device__ __forceinline__ Real cubic(Real u) {
 
 // Places are so near that they are whole numbers of 32 bits; what is none is far outside.
 __device__ __forceinline__ Real place_at(const Real* line, Real x, Real y, Real divisor) {
-    const Real place = (line[0] * x + line[1] * y + line[2]) / divisor;
+    const Real sum = line[0] * x + line[1] * y + line[2], place = divisor.v == 1.0f ? sum : sum / divisor;
     return fminf(fmaxf(place.v, -16777216.0f), 16777216.0f);
 }
 
