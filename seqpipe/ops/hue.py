@@ -42,14 +42,13 @@ class _Turn(ColourMatrix, register=False):
 
 def _turned(hue: Any, saturation: Any = 1.0, value: Any = 1.0) -> FloatArray:
     """Matrices that turn the colour by an angle in degrees and multiply it, and then everything."""
-    hue, saturation, value = np.broadcast_arrays(
-        *(np.asarray(q, np.float64) for q in (hue, saturation, value))
-    )
-    angle, middle = np.radians(hue), np.zeros((*hue.shape, 3, 3))
+    hue, saturation, value = (np.asarray(q, np.float64) for q in (hue, saturation, value))
+    angle = np.radians(hue)
+    along, across = np.cos(angle) * saturation, np.sin(angle) * saturation
+    middle = np.zeros((*along.shape, 3, 3))
     middle[..., 0, 0] = 1
-    middle[..., 1, 1] = middle[..., 2, 2] = np.cos(angle) * saturation
-    middle[..., 1, 2] = np.sin(angle) * saturation
-    middle[..., 2, 1] = -middle[..., 1, 2]
+    middle[..., 1, 1] = middle[..., 2, 2] = along
+    middle[..., 1, 2], middle[..., 2, 1] = across, -across
     return np.asarray(_RGB @ middle @ _YIQ * value[..., None, None])
 
 
