@@ -14,7 +14,17 @@ from PIL import Image
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Together, apply, per_frame
+from seqpipe.ops import (
+    Chain,
+    Crop,
+    Flip,
+    RandomResizedCrop,
+    Resize,
+    ResizeCropMirror,
+    Together,
+    apply,
+    per_frame,
+)
 from tests.support.operators import compare
 
 SHAPE = (67, 93)
@@ -144,6 +154,24 @@ def test_a_convention_holds_in_a_window_and_mirrored(emulated, compat, kind):
     wanted = fn.flip(fn.crop(fn.resize(x, **arguments), crop=(20, 30), crop_pos_x=0.3))
     np.testing.assert_allclose(apply(op, x, backend="reference"), wanted, atol=2e-3)
     compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+@pytest.mark.parametrize("kind", ["nearest", "linear", "cubic"])
+def test_a_convention_holds_in_a_chain(emulated, kind):
+    """Where resampling, flipping and cutting out are one kernel."""
+    window = {"roi_start": (0.5, 1.25), "roi_end": (20.0, 30.0)}
+    steps = (
+        Resize(size=(13, 17), interp_type=kind, compat="tf1", **window),
+        Flip(),
+        Crop(crop=(9, 11), crop_pos_x=0.2),
+    )
+    x = picture(shape=(41, 33))[None]
+    wanted = x
+    for step in steps:
+        wanted = apply(step, wanted, backend="reference")
+    before = emulated.launches
+    compare(Chain(*steps)(x, backend="cuda", device=emulated), wanted)
+    assert emulated.launches == before + 1
 
 
 def test_a_convention_moves_pixels_alone():
