@@ -43,7 +43,7 @@ __device__ __forceinline__ void finish(const Image& image, const Row& row, int y
     for (int k = 0; k < TOGETHER; k++) store<OUT>(to + (Address)(k * image.item.out_strides[4]), pixel[k]);
 }
 
-__device__ __noinline__ void make(const Image& image, const Axis& across, const Axis& down, int y, int x) {
+__device__ __forceinline__ void make(const Image& image, const Axis& across, const Axis& down, int y, int x) {
     const Start left = start_of(across, x), top = start_of(down, y);
     Real height = 0.0f;
 #pragma unroll 1
@@ -226,25 +226,39 @@ __device__ __forceinline__ void make(const Image& image, const Tile& tile, const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
-    __shared__ Shared shared;
+#if CHANNELS
+// How many columns of the result there is room for at once.
+__device__ __forceinline__ int columns_at_once(const Axis& across, const Axis& down) {
+    const long long room = (SUMS - WORD) / TOGETHER - across.taps - 2, step = across.step < 0 ? -across.step : across.step;
+    if (room < 0 || down.taps > DOWN) return 0;
+    const int weighed = min(WIDE, ACROSS / across.taps);
+    return step * (WIDE - 1) >> 32 < room ? weighed : min((int)((room << 32) / step) + 1, weighed);
+}
+#else
+__device__ __forceinline__ int columns_at_once(const Axis&, const Axis&) { return 0; }
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) each(const __grid_constant__ Job job) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (blockIdx.x >= tiles_of(image.item)) return;
     const Tile tile = tile_of(image.item, blockIdx.x);
-    const Axis across = axis_of(AXES(image.row), 0, image.item.in_width);
-    const Axis down = axis_of(AXES(image.row), 1, image.item.in_height);
-    // how many columns of the result there is room for at once
-    const long long room = (SUMS - WORD) / TOGETHER - across.taps - 2, step = across.step < 0 ? -across.step : across.step;
-    const bool fits = CHANNELS && room >= 0 && down.taps <= DOWN && ACROSS / across.taps > 0;
-    const int most = !fits ? 0 : step * (WIDE - 1) >> 32 <= room - 1 ? min(WIDE, ACROSS / across.taps)
-                                                               : min((int)((room << 32) / step) + 1, ACROSS / across.taps);
+    __shared__ Axis across, down;  // of all threads, whose registers are few
+    if (threadIdx.x == 0) {
+        across = axis_of(AXES(image.row), 0, image.item.in_width);
+        down = axis_of(AXES(image.row), 1, image.item.in_height);
+    }
+    __syncthreads();
+    const int most = columns_at_once(across, down);
     if (most < 1) {
         for (int e = threadIdx.x; e < tile.tall * tile.wide; e += THREADS)
             make(image, across, down, tile.top + e / tile.wide, tile.left + e % tile.wide);
         return;
     }
+#if CHANNELS
+    __shared__ Shared shared;
     for (int left = 0; left < tile.wide; left += most)
         make(image, tile, across, down, tile.left + left, min(most, tile.wide - left), shared);
+#endif
 }
