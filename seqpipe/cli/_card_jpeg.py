@@ -30,6 +30,8 @@ _EXTRAS: Final = "pip install 'seqpipe[jpeg-cuda12]' or 'seqpipe[jpeg-cuda13]', 
 _TOGETHER = 16
 # one encodes while the other hands over what it has
 _CODERS = 2
+# On an H200, nvJPEG made levels of 118 of the 123 of a picture of one pixel.
+_LEAST_SIDE = 8
 _TRIAL_QUALITY, _TRIAL_LEVELS = 95, 4.0
 
 _log = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ class CardJpeg:
             source: where they are from, for the log.
 
         Returns:
-            The bytes of a file for each; None for one that this card does not encode: of another kind or too large.
+            The bytes of a file for each; None for one that is not encoded here: of another kind, tiny or too large.
         """
         fit = [place for place, frame in enumerate(frames) if self._fits(frame)]
         coded: list[bytes | None] = [None] * len(frames)
@@ -105,7 +107,8 @@ class CardJpeg:
 
     def _fits(self, frame: Array) -> bool:
         shape = tuple(frame.shape)
-        return shape[2:] == (3,) and frame.dtype == np.uint8 and shape not in self._refused
+        known = shape[2:] == (3,) and frame.dtype == np.uint8
+        return known and min(shape[:2]) >= _LEAST_SIDE and shape not in self._refused
 
     def _refuse(self, frame: Array, source: str) -> None:
         """Ask no more for frames of this size."""

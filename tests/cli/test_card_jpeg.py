@@ -169,11 +169,11 @@ def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, 
     assert numbers(tmp_path) == list(range(16))
 
 
-def test_gray_and_deep_frames_are_not_given_to_it(codec):
+def test_gray_deep_and_tiny_frames_are_not_given_to_it(codec):
     card = _card_jpeg.card_jpeg(0)
     colour = np.zeros((8, 8, 3), np.uint8)
-    given = [colour[..., :1], colour.astype(np.uint16), colour, colour[..., 0]]
-    assert [content is not None for content in card(given, 90)] == [False, False, True, False]
+    given = [colour[..., :1], colour.astype(np.uint16), colour, colour[..., 0], colour[:7]]
+    assert [content is not None for content in card(given, 90)] == [False, False, True, False, False]
     assert len(codec.calls[-1][0]) == 1
 
 
