@@ -50,7 +50,7 @@ part_stress() {
   run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-60}"
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
-part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain; }
+part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
 part_start() { run start timeout 200 python3 -m tests.bench.gpu_memory --job start --many .gpu/media/small_*.mp4; }
 part_memory() { run memory timeout 200 python3 -m tests.bench.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
 part_jpeg() { run jpeg timeout 100 python3 -m tests.bench.gpu_jpeg; }
