@@ -14,7 +14,7 @@ from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, resolve
-from ._given import Given, check, given
+from ._given import Given, check, check_size, given
 from ._kernel import Item
 from ._run import on_device_of, on_host, run
 from ._spec import Backend, Spec
@@ -152,11 +152,17 @@ def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
 
 def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
     """Frames, rows and columns of the results of an array, whose first sample has a number."""
-    spec = part.form.spec
     if op.keeps_size and op.keeps_frames:
-        return spec[:3]
-    if block.constant is not None:
-        return block.constant.extent
+        return part.form.spec[:3]
+    constant = block.constant
+    extent = _common_extent(op, part, block, sample) if constant is None else constant.extent
+    check_size(op, "results", *extent[1:])
+    return extent
+
+
+def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
+    """That of samples with parameters of their own, which is one for all of them."""
+    spec = part.form.spec
     extents = sorted(op.extents(block, range(sample, sample + part.form.samples), spec))
     if len(extents) > 1:
         sizes = sorted({extent[1:] for extent in extents})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
-from ..array import Array, admit
+from ..array import Array
 from ..errors import ParameterError
 from ..layout import LAYOUTS, check_layout, frame_axis
 from ..sequence import Batch, Sequence
-from ._declaration import Declaration
-from ._given import like
+from ._declaration import Declaration, Takes
+from ._given import admitted, like, naming
 from ._param import ANY, param
 from ._run import on_device_of
 from ._spec import MOVED
@@ -59,7 +59,7 @@ class Arrays(Declaration, register=False):
     of an array whose ``layout`` is given and has N, as DALI counts them.
     """
 
-    takes: ClassVar[Literal["images", "boxes", "points", "arrays"]] = "arrays"
+    takes: ClassVar[Takes] = "arrays"
     dtypes: ClassVar[tuple[str, ...]] = MOVED
     # nothing of it is random
     p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
@@ -78,16 +78,13 @@ class Arrays(Declaration, register=False):
                     f"layout={layout!r} of what has the layout {value.layout}", source=self.name
                 )
             return Held(value, value.data, value.layout, int(isinstance(value, Batch)))
-        try:
-            array = admit(value)
-        except ParameterError as error:
-            error.source = self.name
-            raise
+        array = admitted(self, value)
         if array.dtype.name not in self.dtypes or not array.dtype.isnative:
             raise ParameterError(
                 f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.dtypes)
             )
-        letters = "" if layout is None else check_layout(layout, array.ndim)
+        with naming(self):
+            letters = "" if layout is None else check_layout(layout, array.ndim)
         return Held(value, array, letters, int(letters.startswith("N")))
 
     def axes_of(
@@ -121,7 +118,9 @@ class Arrays(Declaration, register=False):
             found = tuple(held.first + axis % count for axis in given)
         if len(set(found)) < len(found):
             raise ParameterError(
-                f"{what}={names or axes} has an axis twice", source=self.name, allowed="each once"
+                f"{what if names is None else 'axis_names'}={axes if names is None else names!r} has an axis twice",
+                source=self.name,
+                allowed="each once",
             )
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,9 @@ import numpy.typing as npt
 from ..array import FloatArray, admit, device_of
 from ..errors import ParameterError
 from ._apply import indices_of
-from ._declaration import Declaration
+from ._declaration import Declaration, Takes
 from ._draw import resolve, values_of
-from ._given import like
+from ._given import admitted, like
 from ._param import param
 from ._spec import Spec
 
@@ -27,7 +27,7 @@ _SLACK: Final = 1e-4  # of the image: what rounding may have moved a box beyond 
 class Boxes(Declaration, register=False):
     """An operator on boxes in parts of the image: 0 is its left and its top, 1 its right and its bottom."""
 
-    takes: ClassVar[Literal["images", "boxes", "points", "arrays"]] = "boxes"
+    takes: ClassVar[Takes] = "boxes"
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64")
     by_frame: ClassVar[bool] = False
 
@@ -64,7 +64,7 @@ class Boxes(Declaration, register=False):
         Raises:
             ParameterError: these are not boxes, or not in parts of the image.
         """
-        array = admit(boxes)
+        array = admitted(self, boxes)
         if (
             device_of(array) != "cpu"
             or array.dtype.name not in self.dtypes

@@ -32,9 +32,10 @@ else:
         return lambda cls: cls
 
 
-__all__ = ["REGISTRY", "Declaration"]
+__all__ = ["REGISTRY", "Declaration", "Takes"]
 
 Arguments: TypeAlias = Mapping[str, Any]
+Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays"]
 
 REGISTRY: dict[str, type[Declaration]] = {}
 """Every operator by its name."""
@@ -63,7 +64,7 @@ class Declaration(ABC):
         keeps_size: whether results have the size of what they are made of.
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
-        takes: what it acts on.
+        takes: what it acts on; what does not act on images has a call of its own.
         by_frame: whether parameters may differ between the frames of a sequence.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
@@ -85,7 +86,7 @@ class Declaration(ABC):
     takes_raw: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
-    takes: ClassVar[Literal["images", "batches", "boxes", "points", "arrays"]] = "images"
+    takes: ClassVar[Takes] = "images"
     by_frame: ClassVar[bool] = True
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -15,8 +17,9 @@ from ._declaration import Declaration
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
-__all__ = ["Form", "Given", "check", "given", "like"]
+__all__ = ["Form", "Given", "admitted", "check", "check_size", "given", "like", "naming"]
 
+_MOST_PIXELS: Final = 2**31 - 1  # of an image: an int of a kernel holds their number
 _KEPT: Final = 64  # forms of arrays that an operator knows
 
 
@@ -109,7 +112,7 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
             raise ParameterError(f"layout={layout!r} of a sequence of layout {value.layout}", source=op.name)
         array, layout = value.data, value.layout
     else:
-        array = value if type(value) is np.ndarray else _admitted(op, value)
+        array = value if type(value) is np.ndarray else admitted(op, value)
     forms: dict[Any, Form] = op.__dict__.setdefault("_forms", {})
     place = array.shape, array.dtype, layout
     form = forms.get(place)
@@ -122,7 +125,8 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
 
 
 def _form(op: Declaration, array: Array, layout: str | None) -> Form:
-    view, dtype = _checked(op.name, op.dtypes, layout, array.ndim, array.dtype)
+    with naming(op):
+        view, dtype = _checked(op.dtypes, layout, array.ndim, array.dtype)
     samples, frames, height, width, channels = view(array).shape
     spec = Spec(frames, height, width, channels, dtype)
     if not array.size:
@@ -135,10 +139,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
             allowed="layouts with F, or with D for slices",
         )
     check(op, spec)
-    if height * width >= 2**31:
-        raise ParameterError(
-            f"images of {height}×{width} pixels", source=op.name, allowed="less than 2³¹ pixels"
-        )
+    check_size(op, "images", height, width)
     becomes = op.result_layout(letters)
     seen = view if becomes == letters else view_of(becomes, array.ndim)
     made = _channels_of_result(op, spec, seen, becomes)
@@ -152,10 +153,23 @@ def check(op: Declaration, spec: Spec) -> None:
         ParameterError: it does not; the message names what it takes.
     """
     if spec.dtype not in op.dtypes:
-        raise _wrong_type(op.name, spec.dtype, op.dtypes)
+        with naming(op):
+            raise _wrong_type(spec.dtype, op.dtypes)
     if op.channels and spec.channels not in op.channels:
         raise ParameterError(
             f"pixels of {spec.channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
+        )
+
+
+def check_size(op: Declaration, what: str, height: int, width: int) -> None:
+    """See that images have no more pixels than kernels can count.
+
+    Raises:
+        ParameterError: they have more.
+    """
+    if height * width > _MOST_PIXELS:
+        raise ParameterError(
+            f"{what} of {height}×{width} pixels", source=op.name, allowed=f"up to {_MOST_PIXELS} pixels"
         )
 
 
@@ -175,34 +189,48 @@ def _channels_of_result(op: Declaration, spec: Spec, seen: View, layout: str) ->
     return channels
 
 
-def _wrong_type(name: str, dtype: Any, allowed: tuple[str, ...]) -> ParameterError:
-    return ParameterError(f"values of type {dtype}", source=name, allowed=", ".join(allowed))
-
-
-def _admitted(op: Declaration, value: Any) -> Array:
+@contextmanager
+def naming(op: Declaration) -> Iterator[None]:
+    """A context whose errors about parameters name an operator as their source."""
     try:
-        return admit(value)
+        yield
     except ParameterError as error:
         error.source = op.name
         raise
-    except (BufferError, TypeError, RuntimeError) as error:
-        raise ParameterError(
-            f"this {type(value).__name__} cannot be shared: {error}",
-            source=op.name,
-            allowed=", ".join(op.dtypes),
-        ) from error
+
+
+def admitted(op: Declaration, value: Any) -> Array:
+    """What an operator is given as an array of NumPy or CuPy.
+
+    Raises:
+        ParameterError: it is not an array, or one that cannot be shared.
+        BackendError: it is on a GPU, and CuPy is not installed.
+    """
+    with naming(op):
+        try:
+            return admit(value)
+        except ParameterError:
+            raise
+        except (BufferError, TypeError, RuntimeError, ValueError) as error:
+            raise ParameterError(
+                f"this {type(value).__name__} cannot be shared: {error}",
+                allowed=f"{', '.join(op.dtypes)}; in main memory or on a GPU",
+            ) from error
+
+
+def _wrong_type(dtype: Any, allowed: tuple[str, ...]) -> ParameterError:
+    return ParameterError(f"values of type {dtype}", allowed=", ".join(allowed))
 
 
 @lru_cache(maxsize=1024)
 def _checked(
-    name: str, dtypes: tuple[str, ...], layout: str | None, ndim: int, dtype: np.dtype[Any]
+    dtypes: tuple[str, ...], layout: str | None, ndim: int, dtype: np.dtype[Any]
 ) -> tuple[View, str]:
     if dtype.name not in dtypes or not dtype.isnative:
-        raise _wrong_type(name, dtype, dtypes)
+        raise _wrong_type(dtype, dtypes)
     if layout is None and ndim not in DEFAULT_LAYOUTS:
         raise ParameterError(
             f"an array with {ndim} axes",
-            source=name,
             allowed="2 to 5",
             advice=f"Layouts are {', '.join(LAYOUTS)}",
         )

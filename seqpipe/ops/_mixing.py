@@ -10,14 +10,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, admit, device_of, namespace
+from ..array import Array, device_of, namespace
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import indices_of
 from ._declaration import Declaration
 from ._draw import Block, resolve, values_of
-from ._given import Given, given, like
+from ._given import Given, admitted, given, like
 from ._kernel import Item, run_kernel
 from ._param import param
 from ._run import cuda_device_of, on_device_of
@@ -222,7 +222,7 @@ class Mixing(Declaration, register=False):
         """Labels as floats, mixed as the samples are."""
         if labels is None:
             return None
-        values = np.asarray(labels) if isinstance(labels, (list, tuple)) else admit(labels)
+        values = np.asarray(labels) if isinstance(labels, (list, tuple)) else admitted(self, labels)
         with on_device_of(values):
             chances = self._chances(values, samples)
             weights = np.where(block.rows["acts"] != 0, block.rows["weight"], 1)

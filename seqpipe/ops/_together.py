@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import FloatArray, admit, device_of, namespace, to_numpy
+from ..array import FloatArray, device_of, namespace, to_numpy
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._apply import Call, apply
 from ._declaration import Declaration
 from ._geometry import Geometry
-from ._given import Given, like
+from ._given import Given, admitted, like
 from ._mapping import Mapping
 from ._spec import MOVED
 
@@ -99,7 +99,7 @@ class Together:
         return call, call.finished(call.results(None, None))[0]
 
     def _mask(self, call: Call, part: Given, mask: Any) -> Any:
-        array, channels = admit(mask), part.channels_axis
+        array, channels = admitted(self.op, mask), part.channels_axis
         flat = channels is not None and array.ndim == part.array.ndim - 1
         labels = namespace(array).expand_dims(array, channels) if flat else array
         fits = labels.ndim == part.array.ndim and part.view(labels).shape[:4] == part.five.shape[:4]
@@ -128,7 +128,7 @@ class Together:
 
     def _of_sample(self, call: Call, sample: int, value: Any, name: str) -> Any:
         numbers, move = _MOVES[name]
-        array, spec = admit(value), call.specs[sample]
+        array, spec = admitted(self.op, value), call.specs[sample]
         by_frame = array.ndim == 3
         if (
             device_of(array) != "cpu"
@@ -146,7 +146,7 @@ class Together:
         if not isinstance(self.op, Geometry):
             moves = by_frame and not self.op.keeps_frames
             return like(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
-        mappings = self.op.mappings(rows, spec)
+        mappings = self.op.mappings(rows, spec).each()
         if len(mappings) > 1 and not by_frame:
             raise ParameterError(
                 f"each frame is moved by itself, but {name} have the shape {array.shape}",

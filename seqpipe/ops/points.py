@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, FloatArray, admit, namespace
+from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._apply import indices_of
-from ._declaration import Declaration
+from ._declaration import Declaration, Takes
 from ._distribution import Number, PerFrame
 from ._draw import resolve, values_of
-from ._given import like
+from ._given import admitted, like
 from ._param import param
 from ._run import on_device_of
 from ._spec import MOVED, Spec
@@ -39,7 +39,7 @@ class CoordTransform(Declaration):
         "float32", "type of the result; None for that which is given", choices=MOVED[1:], optional=True
     )
 
-    takes: ClassVar[Literal["images", "batches", "boxes", "points", "arrays"]] = "points"
+    takes: ClassVar[Takes] = "points"
     dtypes: ClassVar[tuple[str, ...]] = MOVED[1:]
     examples = (
         {"T": (1.5, -2.0)},
@@ -119,11 +119,7 @@ class CoordTransform(Declaration):
         return matrix, np.zeros(2) if self.T is None else np.asarray(p.T, np.float64)
 
     def _admitted(self, points: Any) -> Array:
-        try:
-            array = admit(points)
-        except ParameterError as error:
-            error.source = self.name
-            raise
+        array = admitted(self, points)
         if array.dtype.name not in self.dtypes or not array.ndim or array.shape[-1] != 2:
             raise ParameterError(
                 f"points of {array.dtype} of shape {tuple(array.shape)}",

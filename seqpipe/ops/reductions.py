@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, admit, namespace
+from ..array import Array, namespace
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._arrays import Held, OnAxes
-from ._given import like
+from ._given import admitted, like
 from ._param import param
 from ._run import on_device_of
 from ._statistics import mean_of, rows_of, shape_of, sum_of, variance_of
@@ -54,9 +54,9 @@ class _Reduction(OnAxes, register=False):
             return type(x)([self._of(one, layout, **more) for one in x])
         held = self.held(x, layout)
         axes = self.axes_of(held, self.axes, self.axis_names)
-        if 0 in [held.array.shape[axis] for axis in axes]:
+        if not held.array.size:
             raise ParameterError(
-                f"an array of shape {tuple(held.array.shape)} has no values there", source=self.name
+                f"an array of shape {tuple(held.array.shape)} holds no values", source=self.name
             )
         with on_device_of(held.array):
             found = self.reference(held.array, SimpleNamespace(axes=axes, **self._more(held, axes, **more)))
@@ -191,7 +191,7 @@ class _Spread(_Float, register=False):
         mean = more["mean"]
         if mean is None:
             return {"mean": None}
-        array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else admit(mean)
+        array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else admitted(self, mean)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(held.array.shape))
         if array.size != 1 and tuple(array.shape) not in (kept, _left(held, axes)):
             raise ParameterError(

@@ -116,6 +116,30 @@ def test_torch_tensors():
         fn.flip(torch.zeros(4, 4, 3, dtype=torch.bfloat16))
 
 
+@pytest.mark.parametrize("function", [fn.flip, fn.reductions.mean, fn.coord_transform, fn.mixup])
+def test_tensors_without_memory_are_refused(function):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        ParameterError, match=r": this Tensor cannot be shared: .*meta.*; in main memory or on"
+    ):
+        function(torch.zeros(2, 4, 4, 2, device="meta"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: fn.resize(x, size=(1 << 20, 1 << 12)),
+        lambda x: fn.pad(x, shape=1 << 16),
+        lambda x: fn.paste(x, ratio=[float(1 << 14)]),
+    ],
+)
+def test_results_with_more_pixels_than_kernels_count_are_refused(call):
+    with pytest.raises(
+        ParameterError, match=r": results of \d+×\d+ pixels; allowed: up to 2147483647 pixels"
+    ):
+        call(np.zeros((4, 4), np.uint8))
+
+
 def test_parameters_as_tensors():
     torch = pytest.importorskip("torch")
     x = images(Flip(), "uint8")

@@ -184,15 +184,28 @@ def test_they_are_values_that_are_kept_as_json():
             lambda: fn.reductions.mean(X[0, 0], axis_names="W"),
             "axis_names='W' of an array of layout unknown; allowed: letters of the layout. Give the layout of arrays",
         ),
-        (lambda: fn.reductions.mean(X, layout="HW"), "layout='HW' names 2 axes, but the array has 3"),
+        (
+            lambda: fn.reductions.mean(X, layout="HW"),
+            "^reductions.mean: layout='HW' names 2 axes, but the array has 3",
+        ),
         (
             lambda: fn.reductions.mean(Sequence(X, "FHW"), layout="HWC"),
             "layout='HWC' of what has the layout FHW",
         ),
         (
             lambda: fn.reductions.max(X[:0]),
-            r"reductions.max: an array of shape \(0, 3, 4\) has no values there",
+            r"reductions.max: an array of shape \(0, 3, 4\) holds no values",
         ),
+        (
+            lambda: fn.reductions.mean(np.zeros((3, 4, 0)), axes=0),
+            r"reductions.mean: an array of shape \(3, 4, 0\) holds no values",
+        ),
+        (
+            lambda: fn.reductions.mean(X, axes=(0, -3)),
+            r"axes=\(0, -3\) has an axis twice; allowed: each once",
+        ),
+        (lambda: fn.reductions.mean(X, axis_names="HH"), "axis_names='HH' has an axis twice"),
+        (lambda: fn.reductions.std_dev(X, "X"), "^reductions.std_dev: a str is not an array"),
         (lambda: fn.reductions.max("X"), "reductions.max: a str is not an array; allowed: NumPy"),
         (lambda: fn.reductions.sum(X.astype(complex)), "values of type complex128; allowed: bool, int8"),
         (

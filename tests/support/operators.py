@@ -39,9 +39,9 @@ def names(*takes: str) -> list[str]:
     return sorted(n for n, cls in REGISTRY.items() if cls.__module__.startswith(homes) and cls.takes in kinds)
 
 
-def cases() -> list[tuple[str, int]]:
-    """(operator, number of its example), for all."""
-    return [(name, number) for name in names() for number in range(len(REGISTRY[name].examples))]
+def cases(*takes: str) -> list[tuple[str, int]]:
+    """(operator, number of its example), for all on images (or others)."""
+    return [(name, number) for name in names(*takes) for number in range(len(REGISTRY[name].examples))]
 
 
 def built(case: tuple[str, int], **changes: Any) -> Any:
