@@ -75,7 +75,7 @@ class Canvas(Geometry, register=False):
         bits = np.zeros((_OWN, 8), np.uint8)
         bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
         made["fill"] = bits.reshape(-1).view(np.int32)
-        matrices = np.array([mapping.matrix for mapping in self.mappings(rows, spec)])
+        matrices = self.mappings(rows, spec).matrices
         made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
         made["border"] = np.where(rows["acts"], BEYOND.index(self.beyond), 0)
         return made

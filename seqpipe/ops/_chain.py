@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, TypeVar
 
 from ..array import device_of
@@ -93,15 +92,19 @@ class Chain:
         found: X = result
         return found
 
-    def groups(self) -> Iterator[tuple[Op, ...]]:
+    def groups(self) -> list[tuple[Op, ...]]:
         """The operators that one kernel does together, on a GPU."""
-        group: list[Op] = []
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> list[tuple[Op, ...]]:
+        found: list[tuple[Op, ...]] = []
         for op in self.ops:
-            if group and not (can_join(op) and can_lead(group[-1])):
-                yield tuple(group)
-                group = []
-            group.append(op)
-        yield tuple(group)
+            if found and can_join(op) and can_lead(found[-1][-1]):
+                found[-1] = (*found[-1], op)
+            else:
+                found.append((op,))
+        return found
 
     def explain(self) -> str:
         """What is done on a GPU, a line for each pass over the pixels."""

@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
-_NUMBERS: Final = frozenset((float, int, bool, np.float64, np.int64))
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
 
 
@@ -53,6 +52,17 @@ class Constant:
     p: SimpleNamespace
     extent: tuple[int, int, int]
     kernel_rows: npt.NDArray[Any] | None = None
+
+    def for_kernel(self, op: Declaration, spec: Spec) -> npt.NDArray[Any]:
+        """What a kernel is given of it, made once.
+
+        Args:
+            op: the operator.
+            spec: the samples.
+        """
+        if self.kernel_rows is None:
+            self.kernel_rows = op.kernel_rows(self.rows, spec)
+        return self.kernel_rows
 
 
 class Block(NamedTuple):
@@ -173,12 +183,21 @@ def _draw(
     if ranges is not None:
         return ranges.write(rows, drawing, op.p)
     acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else np.True_
+    found: list[dict[str, Any]] = []
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
-        for name, value in op.sample(rng, spec).items():
-            rows[name][start if type(value) in _NUMBERS and end - start == 1 else slice(start, end)] = value
+        found.append(op.sample(rng, spec))
         # last, so that a change of p leaves the other draws as they were
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
+    if not op.is_by_frame and all(values.keys() == found[0].keys() for values in found):
+        for name in found[0]:  # a column at a time takes a fifth of the time
+            drawn, column = np.array([values[name] for values in found]), rows[name]
+            # of a vector for which one number was drawn, all values are that number
+            column[...] = drawn.reshape(drawn.shape + (1,) * (column.ndim - drawn.ndim))
+        return acts
+    for values, start, end in zip(found, first[:-1], first[1:], strict=True):
+        for name, value in values.items():
+            rows[name][start:end] = value
     return acts
 
 

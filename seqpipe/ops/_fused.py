@@ -46,10 +46,12 @@ def can_join(op: Declaration) -> bool:
     return op.keeps_frames and (_moves(type(op)) or _changes(type(op)))
 
 
+@lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
 def _moves(op: type[Declaration]) -> bool:
     return issubclass(op, Geometry) and op.whole_pixels
 
 
+@lru_cache(maxsize=512)
 def _changes(op: type[Declaration]) -> bool:
     body = op.body
     return body is not None and (body.kind in _POINTWISE or (_moves(op) and bool(body.text)))
@@ -160,9 +162,11 @@ class Fused(NamedTuple):
             block, spec, op = call.block.of_all(begin, end, frames), call.specs[begin], call.op
             if _moves(type(op)):
                 found = op.mappings(block, spec)  # type: ignore[attr-defined]  # of geometry
-                matrices.append(_for_each(np.array([mapping.matrix for mapping in found]), count))
+                matrices.append(_for_each(found.matrices, count))
             if _changes(type(op)):
-                rows[f"step{number}"] = _for_each(op.kernel_rows(block, spec), count)
+                constant = call.block.constant
+                made = op.kernel_rows(block, spec) if constant is None else constant.for_kernel(op, spec)
+                rows[f"step{number}"] = _for_each(made, count)
         moves = reduce(np.matmul, matrices) if matrices else np.eye(3)[None]
         first = self.calls[0]
         if isinstance(first.op, Scaled):
@@ -199,9 +203,11 @@ def fused(
 
 def _after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
-    op, specs = call.op, call.specs
+    op, specs, constant = call.op, call.specs, call.block.constant
     if specs.count(specs[0]) == len(specs):
-        extents = op.extents(call.block, range(len(specs)), specs[0])
+        extents = (
+            op.extents(call.block, range(len(specs)), specs[0]) if constant is None else {constant.extent}
+        )
         if len(extents) == 1:
             spec = specs[0]
             after = Spec(*extents.pop(), op.result_channels(spec.channels), op.result_dtype(spec.dtype))

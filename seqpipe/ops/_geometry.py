@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..errors import ParameterError
 from ._body import Body
 from ._draw import Block, values_of_each
 from ._kernel import Item
-from ._mapping import Mapping
+from ._mapping import Mapping, Mappings
 from ._op import Op
 from ._run import on_device_of, run
 from ._spec import MOVED, Spec
@@ -31,10 +32,13 @@ class Geometry(Op, register=False):
         whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbours
             stay neighbours in a row or a column; a text of the body then changes its values, as that of a ``"value"``
             body does.
+        maps_rows: whether :meth:`mapping` also takes parameters with a value for each of some rows, and then states a
+            matrix for each; otherwise it is asked row by row.
     """
 
     dtypes: ClassVar[tuple[str, ...]] = MOVED
     whole_pixels: ClassVar[bool] = False
+    maps_rows: ClassVar[bool] = False
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("gather")
 
@@ -48,19 +52,30 @@ class Geometry(Op, register=False):
             width: columns of what is given.
         """
 
-    def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> list[Mapping]:
+    def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> Mappings:
         """The mapping of each row of a block; where the operator does not act, that which changes nothing."""
         height, width = spec.height, spec.width
         place = rows.tobytes(), height, width
-        found: list[Mapping]
-        last, found = self.__dict__.get("_last", (None, []))
-        if last != place:  # a call asks for the sizes first, and then for the matrices
-            each = values_of_each(rows)
-            found = [
-                self.mapping(p, height, width) if p.acts else Mapping.identity(height, width) for p in each
-            ]
+        last, found = self.__dict__.get("_last", (None, None))
+        if found is None or last != place:  # a call asks for the sizes first, and then for the matrices
+            found = (self._together if self.maps_rows else self._one_by_one)(rows, height, width)
             self.__dict__["_last"] = place, found
-        return found
+        made: Mappings = found
+        return made
+
+    def _one_by_one(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
+        unmoved = Mapping.identity(height, width)
+        found = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
+        return Mappings(np.array([one.matrix for one in found]), [(one.height, one.width) for one in found])
+
+    def _together(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
+        p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
+        found = self.mapping(p, height, width)
+        matrices, sizes = found.matrix, [(found.height, found.width)] * len(rows)
+        if not p.acts.all():
+            matrices[p.acts == 0] = Mapping.identity(height, width).matrix
+            sizes = [size if acts else (height, width) for size, acts in zip(sizes, p.acts, strict=True)]
+        return Mappings(matrices, sizes)
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
         """Rows and columns of the result of one sample.
@@ -68,7 +83,7 @@ class Geometry(Op, register=False):
         Raises:
             ParameterError: the results of its frames have different sizes.
         """
-        sizes = {(mapping.height, mapping.width) for mapping in self.mappings(rows, spec)}
+        sizes = set(self.mappings(rows, spec).sizes)
         if len(sizes) > 1:
             raise ParameterError(
                 f"frames of different sizes, {sorted(sizes)}, in one sequence",
@@ -80,7 +95,7 @@ class Geometry(Op, register=False):
     def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
         """Those of some samples; of the mappings of all rows at once, if they make one size."""
         rows = block.of_all(samples.start, samples.stop, spec.frames)
-        sizes = {(mapping.height, mapping.width) for mapping in self.mappings(rows, spec)}
+        sizes = set(self.mappings(rows, spec).sizes)
         return {(spec.frames, *sizes.pop())} if len(sizes) == 1 else super().extents(block, samples, spec)
 
     @classmethod
@@ -91,7 +106,7 @@ class Geometry(Op, register=False):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The matrices of a block's rows."""
         made = np.zeros(len(rows), self.kernel_dtype())
-        made["matrix"] = [mapping.matrix for mapping in self.mappings(rows, spec)]
+        made["matrix"] = self.mappings(rows, spec).matrices
         return made
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
@@ -101,13 +116,13 @@ class Geometry(Op, register=False):
             ParameterError: its slices are moved by different mappings, so that the result has no grid.
         """
         mappings = self.mappings(rows, spec)
-        if any((mapping.matrix != mappings[0].matrix).any() for mapping in mappings):
+        if (mappings.matrices != mappings.matrices[0]).any():
             raise ParameterError(
                 "each slice of a volume with an affine would be moved otherwise",
                 source=self.name,
                 advice="Give one value for all slices, or the array without its affine",
             )
-        return mappings[0].affine(affine)
+        return mappings.each()[0].affine(affine)
 
     def nearest(self) -> Geometry:
         """The same for labels: every pixel the nearest, of any type."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
 
-__all__ = ["Mapping", "scaling"]
+__all__ = ["Mapping", "Mappings", "scaling"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,39 @@ class Mapping:
         return moved
 
 
-def scaling(left: float, across: float, top: float, down: float) -> FloatArray:
-    """The matrix of a map along both axes: where the result begins, and the source pixels for each of its pixels."""
-    return np.array((across, 0, left, 0, down, top, 0, 0, 1), np.float64).reshape(3, 3)
+class Mappings(NamedTuple):
+    """Those of some rows of parameters.
+
+    Attributes:
+        matrices: ``(R, 3, 3)``.
+        sizes: rows and columns of each result.
+    """
+
+    matrices: FloatArray
+    sizes: list[tuple[int, int]]
+
+    def each(self) -> list[Mapping]:
+        """One by one."""
+        return [Mapping(matrix, *size) for matrix, size in zip(self.matrices, self.sizes, strict=True)]
+
+
+def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
+    """The matrix of a map along both axes: where the result begins, and the source pixels for each of its pixels.
+
+    Args:
+        left: the column where it begins; or that of each of some maps, and likewise the others.
+        across: source columns for each of its own.
+        top: the row where it begins.
+        down: source rows for each of its own.
+
+    Returns:
+        ``(3, 3)``, or ``(R, 3, 3)``.
+    """
+    matrix = np.zeros((*np.shape(left), 3, 3))
+    matrix[..., 0, 0], matrix[..., 0, 2] = across, left
+    matrix[..., 1, 1], matrix[..., 1, 2] = down, top
+    matrix[..., 2, 2] = 1
+    return matrix
 
 
 def _projected(matrix: FloatArray, places: FloatArray) -> FloatArray:

@@ -17,12 +17,13 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, IntArray, namespace
+from ..array import Array, FloatArray, IntArray, namespace
 
 __all__ = [
     "COMPAT",
     "FILTERS",
     "ONE",
+    "Axes",
     "Axis",
     "Compat",
     "Filter",
@@ -114,20 +115,62 @@ class Axis(NamedTuple):
             antialias: whether the filter is widened to shrink; then the source ends at its border, as in Pillow.
             compat: whose conventions are taken; all but Pillow's are without antialias.
         """
+        return _axis(begin, step, kind, antialias, compat)
+
+
+class Axes(NamedTuple):
+    """Several axes: each attribute as :class:`Axis` has it, as an array with a value for each of them."""
+
+    begin: IntArray
+    step: IntArray
+    reach: IntArray
+    taps: IntArray
+    filter: IntArray
+    scale: Real
+    cut: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        begin: FloatArray,
+        step: FloatArray,
+        kind: Filter,
+        *,
+        antialias: bool,
+        compat: Compat | None = None,
+    ) -> Axes:
+        """The axes of maps ``source = begin + step * result``; the arguments are those of :meth:`Axis.of`."""
         number = _NUMBERS[kind]
         if compat in ("opencv", "tf1"):
             antialias, number = False, _SHARP if kind == "cubic" else number
-        wide = max(1.0, abs(step)) if antialias and number else 1.0
+        cut = antialias and number > 0
+        covered = np.abs(step)
+        wide = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
         reach, scale = _SUPPORT[number] * wide, 1 / wide
         if kind == "area":
-            reach, scale = (abs(step) + 1) / 2, abs(step) / 2
-        places = ONE // 2 - _NEAR if not number else round(reach * ONE)
-        taps = max(1, math.ceil(2 * places / ONE))
-        fixed = round(begin * ONE) + _moved(kind, round(abs(step) * ONE), compat), round(step * ONE)
-        return cls(*fixed, places, taps, number, np.float32(scale), antialias and number > 0)
+            reach, scale = (covered + 1) / 2, covered / 2
+        places = _fixed(reach) if number else np.full(step.shape, ONE // 2 - _NEAR)
+        return cls(
+            _fixed(begin) + _moved(kind, _fixed(covered), compat),
+            _fixed(step),
+            places,
+            np.maximum(-(-2 * places // ONE), 1),
+            np.full(step.shape, number),
+            scale.astype(np.float32),
+            np.full(step.shape, cut),
+        )
 
-    def moved(self, direction: int, offset: int) -> Axis:
-        """The axis of a result whose places ``x`` are those ``direction * x + offset`` of this one's result.
+    def each(self) -> list[Axis]:
+        """One by one, as Python's numbers."""
+        parts = (list(part.flat) if part.dtype == np.float32 else part.ravel().tolist() for part in self)
+        return [Axis(*values) for values in zip(*parts, strict=True)]
+
+    def where(self, chosen: npt.NDArray[np.bool_], other: Axes) -> Axes:
+        """These where they are chosen, and others elsewhere."""
+        return Axes(*(np.where(chosen, *parts) for parts in zip(self, other, strict=True)))
+
+    def moved(self, direction: IntArray, offset: IntArray) -> Axes:
+        """The axes of results whose places ``x`` are those ``direction * x + offset`` of these ones' results.
 
         Pixels are the same to the last bit, for their centres are the same numbers.
 
@@ -135,10 +178,20 @@ class Axis(NamedTuple):
             direction: 1, or -1 if they are mirrored.
             offset: where the first one begins, in whole pixels.
         """
-        return Axis(self.begin + self.step * offset, self.step * direction, *self[2:])
+        return self._replace(begin=self.begin + self.step * offset, step=self.step * direction)
 
 
-def _moved(kind: Filter, step: int, compat: Compat | None) -> int:
+@lru_cache(maxsize=256)  # most operators have the same axes in every call
+def _axis(begin: float, step: float, kind: Filter, antialias: bool, compat: Compat | None) -> Axis:
+    made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
+    return made.each()[0]
+
+
+def _fixed(values: FloatArray) -> IntArray:
+    return np.rint(values * ONE).astype(np.int64)
+
+
+def _moved(kind: Filter, step: IntArray, compat: Compat | None) -> IntArray | int:
     """How far the places of a library lie from ours, in units of 2⁻³².
 
     Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` reaches from ``k`` to ``k + 1``.

@@ -83,9 +83,8 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     """The rows that a kernel is given: for each sample one, or one for each frame of its result."""
     constant = block.constant
     if constant is not None:
-        if constant.kernel_rows is None:
-            constant.kernel_rows = op.kernel_rows(block.rows, specs[0])
-        return Block(constant.kernel_rows, block.first, int(len(constant.kernel_rows) > 1))
+        rows = constant.for_kernel(op, specs[0])
+        return Block(rows, block.first, int(len(rows) > 1))
     if op.keeps_frames and specs.count(specs[0]) == len(specs):
         return Block(op.kernel_rows(block.rows, specs[0]), block.first, block.step)
     parts = [op.kernel_rows(block.of(sample, spec.frames), spec) for sample, spec in enumerate(specs)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence as Seq
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, resized_by_torch
+from ..array import Array, FloatArray, resized_by_torch
 from ..errors import ParameterError
 from ._body import Body
 from ._geometry import Geometry, Nearest
@@ -19,6 +17,7 @@ from ._resample import (
     COMPAT,
     FILTERS,
     ONE,
+    Axes,
     Axis,
     Compat,
     Filter,
@@ -33,7 +32,7 @@ __all__ = ["Scaled"]
 
 _ROW: Final = np.dtype(
     [
-        ("begin", np.int32, 4),
+        ("begin", np.int32, 4),  # two numbers of 64 bits; and likewise the next ones
         ("step", np.int32, 4),
         ("reach", np.int32, 4),
         ("taps", np.int32, 2),
@@ -43,7 +42,13 @@ _ROW: Final = np.dtype(
     ]
 )
 
-_PACKED: Final = struct.Struct("<6q 6i 2f")  # the same; NumPy would take a hundred times as long
+_WIDE: Final = np.dtype(
+    [
+        (name, np.int64, 2) if name in ("begin", "step", "reach") else (name, _ROW[name])
+        for name in _ROW.names or ()
+    ]
+)
+"""The same, with numbers of 64 bits as such."""
 
 _SMALL: Final = 1 << 14  # values, of images or of matrices, for which those are made that do it at once
 _LARGE: Final = 1 << 16  # values for which torch is worth its import
@@ -110,10 +115,8 @@ class Scaled(Geometry, register=False):
         """Whether the results are whole numbers."""
         return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
-    def axes(self, mapping: Mapping, *, acts: bool = True) -> tuple[Axis, Axis]:
-        """How columns and rows are made; where the operator does not act, each of the one that it is."""
-        if not acts:
-            return _nearest_axes(mapping)
+    def axes(self, mapping: Mapping) -> tuple[Axis, Axis]:
+        """How columns and rows are made."""
         matrix = mapping.matrix.tolist()  # Python's numbers are quicker one by one
         along, down = (
             Axis.of(
@@ -123,6 +126,15 @@ class Scaled(Geometry, register=False):
         )
         return along, down
 
+    def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
+        """Those of a block's rows ``(R, 2)``; where the operator does not act, each pixel of the one that it is."""
+        matrices = self.mappings(rows, spec).matrices
+        made = Axes.of(
+            *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
+        )
+        acts = rows["acts"] != 0
+        return made if acts.all() else made.where(acts[:, None], _all_nearest(matrices))
+
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """Both axes: of columns, then of rows."""
@@ -130,8 +142,7 @@ class Scaled(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        pairs = zip(rows["acts"].tolist(), self.mappings(rows, spec), strict=True)
-        return _rows_of([self.axes(mapping, acts=bool(acts)) for acts, mapping in pairs])
+        return _rows_of(self._all_axes(rows, spec))
 
     def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
@@ -144,14 +155,8 @@ class Scaled(Geometry, register=False):
         Returns:
             As many rows as there are of either.
         """
-        axes = [
-            self.axes(mapping, acts=bool(acts))
-            for acts, mapping in zip(rows["acts"], self.mappings(rows, spec), strict=True)
-        ]
-        steps = moves[:, [0, 0, 1, 1], [0, 2, 1, 2]].astype(int).tolist()
-        count = max(len(axes), len(steps))
-        pairs = zip(axes * (count // len(axes)), steps * (count // len(steps)), strict=True)
-        return _rows_of([(along.moved(*step[:2]), down.moved(*step[2:])) for (along, down), step in pairs])
+        offset, direction = (part.astype(np.int64) for part in _along_and_down(moves))
+        return _rows_of(self._all_axes(rows, spec).moved(direction, offset))
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums down the columns, then along the rows."""
@@ -207,7 +212,7 @@ class _Picked(Nearest, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        return _rows_of([_nearest_axes(mapping) for mapping in self.mappings(rows, spec)])
+        return _rows_of(_all_nearest(self.mappings(rows, spec).matrices))
 
     def reference(self, x: Array, p: Any) -> Array:
         """Rows and columns, some of them several times."""
@@ -223,11 +228,18 @@ def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
     return along, down
 
 
-def _rows_of(axes: Seq[tuple[Axis, Axis]]) -> npt.NDArray[Any]:
-    """Axes as kernels are given them."""
-    packed = []
-    for along, down in axes:
-        values = zip(along, down, strict=True)
-        begin, step, reach, taps, number, scale, cut = values
-        packed.append(_PACKED.pack(*begin, *step, *reach, *taps, *number, *cut, *scale))
-    return np.frombuffer(b"".join(packed), _ROW)
+def _all_nearest(matrices: FloatArray) -> Axes:
+    return Axes.of(*_along_and_down(matrices), "nearest", antialias=False)
+
+
+def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where maps ``(R, 3, 3)`` along both axes begin, and their steps: of columns, then of rows ``(R, 2)``."""
+    return matrices[:, :2, 2], matrices.diagonal(0, 1, 2)[:, :2]
+
+
+def _rows_of(axes: Axes) -> npt.NDArray[Any]:
+    """Axes ``(R, 2)`` as kernels are given them."""
+    made = np.empty(len(axes.begin), _WIDE)
+    for name, values in axes._asdict().items():
+        made[name] = values
+    return made.view(_ROW)

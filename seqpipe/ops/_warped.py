@@ -66,7 +66,7 @@ class Warped(Extent, Geometry, register=False):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Those of a block's rows; the identity where the operator does not act."""
         made = np.zeros(len(rows), _ROW)
-        made["matrix"] = [mapping.matrix for mapping in self.mappings(rows, spec)]
+        made["matrix"] = self.mappings(rows, spec).matrices
         made["fill"] = rows["fill_value"]
         made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
         return made

@@ -57,6 +57,7 @@ class Flip(Geometry):
     vertical: Flag = param(False, "mirror top to bottom", identity=False)
 
     whole_pixels = True
+    maps_rows = True
     examples = (
         {},
         {"horizontal": False, "vertical": True},
@@ -67,9 +68,8 @@ class Flip(Geometry):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
-        left, across = (width, -1) if p.horizontal else (0, 1)
-        top, down = (height, -1) if p.vertical else (0, 1)
-        return Mapping(scaling(left, across, top, down), height, width)
+        across, down = 1 - 2 * p.horizontal, 1 - 2 * p.vertical
+        return Mapping(scaling(width * p.horizontal, across, height * p.vertical, down), height, width)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Rows and columns in the order that is asked for."""

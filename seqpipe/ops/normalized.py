@@ -140,7 +140,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Those of a block's rows."""
         made = np.zeros(len(rows), _ROW)
-        matrices = np.array([mapping.matrix for mapping in self.mappings(rows, spec)])
+        matrices = self.mappings(rows, spec).matrices
         made["acts"], made["mean"], made["gain"] = rows["acts"], rows["means"], rows["gains"]
         made["step"], made["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
         made["left"] = matrices[:, 0, 2] - (made["step"] < 0)

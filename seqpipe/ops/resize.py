@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,6 +137,7 @@ class RandomResizedCrop(Extent, Scaled):
     )
     num_attempts: int = param(10, "how often a window is drawn", lo=1, drawn=False)
 
+    maps_rows = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (*Scaled.derived, ("window", 4))
     examples = (
         {"size": (4, 6)},
@@ -170,21 +172,28 @@ class RandomResizedCrop(Extent, Scaled):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
-        left, top, columns, rows = (float(part) for part in p.window)
+        left, top, columns, rows = np.asarray(p.window, np.float64).T
         size = self.size or (height, width)
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
+
+    @cached_property
+    def _windows_drawn(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least value and width of the area, and of the logarithm of the ratio."""
+        (least, most), (lo, hi) = self.random_area, map(math.log, self.random_aspect_ratio)
+        return (least, most - least), (lo, hi - lo)
 
     def _window(self, rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
         """Left, top, columns and rows."""
         lo, hi = self.random_aspect_ratio
+        (least, more), (log_lo, log_more) = self._windows_drawn
         for _ in range(self.num_attempts):
-            area = height * width * rng.uniform(*self.random_area)
-            ratio = math.exp(rng.uniform(math.log(lo), math.log(hi)))
+            # uniform() gives the same numbers in five times the time
+            area = height * width * (least + more * rng.random())
+            ratio = math.exp(log_lo + log_more * rng.random())
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
-                left, top = (
-                    rng.integers(0, room, endpoint=True) for room in (width - columns, height - rows)
-                )
+                left = rng.integers(0, width - columns, endpoint=True)
+                top = rng.integers(0, height - rows, endpoint=True)
                 return int(left), int(top), columns, rows
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
