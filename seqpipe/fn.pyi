@@ -537,10 +537,10 @@ def one_hot(
     *,
     num_classes: int = 0,
     axis: int = -1,
-    axis_name: str | None = None,
     on_value: float = 1.0,
     off_value: float = 0.0,
     dtype: Literal["bool", "int8", "uint8", "uint16", "int16", "float16", "float32", "uint32", "int32", "uint64", "int64", "float64"] = 'float32',
+    axis_name: str | None = None,
     layout: str | None = None,
 ) -> X: ...
 def pad(

@@ -13,12 +13,12 @@ from ..layout import LAYOUTS, check_layout, frame_axis
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration, Takes
 from ._given import admitted, like, naming
-from ._param import ANY, param
+from ._param import ANY, at_most_one, param
 from ._run import on_device_of
 from ._spec import MOVED
 from ._view import DEFAULT_LAYOUTS
 
-__all__ = ["VOXEL", "Arrays", "Held", "OnAxes", "Shaping"]
+__all__ = ["VOXEL", "Arrays", "Held", "NewAxis", "OnAxes", "Shaping", "axes_from_0"]
 
 X = TypeVar("X")
 
@@ -108,36 +108,10 @@ class Arrays(Declaration, register=False):
             found = tuple(letters.index(name) for name in names)
         else:
             given = range(count) if axes is None else axes
-            for axis in given:
-                if not -count <= axis < count:
-                    raise ParameterError(
-                        f"{what} has {axis}, of {count} axes",
-                        source=self.name,
-                        allowed=f"{-count} to {count - 1}" if count else "none",
-                    )
-            found = tuple(held.first + axis % count for axis in given)
+            return tuple(held.first + axis for axis in axes_from_0(self, given, count, what))
         if len(set(found)) < len(found):
-            raise ParameterError(
-                f"{what if names is None else 'axis_names'}={axes if names is None else names!r} has an axis twice",
-                source=self.name,
-                allowed="each once",
-            )
+            raise _twice(self, "axis_names", names)
         return found
-
-    def new_axis(self, held: Held, axis: int) -> int:
-        """The place of a new axis, by its number in the result.
-
-        Raises:
-            ParameterError: there is no such place.
-        """
-        count = int(held.array.ndim) - held.first + 1
-        if not -count <= axis < count:
-            raise ParameterError(
-                f"axis={axis} of a result with {count} axes",
-                source=self.name,
-                allowed=f"{-count} to {count - 1}",
-            )
-        return held.first + axis % count
 
     def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """A sequence with other axes.
@@ -175,8 +149,37 @@ class OnAxes(Arrays, register=False):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.axes is not None and self.axis_names is not None:
-            raise ParameterError("axes and axis_names given", source=self.name, allowed="one of the two")
+        at_most_one(self, "axes", "axis_names")
+
+
+class NewAxis(Arrays, register=False):
+    """An operator whose results have one axis more; which one, it declares itself."""
+
+    axis_name: str | None = param(None, "letter of the new axis", kind=str)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.axis_name is not None and len(self.axis_name) != 1:
+            raise ParameterError(
+                f"axis_name={self.axis_name!r} is not valid", source=self.name, allowed="one letter"
+            )
+
+    def new_axis(self, held: Held, axis: int) -> tuple[int, str]:
+        """The place of the new axis by its number in the result, and the result's letters, empty if not known.
+
+        Raises:
+            ParameterError: there is no such place.
+        """
+        count = int(held.array.ndim) - held.first + 1
+        if not -count <= axis < count:
+            raise ParameterError(
+                f"axis={axis} of a result with {count} axes",
+                source=self.name,
+                allowed=f"{-count} to {count - 1}",
+            )
+        place, letters = held.first + axis % count, held.letters
+        known = letters and self.axis_name
+        return place, f"{letters[:place]}{self.axis_name}{letters[place:]}" if known else ""
 
 
 class Shaping(Arrays, register=False):
@@ -232,3 +235,32 @@ class Shaping(Arrays, register=False):
                 )
             return replace(value, sequences=parts, stacked=array)
         return self.sequence(value, array, letters) if isinstance(value, Sequence) else like(value, array)
+
+
+def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes") -> tuple[int, ...]:
+    """Numbers of axes, of which some may count backwards, from 0 on.
+
+    Args:
+        op: the operator that they are given to.
+        axes: the numbers.
+        count: how many axes there are.
+        what: the parameter that has them.
+
+    Raises:
+        ParameterError: there is no such axis, or one is named twice.
+    """
+    for axis in axes:
+        if not -count <= axis < count:
+            raise ParameterError(
+                f"{what} has {axis}, of {count} axes",
+                source=op.name,
+                allowed=f"{-count} to {count - 1}" if count else "none",
+            )
+    found = tuple(axis % count for axis in axes)
+    if len(set(found)) < len(found):
+        raise _twice(op, what, tuple(axes))
+    return found
+
+
+def _twice(op: Declaration, what: str, given: Any) -> ParameterError:
+    return ParameterError(f"{what}={given!r} has an axis twice", source=op.name, allowed="each once")

@@ -16,7 +16,7 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["ANY", "MATRIX", "Parameter", "param", "parameters_of", "signature_of"]
+__all__ = ["ANY", "MATRIX", "Parameter", "at_most_one", "param", "parameters_of", "signature_of"]
 
 ANY: Final = -1
 """The size of vectors of any length."""
@@ -255,6 +255,20 @@ def param(
     )
     whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
     return dataclasses.field(default=default, metadata={_KEY: whole})
+
+
+def at_most_one(op: Any, *names: str) -> None:
+    """See that an operator is given one of some parameters at most; None and False mean that it is not.
+
+    Raises:
+        ParameterError: it is given several.
+    """
+    values = {name: getattr(op, name) for name in names}
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise ParameterError(
+            f"{' and '.join(given)} given", source=op.name, allowed=f"one of {', '.join(names)}"
+        )
 
 
 def parameters_of(cls: type) -> tuple[Parameter, ...]:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, namespace
-from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ._apply import indices_of
 from ._declaration import Declaration
@@ -24,7 +23,7 @@ from ._geometry import Geometry
 from ._interpolate import KINDS, Kind
 from ._kernel import Item
 from ._mapping import Mapping
-from ._param import param
+from ._param import at_most_one, param
 from ._published import Range
 from ._run import run
 from ._spec import RANGES, Backend, Spec
@@ -107,10 +106,7 @@ class Policy(Geometry, register=False):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_translate_abs is not None and self.max_translate_rel is not None:
-            raise ParameterError(
-                "max_translate_abs and max_translate_rel given", source=self.name, allowed="one of the two"
-            )
+        at_most_one(self, "max_translate_abs", "max_translate_rel")
 
     @property
     @abstractmethod

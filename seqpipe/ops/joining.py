@@ -11,9 +11,9 @@ import numpy as np
 from ..array import Array, device_of, namespace
 from ..errors import ParameterError
 from ..sequence import Batch, Sequence
-from ._arrays import VOXEL, Arrays, Held
+from ._arrays import VOXEL, Arrays, Held, NewAxis
 from ._given import like
-from ._param import param
+from ._param import at_most_one, param
 from ._run import on_device_of
 
 __all__ = ["Cat", "Stack"]
@@ -113,24 +113,16 @@ class _Joining(Arrays, register=False):
             at += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
 
 
-class Stack(_Joining):
+class Stack(NewAxis, _Joining):
     """Join arrays of one shape along a new axis; Sequences along ``axis_name="N"`` become a Batch."""
 
     axis: int = param(0, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
-    axis_name: str | None = param(None, "its letter", kind=str)
 
     examples = ({}, {"axis": -1, "axis_name": "C"})
     errors = (
         ({"axis_name": "FC"}, "stack: axis_name='FC' is not valid; allowed: one letter"),
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.axis_name is not None and len(self.axis_name) != 1:
-            raise ParameterError(
-                f"axis_name={self.axis_name!r} is not valid", source=self.name, allowed="one letter"
-            )
 
     def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
         """The arrays along an axis of their own."""
@@ -141,10 +133,8 @@ class Stack(_Joining):
                 source=self.name,
                 allowed="one for all",
             )
-        array, letters = parts[0].array, parts[0].letters
-        axis = self.new_axis(parts[0], self.axis)
-        named = f"{letters[:axis]}{self.axis_name}{letters[axis:]}" if letters and self.axis_name else ""
-        return namespace(array).stack([part.array for part in parts], axis), named, axis
+        axis, letters = self.new_axis(parts[0], self.axis)
+        return namespace(parts[0].array).stack([part.array for part in parts], axis), letters, axis
 
 
 class Cat(_Joining):
@@ -161,14 +151,13 @@ class Cat(_Joining):
 
     examples = ({}, {"axis_name": "C"})
     errors = (
-        ({"axis": 1, "axis_name": "H"}, "cat: axis and axis_name given; allowed: one of the two"),
+        ({"axis": 1, "axis_name": "H"}, "cat: axis and axis_name given; allowed: one of axis, axis_name"),
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.axis is not None and self.axis_name is not None:
-            raise ParameterError("axis and axis_name given", source=self.name, allowed="one of the two")
+        at_most_one(self, "axis", "axis_name")
 
     def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
         """The arrays one after the other."""

@@ -8,14 +8,14 @@ import numpy as np
 
 from ..array import Array, namespace
 from ..errors import ParameterError
-from ._arrays import Held, Shaping
+from ._arrays import Held, NewAxis, Shaping
 from ._param import param
 from ._spec import MOVED
 
 __all__ = ["OneHot"]
 
 
-class OneHot(Shaping):
+class OneHot(NewAxis, Shaping):
     """Put a new axis in place of each label, with one value that is on: that of the label's number.
 
     What is no number of a class, such as -1, has none. DALI takes arrays of one label for that label, and gives them no
@@ -24,7 +24,6 @@ class OneHot(Shaping):
 
     num_classes: int = param(0, "how many classes there are", lo=0, drawn=False)
     axis: int = param(-1, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
-    axis_name: str | None = param(None, "its letter", kind=str)
     on_value: float = param(1.0, "of the class", drawn=False)
     off_value: float = param(0.0, "of all others", drawn=False)
     dtype: str = param("float32", "type of the result", choices=MOVED)
@@ -43,10 +42,6 @@ class OneHot(Shaping):
             raise ParameterError(
                 "num_classes=0 is not valid", source=self.name, allowed="a whole number of at least 1"
             )
-        if self.axis_name is not None and len(self.axis_name) != 1:
-            raise ParameterError(
-                f"axis_name={self.axis_name!r} is not valid", source=self.name, allowed="one letter"
-            )
 
     def held(self, value: Any, layout: str | None = None) -> Held:
         """Labels as an array; one label alone is an array without axes.
@@ -58,13 +53,12 @@ class OneHot(Shaping):
 
     def shaped(self, held: Held) -> tuple[Array, str]:
         """On where the label is the number of the class."""
-        library, axis = namespace(held.array), self.new_axis(held, self.axis)
+        library = namespace(held.array)
+        axis, letters = self.new_axis(held, self.axis)
         classes = library.arange(self.num_classes).reshape(-1, *[1] * (held.array.ndim - axis))
         labels = library.expand_dims(held.array.astype(np.int64), axis)
         on, off = (_level(value, np.dtype(self.dtype)) for value in (self.on_value, self.off_value))
-        letters = held.letters
-        named = f"{letters[:axis]}{self.axis_name}{letters[axis:]}" if letters and self.axis_name else ""
-        return library.where(labels == classes, on, off).astype(self.dtype), named
+        return library.where(labels == classes, on, off).astype(self.dtype), letters
 
 
 def _level(value: float, dtype: np.dtype[Any]) -> Any:

@@ -14,7 +14,7 @@ from ._canvas import BEYOND, Canvas, Window
 from ._declaration import Declaration
 from ._distribution import Number
 from ._given import Given
-from ._param import ANY, param
+from ._param import ANY, at_most_one, param
 
 __all__ = ["Pad", "Paste", "Slice"]
 
@@ -260,11 +260,7 @@ class Slice(Canvas):
     def __post_init__(self) -> None:
         super().__post_init__()
         for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
-            given = [name for name in names if getattr(self, name) is not None]
-            if len(given) > 1:
-                raise ParameterError(
-                    f"{' and '.join(given)} given", source=self.name, allowed=f"one of {', '.join(names)}"
-                )
+            at_most_one(self, *names)
 
     @property
     def beyond(self) -> str:

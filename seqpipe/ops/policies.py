@@ -82,7 +82,7 @@ class RandAugment(_Suite):
         ({"per_frame": True}, "per_frame asks for a value for each frame; allowed: one for a sequence"),
         (
             {"max_translate_abs": 9.0, "max_translate_rel": 0.1},
-            "max_translate_abs and max_translate_rel given; allowed: one of the two",
+            "max_translate_abs and max_translate_rel given; allowed: one of max_translate_abs, max_translate_rel",
         ),
     )
 

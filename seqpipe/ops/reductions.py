@@ -86,7 +86,7 @@ class Mean(_Float, name="reductions.mean"):
     errors = (
         (
             {"axes": 0, "axis_names": "H"},
-            "reductions.mean: axes and axis_names given; allowed: one of the two",
+            "reductions.mean: axes and axis_names given; allowed: one of axes, axis_names",
         ),
         ({"dtype": "uint8"}, "dtype='uint8' is not valid; allowed: 'float32', 'float64'"),
     )

@@ -256,7 +256,10 @@ class Squeeze(OnAxes, Shaping):
     examples = ({"axes": 0}, {"axis_names": "C"})
     errors = (
         ({}, "squeeze: no axes are given; allowed: axes or axis_names"),
-        ({"axes": 0, "axis_names": "F"}, "squeeze: axes and axis_names given; allowed: one of the two"),
+        (
+            {"axes": 0, "axis_names": "F"},
+            "squeeze: axes and axis_names given; allowed: one of axes, axis_names",
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from ..array import Array, FloatArray, namespace, to_numpy
 from ..errors import ParameterError
+from ._arrays import axes_from_0
 from ._body import Body
 from ._declaration import Declaration
 from ._distribution import Number
 from ._given import Given
 from ._op import Op
-from ._param import ANY, param
+from ._param import ANY, at_most_one, param
 from ._run import on_device_of
 from ._spec import COMPUTED, Spec
 from ._statistics import inverse_of, mean_of, sum_of, variance_of
@@ -82,7 +83,7 @@ class Normalize(Op):
         ({"stddev": 0.0}, r"stddev=\(0.0,\) divides by 0; allowed: numbers above 0, or an epsilon above 0"),
         ({"axis_names": "HH"}, "axis_names='HH' is not valid; allowed: letters of F, D, H, W, C, each once"),
         ({"axis_names": "NHW"}, "axis_names='NHW' is not valid; .* batch=True for all samples"),
-        ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of the two"),
+        ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of axis_names, axes"),
     )
 
     def __post_init__(self) -> None:
@@ -96,8 +97,7 @@ class Normalize(Op):
                 allowed="letters of F, D, H, W, C, each once",
                 advice="Give batch=True for all samples that are given together",
             )
-        if self.axis_names is not None and self.axes is not None:
-            raise ParameterError("axis_names and axes given", source=self.name, allowed="one of the two")
+        at_most_one(self, "axis_names", "axes")
         # of this object alone: what its parameters ask for
         own = self.__dict__
         own["channels"] = tuple(
@@ -186,18 +186,11 @@ class Normalize(Op):
             places: for each axis of what is given, its place among N, F, H, W and C.
 
         Raises:
-            ParameterError: there is no such axis.
+            ParameterError: there is no such axis, or one is named twice.
         """
         letters = [_SAMPLE[place - 1] for place in places if place]
         chosen = range(len(letters)) if self.axes is None else self.axes
-        for axis in chosen:
-            if not -len(letters) <= axis < len(letters):
-                raise ParameterError(
-                    f"axes={self.axes} of samples of layout {''.join(letters)}",
-                    source=self.name,
-                    allowed=f"{-len(letters)} to {len(letters) - 1}",
-                )
-        return "".join(dict.fromkeys(letters[axis] for axis in chosen))
+        return "".join(letters[axis] for axis in axes_from_0(self, chosen, len(letters)))
 
     body = Body(
         "value",

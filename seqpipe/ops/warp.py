@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ParameterError
 from ._distribution import Number
 from ._mapping import Mapping
-from ._param import param
+from ._param import at_most_one, param
 from ._warped import Warped
 
 __all__ = ["Rotate", "WarpAffine", "WarpPerspective"]
@@ -114,13 +113,15 @@ class Rotate(Warped):
     )
     errors = (
         ({"angle": "left"}, "angle='left' is not valid; allowed: a number"),
-        ({"keep_size": True, "size": (4, 4)}, "rotate: keep_size and size given; allowed: one of the two"),
+        (
+            {"keep_size": True, "size": (4, 4)},
+            "rotate: keep_size and size given; allowed: one of keep_size, size",
+        ),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.keep_size and self.size is not None:
-            raise ParameterError("keep_size and size given", source=self.name, allowed="one of the two")
+        at_most_one(self, "keep_size", "size")
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: its centre is that of the image."""

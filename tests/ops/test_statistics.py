@@ -235,7 +235,11 @@ def test_a_batch_with_more_channels_than_a_row_has_room_for():
     [
         (
             lambda: fn.normalize(FIRST, axes=(4,)),
-            r"normalize: axes=\(4,\) of samples of layout FHWC; allowed: -4 to 3",
+            "normalize: axes has 4, of 4 axes; allowed: -4 to 3",
+        ),
+        (
+            lambda: fn.normalize(FIRST, axes=(1, -3)),
+            r"normalize: axes=\(1, -3\) has an axis twice; allowed: each once",
         ),
         (
             lambda: fn.normalize(FIRST[0], axis_names="FHW"),
