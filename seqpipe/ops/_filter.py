@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..array import Array
 from ._body import Body
 from ._draw import values_of
+from ._kernel import widened, with_fields
 from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
@@ -112,18 +113,12 @@ class Separable(Neighbours, register=False):
     def kernel_dtype(cls) -> np.dtype[Any]:
         """A row of the block, and the weights."""
         count = 2 * cls.terms
-        fields = [
-            ("taps", np.int32, (count,)),
-            ("weights", np.float32, (count * cls.most_taps,)),
-        ]
-        own = cls.block_dtype()
-        return np.dtype([*((name, own[name]) for name in own.names or ()), *fields])
+        weights = "weights", np.float32, (count * cls.most_taps,)
+        return with_fields(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
         """Rows with their weights."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        for name in rows.dtype.names or ():
-            made[name] = rows[name]
+        made = widened(rows, self.kernel_dtype())
         weights = made["weights"].reshape(len(rows), -1, self.most_taps)
         for number, row in enumerate(rows):
             for place, one in enumerate(one for term in self.weights(values_of(row)) for one in term):

@@ -32,6 +32,8 @@ __all__ = [
     "row_text",
     "run_kernel",
     "source_of",
+    "widened",
+    "with_fields",
 ]
 
 _INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
@@ -197,6 +199,19 @@ def _job(
 
 def _address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """A structure with more fields after its own."""
+    return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])
+
+
+def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Rows with the fields of another structure, which has theirs as well; the others are 0."""
+    made = np.zeros(len(rows), dtype)
+    for name in rows.dtype.names or ():
+        made[name] = rows[name]
+    return made
 
 
 def row_text(dtype: np.dtype[Any]) -> str:

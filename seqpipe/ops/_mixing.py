@@ -18,7 +18,7 @@ from ._apply import indices_of
 from ._declaration import Declaration
 from ._draw import Block, resolve, values_of
 from ._given import Given, admitted, given, like
-from ._kernel import Item, run_kernel
+from ._kernel import Item, run_kernel, widened, with_fields
 from ._param import param
 from ._run import cuda_device_of, on_device_of
 from ._spec import Backend
@@ -195,13 +195,10 @@ class Mixing(Declaration, register=False):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """A row of the block, and how many samples away the other one is."""
-        own = cls.block_dtype()
-        return np.dtype([*((name, own[name]) for name in own.names or ()), ("step", np.int32)])
+        return with_fields(cls.block_dtype(), ("step", np.int32))
 
     def _with_steps(self, block: Block) -> Block:
-        rows = np.zeros(len(block.rows), self.kernel_dtype())
-        for name in block.rows.dtype.names or ():
-            rows[name] = block.rows[name]
+        rows = widened(block.rows, self.kernel_dtype())
         rows["step"] = -1
         rows["step"][0] = len(rows) - 1
         return Block(rows, block.first, 0)

@@ -15,6 +15,7 @@ from ._body import Body
 from ._declaration import Declaration
 from ._distribution import Number
 from ._given import Given
+from ._kernel import widened, with_fields
 from ._op import Op
 from ._param import ANY, at_most_one, param
 from ._run import on_device_of
@@ -211,27 +212,16 @@ class _Computed(Normalize, register=False, name="normalize"):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """A row of the block, and what is computed over which axes."""
-        own = cls.block_dtype()
-        numbers = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
-        return np.dtype(
-            [
-                *((name, own[name]) for name in own.names or ()),
-                *((name, np.int32) for name in numbers),
-                ("epsilon", np.float32, (2,)),
-            ]
-        )
+        names = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
+        numbers = ((name, np.int32) for name in names)
+        return with_fields(cls.block_dtype(), *numbers, ("epsilon", np.float32, (2,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
         """Rows with that."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        for name in rows.dtype.names or ():
-            made[name] = rows[name]
+        made = widened(rows, self.kernel_dtype())
         made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
-        made["over_frames"], made["over_channels"], made["ddof"] = (
-            0 in self.places,
-            3 in self.places,
-            self.ddof,
-        )
+        made["over_frames"], made["over_channels"] = 0 in self.places, 3 in self.places
+        made["ddof"] = self.ddof
         nearest = np.float32(self.epsilon)
         made["epsilon"] = nearest, self.epsilon - float(nearest)
         return made

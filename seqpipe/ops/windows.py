@@ -12,6 +12,7 @@ from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
 from ._filter import Neighbours, by_frame, extended
+from ._kernel import widened, with_fields
 from ._param import MATRIX, param
 from ._spec import COMPUTED, Spec
 
@@ -118,22 +119,12 @@ class Filter(Neighbours):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """A row of the block, and the kernel."""
-        own = cls.block_dtype()
-        fields = [(name, own[name]) for name in own.names or ()]
-        return np.dtype(
-            [
-                *fields,
-                ("window", np.int32, (2,)),
-                ("anchor", np.int32, (2,)),
-                ("weights", np.float32, (_MOST_WEIGHTS,)),
-            ]
-        )
+        places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
+        return with_fields(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
         """Rows with the kernel."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        for name in rows.dtype.names or ():
-            made[name] = rows[name]
+        made = widened(rows, self.kernel_dtype())
         weights = np.array(self.kernel, np.float32).ravel()
         made["window"], made["anchor"], made["weights"][:, : weights.size] = (
             self._window,
