@@ -9,17 +9,16 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, IntArray, namespace
+from ..array import Array, namespace
 from ..errors import ParameterError
 from ._body import Body
+from ._borders import BORDERS, sources
 from ._geometry import Geometry
 from ._mapping import Mapping, scaling
 from ._spec import Spec
+from ._values import typed
 
-__all__ = ["BEYOND", "Canvas", "Window"]
-
-BEYOND: Final = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
-"""What lies beyond the border, in the order of ``prelude.cuh``: of abcd, after d comes a level, ddd, cba, dcba, abc."""
+__all__ = ["Canvas", "Window"]
 
 _OWN: Final = 16  # channels that may have a level each
 _FAR: Final = 1 << 30  # from the images: no window begins there
@@ -50,8 +49,8 @@ class Canvas(Geometry, register=False):
 
     @property
     def beyond(self) -> str:
-        """What lies beyond the border, one of :data:`BEYOND`."""
-        return BEYOND[0]
+        """What lies beyond the border, one of :data:`BORDERS`."""
+        return BORDERS[0]
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
@@ -77,15 +76,15 @@ class Canvas(Geometry, register=False):
         made["fill"] = bits.reshape(-1).view(np.int32)
         matrices = self.mappings(rows, spec).matrices
         made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
-        made["border"] = np.where(rows["acts"], BEYOND.index(self.beyond), 0)
+        made["border"] = np.where(rows["acts"], BORDERS.index(self.beyond), 0)
         return made
 
     def reference(self, x: Array, p: Any) -> Array:
         """The row and the column that each pixel is in, and levels where there is none."""
         library = namespace(x)
         window = self.window(p, *x.shape[1:3])
-        rows = library.asarray(_sources(window.top, window.height, x.shape[1], self.beyond))
-        columns = library.asarray(_sources(window.left, window.width, x.shape[2], self.beyond))
+        rows = library.asarray(sources(window.top, window.height, x.shape[1], self.beyond))
+        columns = library.asarray(sources(window.left, window.width, x.shape[2], self.beyond))
         outside = (rows < 0)[:, None] | (columns < 0)
         levels = library.asarray(self._levels(x.shape[3], x.dtype))
         return library.where(outside[..., None], levels, x[:, rows[:, None], columns])
@@ -125,7 +124,7 @@ class Canvas(Geometry, register=False):
         return found
 
     def _levels(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The level of each channel in a type, or one for all; whole numbers round half to even and saturate.
+        """The level of each channel in a type, or one for all.
 
         Raises:
             ParameterError: there are levels for more or fewer channels.
@@ -137,11 +136,7 @@ class Canvas(Geometry, register=False):
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
-        if dtype.kind in "iu":
-            bounds = np.iinfo(dtype)
-            return np.array([min(max(round(level), bounds.min), bounds.max) for level in given], dtype)
-        with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
-            return given.astype(dtype)
+        return typed(given, dtype)
 
 
 def _surrounded(x: Array, out: Array, window: Window, border: str) -> Array:
@@ -153,21 +148,8 @@ def _surrounded(x: Array, out: Array, window: Window, border: str) -> Array:
         (lines, window.left, width, x, 2),
         (out, window.top, height, lines, 1),
     ):
-        places = _sources(start, into.shape[axis], length, border)
+        places = sources(start, into.shape[axis], length, border)
         beyond = np.flatnonzero(places != np.arange(start, start + len(places)))
         at = (slice(None),) * axis
         into[(*at, beyond)] = source[(*at, places[beyond])]
     return out
-
-
-def _sources(first: int, count: int, length: int, border: str) -> IntArray:
-    """Where each of some values along an axis comes from; -1 for nowhere."""
-    at = np.arange(first, first + count)
-    if border == "constant":
-        return np.where((at < 0) | (at >= length), -1, at)
-    if border == "clamp":
-        return at.clip(0, length - 1)
-    period = {"wrap": length, "reflect_101": max(2 * length - 2, 1), "reflect_1001": 2 * length}[border]
-    within = at % period
-    mirrored = period - within - (border == "reflect_1001")
-    return np.where(within < length, within, mirrored)

@@ -11,24 +11,15 @@ import numpy.typing as npt
 
 from ..array import Array
 from ._body import Body
+from ._borders import BORDERS, sources
 from ._draw import values_of
 from ._kernel import widened, with_fields
 from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
 
-__all__ = ["BORDERS", "Neighbours", "Separable", "Weights", "by_frame", "extended"]
+__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended"]
 
-BORDERS: Final = ("reflect_101", "reflect_1001", "clamp", "wrap", "constant")
-"""What lies beyond the border, named as in DALI: of abcd, after d comes cba, dcba, ddd, abc, fill_value."""
-
-_CODES: Final = {
-    "constant": 0,
-    "clamp": 1,
-    "reflect_101": 2,
-    "reflect_1001": 3,
-    "wrap": 4,
-}  # as in prelude.cuh
 _OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
 _CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
 
@@ -49,7 +40,7 @@ class Neighbours(Op, register=False):
         fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
         result = self.result_dtype(spec.dtype)
         bits = np.dtype(result).itemsize * 8 if result in RANGES else 0
-        return {"edge": _CODES[self.border], "beyond": fill, "bits": bits}
+        return {"edge": BORDERS.index(self.border), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
         """Images and what is around them, as much as a window of some rows and columns sees; its centre is at half."""
@@ -142,25 +133,19 @@ def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: i
         x: the array.
         axis: the axis.
         window: how many values a window has.
-        border: one of :data:`BORDERS`.
+        border: one of :data:`seqpipe.ops._borders.BORDERS`.
         fill: what is beyond a constant border.
         anchor: which of its values is the centre; None for ``window // 2``.
     """
     length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
         return x
-    at = np.arange(-before, length + window - 1 - before)
-    if border == "constant":
-        outside = (at < 0) | (at >= length)
-        shape = [1] * x.ndim
-        shape[axis] = -1
-        return np.where(outside.reshape(shape), x.dtype.type(fill), x.take(np.where(outside, 0, at), axis))
-    if border == "clamp":
-        return x.take(at.clip(0, length - 1), axis)
-    period = {"wrap": length, "reflect_101": max(2 * length - 2, 1), "reflect_1001": 2 * length}[border]
-    within = at % period
-    mirrored = period - within - (border == "reflect_1001")
-    return x.take(np.where(within < length, within, mirrored), axis)
+    at = sources(-before, length + window - 1, length, border)
+    if border != "constant":
+        return x.take(at, axis)
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return np.where((at < 0).reshape(shape), x.dtype.type(fill), x.take(at.clip(0), axis))
 
 
 def _swept(x: Array, weights: Weights, axis: int) -> Array:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from ..array import Array
+from ..array import Array, FloatArray
 from ._spec import RANGES
 
-__all__ = ["put"]
+__all__ = ["put", "typed"]
 
 _BOUNDS: Final = {np.dtype(name): (np.float32(lo), np.float32(hi)) for name, (lo, hi) in RANGES.items()}
 _HALF: Final = np.dtype(np.float16)
@@ -37,3 +38,12 @@ def put(out: Array, values: Array) -> None:
         raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators give floats")
     # fmax before fmin: with NaN it gives the bound, as the kernels do. CuPy's arrays take these functions as well
     out[...] = np.rint(np.fmin(np.fmax(values, bounds[0]), bounds[1]))
+
+
+def typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A few numbers as values of any type, by the same rule; exact where float32 is not."""
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        return np.array([min(max(round(value), bounds.min), bounds.max) for value in values.tolist()], dtype)
+    with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
+        return values.astype(dtype)

@@ -43,7 +43,7 @@ class GaussianBlur(Separable):
     )
     errors = (
         ({"sigma": -1}, "sigma=-1 is not valid; allowed: a number from 0 to 21 pixels"),
-        ({"border": "mirror"}, "border='mirror' is not valid; allowed: 'reflect_101', 'reflect_1001'"),
+        ({"border": "mirror"}, "border='mirror' is not valid; allowed: 'constant', 'clamp', 'reflect_101'"),
     )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..errors import ParameterError
 from ._arrays import Held, NewAxis, Shaping
 from ._param import param
 from ._spec import MOVED
+from ._values import typed
 
 __all__ = ["OneHot"]
 
@@ -57,13 +58,5 @@ class OneHot(NewAxis, Shaping):
         axis, letters = self.new_axis(held, self.axis)
         classes = library.arange(self.num_classes).reshape(-1, *[1] * (held.array.ndim - axis))
         labels = library.expand_dims(held.array.astype(np.int64), axis)
-        on, off = (_level(value, np.dtype(self.dtype)) for value in (self.on_value, self.off_value))
+        on, off = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
         return library.where(labels == classes, on, off).astype(self.dtype), letters
-
-
-def _level(value: float, dtype: np.dtype[Any]) -> Any:
-    """A value in a type; whole numbers round half to even and saturate."""
-    if dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        return dtype.type(min(max(round(value), bounds.min), bounds.max))
-    return dtype.type(value)

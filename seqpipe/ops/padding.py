@@ -10,7 +10,8 @@ import numpy as np
 
 from ..array import FloatArray
 from ..errors import ParameterError
-from ._canvas import BEYOND, Canvas, Window
+from ._borders import BORDERS
+from ._canvas import Canvas, Window
 from ._declaration import Declaration
 from ._distribution import Number
 from ._given import Given
@@ -61,7 +62,7 @@ class Pad(Canvas):
     fill_value: tuple[float, ...] = param(
         (0.0,), "level beyond the images, or one for each channel", kind=float, unit="levels", size=ANY
     )
-    border: str = param("constant", "what lies beyond the border", choices=BEYOND)
+    border: str = param("constant", "what lies beyond the border", choices=BORDERS)
     pad_pos_x: Number = param(0.0, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
     pad_pos_y: Number = param(0.0, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
 
