@@ -5,7 +5,8 @@ range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with
 :func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
 
 Modules whose names begin with ``_`` are the model and what families share; every other module is a family of
-operators. A ``.cuh`` file is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete.
+operators. A ``.cuh`` file is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete, or
+what skeletons have in common and include.
 Nothing here sees videos or readers; CuPy is reached through :mod:`seqpipe.array` and :mod:`seqpipe.kernel` only.
 
 How to add an operator
@@ -43,6 +44,16 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   names stand in ``derived``. Draws that belong together are made in ``sample``.
 - An operator that moves pixels derives from :class:`Geometry` and states :meth:`Geometry.mapping`; boxes,
   points, masks, a volume's affine and the kernel follow from that.
+- What follows from all that a call is given, such as the largest of its images, is for ``among``: it returns the
+  operator that knows it, for :class:`Pad` one with that size.
+- An operator that others do on a GPU, one after the other, has ``composed = True`` and a ``compose``, not a body.
+- What does not act on images says in ``takes`` what it acts on, and has a call of its own. Derive it from the base of
+  its kind: ``Arrays`` in ``_arrays.py`` (or ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
+- A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
+  for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
+  together. ``WORK`` in ``_body.py`` says of all others how they are cut into tiles and passes: then there are ``TALL``
+  and ``WIDE``, and ``window.cuh`` takes a tile and what is around it into shared memory. Emulation and compilation of
+  it are tested with the operators that name it.
 - A family is a module of its own with one line below. Operators of users need none of this: ``register=False``
   keeps a class out of the registry, and :func:`operator` makes one of a function.
 """
