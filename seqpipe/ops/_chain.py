@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ..array import device_of
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import apply
+from ._composed import Composed, compositions
 from ._fused import can_join, can_lead, fused
 from ._op import Op
 from ._spec import Backend
@@ -19,6 +20,7 @@ from ._view import DEFAULT_LAYOUTS
 
 __all__ = ["Chain"]
 
+Fuse: TypeAlias = Literal["exact", "compose"]
 X = TypeVar("X")
 
 
@@ -30,16 +32,22 @@ class Chain:
     pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
     read once and written once.
 
+    With ``fuse="compose"``, neighbours that move pixels, and agree on interpolation and on what is outside, become one
+    mapping: pixels are interpolated once, so that images stay sharper, and what one operator moves out of the image
+    another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
+
     Args:
         ops: the operators, in their order.
+        fuse: ``"exact"``, or ``"compose"``.
 
     Raises:
         ParameterError: there are none, or something else is among them.
     """
 
     ops: tuple[Op, ...]
+    fuse: Fuse = "exact"
 
-    def __init__(self, *ops: Op) -> None:
+    def __init__(self, *ops: Op, fuse: Fuse = "exact") -> None:
         for op in ops:
             if not isinstance(op, Op):
                 raise ParameterError(
@@ -50,10 +58,15 @@ class Chain:
                 )
         if not ops:
             raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
+        if fuse not in get_args(Fuse):
+            allowed = ", ".join(map(repr, get_args(Fuse)))
+            raise ParameterError(f"fuse={fuse!r} is not valid", source="Chain", allowed=allowed)
         object.__setattr__(self, "ops", ops)
+        object.__setattr__(self, "fuse", fuse)
 
     def __repr__(self) -> str:
-        return f"Chain({', '.join(map(repr, self.ops))})"
+        how = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
+        return f"Chain({', '.join(map(repr, self.ops))}{how})"
 
     def __call__(
         self,
@@ -81,39 +94,53 @@ class Chain:
         """
         options = {"layout": layout, "epoch": epoch, "index": index}
         result: Any = x
-        for group in self.groups() if _by_kernel(x, backend) else ((op,) for op in self.ops):
-            done = None if len(group) == 1 else _together(group, result, device=device, **options)
+        by_kernel = _by_kernel(x, backend)
+        for step in self._steps:
+            done, one_by_one = None, _ops_of(step)
+            if isinstance(step, Composed):
+                one_by_one = (step.operator(result, **options),)
+            elif by_kernel and len(step) > 1:
+                done = _together(step, result, device=device, **options)
             if done is None:
-                for op in group:
+                for op in one_by_one:
                     result = apply(op, result, backend=backend, device=device, **options)
             else:
                 result = done
-            options["layout"] = _layout_after(group, result, options["layout"])
+            options["layout"] = _layout_after(_ops_of(step), result, options["layout"])
         found: X = result
         return found
 
     def groups(self) -> list[tuple[Op, ...]]:
         """The operators that one kernel does together, on a GPU."""
-        return self._groups
+        return [_ops_of(step) for step in self._steps]
 
     @cached_property
-    def _groups(self) -> list[tuple[Op, ...]]:
-        found: list[tuple[Op, ...]] = []
-        for op in self.ops:
-            if found and can_join(op) and can_lead(found[-1][-1]):
-                found[-1] = (*found[-1], op)
+    def _steps(self) -> list[Composed | tuple[Op, ...]]:
+        found: list[Composed | tuple[Op, ...]] = []
+        for part in compositions(self.ops) if self.fuse == "compose" else self.ops:
+            last = found[-1] if found else ()
+            if isinstance(part, Composed):
+                found.append(part)
+            elif isinstance(last, tuple) and last and can_join(part) and can_lead(last[-1]):
+                found[-1] = (*last, part)
             else:
-                found.append((op,))
+                found.append((part,))
         return found
 
     def explain(self) -> str:
         """What is done on a GPU, a line for each pass over the pixels."""
         lines = []
-        for number, group in enumerate(self.groups(), 1):
-            how = "one kernel" if group[0].body is not None else "by the reference, on CuPy's arrays"
-            how = "a kernel for each operator that is drawn" if group[0].composed else how
+        for number, step in enumerate(self._steps, 1):
+            first, *_ = group = _ops_of(step)
+            how = "one kernel" if first.body is not None else "by the reference, on CuPy's arrays"
+            how = "a kernel for each operator that is drawn" if first.composed else how
+            how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
+
+
+def _ops_of(step: Composed | tuple[Op, ...]) -> tuple[Op, ...]:
+    return step.ops if isinstance(step, Composed) else step
 
 
 def _layout_after(group: Seq[Op], result: Any, layout: str | None) -> str | None:

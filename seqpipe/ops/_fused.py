@@ -30,7 +30,7 @@ from ._scaled import Scaled
 from ._spec import COMPUTED, Spec
 from ._view import DEFAULT_LAYOUTS, view_of
 
-__all__ = ["Fused", "can_join", "can_lead", "fused"]
+__all__ = ["Fused", "after", "can_join", "can_lead", "fused"]
 
 _POINTWISE: Final = ("value", "pixel")
 _MOST_CHANNELS: Final = 4
@@ -196,12 +196,12 @@ def fused(
     if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in COMPUTED:
         return None
     for op in ops[1:]:
-        specs = _after(calls[-1])
+        specs = after(calls[-1])
         calls.append(calls[-1].then(op, specs, epoch, index))
-    return Fused(calls, _after(calls[-1]), layout)
+    return Fused(calls, after(calls[-1]), layout)
 
 
-def _after(call: Call) -> list[Spec]:
+def after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
     op, specs, constant = call.op, call.specs, call.block.constant
     if specs.count(specs[0]) == len(specs):
