@@ -189,11 +189,11 @@ def _draw(
         # last, so that a change of p leaves the other draws as they were
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
-    if not op.is_by_frame and all(values.keys() == found[0].keys() for values in found):
+    if not op.is_by_frame and len(set(map(tuple, found))) == 1:
         for name in found[0]:  # a column at a time takes a fifth of the time
             drawn, column = np.array([values[name] for values in found]), rows[name]
             # of a vector for which one number was drawn, all values are that number
-            column[...] = drawn.reshape(drawn.shape + (1,) * (column.ndim - drawn.ndim))
+            column[...] = drawn if drawn.ndim == column.ndim else drawn[:, None]
         return acts
     for values, start, end in zip(found, first[:-1], first[1:], strict=True):
         for name, value in values.items():
@@ -218,13 +218,13 @@ class Ranges(NamedTuple):
         """Write what :meth:`Distribution.draw` gives, a row for each generator; returns which rows act."""
         columns = [rows[name] if place is None else rows[name][:, place] for name, place in self.fields]
         ranges = list(zip(columns, self.lo, self.width, strict=True))
-        acts: Any = np.ones(len(rows), np.bool_) if p < 1 else np.True_
+        last: list[float] = []
         for number, rng in enumerate(drawing):
             for column, lo, width in ranges:
                 column[number] = lo + width * rng.random()
             if p < 1:
-                acts[number] = rng.random() < p
-        return acts
+                last.append(rng.random())
+        return np.array(last) < p if p < 1 else np.True_
 
 
 def ranges_of(op: Declaration) -> Ranges | None:

@@ -71,11 +71,11 @@ class Geometry(Op, register=False):
     def _together(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
         found = self.mapping(p, height, width)
-        matrices, sizes = found.matrix, [(found.height, found.width)] * len(rows)
-        if not p.acts.all():
-            matrices[p.acts == 0] = Mapping.identity(height, width).matrix
-            sizes = [size if acts else (height, width) for size, acts in zip(sizes, p.acts, strict=True)]
-        return Mappings(matrices, sizes)
+        matrices, size, acts = found.matrix, (found.height, found.width), p.acts.tolist()
+        if all(acts):
+            return Mappings(matrices, [size] * len(rows))
+        matrices[p.acts == 0] = np.eye(3)
+        return Mappings(matrices, [size if one else (height, width) for one in acts])
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
         """Rows and columns of the result of one sample.

@@ -119,15 +119,15 @@ class Axis(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """Several axes: each attribute as :class:`Axis` has it, as an array with a value for each of them."""
+    """Several axes: each attribute as :class:`Axis` has it, an array with a value for each of them, or one for all."""
 
     begin: IntArray
     step: IntArray
     reach: IntArray
     taps: IntArray
-    filter: IntArray
+    filter: IntArray | int
     scale: Real
-    cut: npt.NDArray[np.bool_]
+    cut: npt.NDArray[np.bool_] | bool
 
     @classmethod
     def of(
@@ -145,25 +145,25 @@ class Axes(NamedTuple):
             antialias, number = False, _SHARP if kind == "cubic" else number
         cut = antialias and number > 0
         covered = np.abs(step)
-        wide = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
-        reach, scale = _SUPPORT[number] * wide, 1 / wide
         if kind == "area":
             reach, scale = (covered + 1) / 2, covered / 2
-        places = _fixed(reach) if number else np.full(step.shape, ONE // 2 - _NEAR)
-        return cls(
-            _fixed(begin) + _moved(kind, _fixed(covered), compat),
-            _fixed(step),
-            places,
-            np.maximum(-(-2 * places // ONE), 1),
-            np.full(step.shape, number),
-            scale.astype(np.float32),
-            np.full(step.shape, cut),
-        )
+        else:
+            wide = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
+            reach, scale = _SUPPORT[number] * wide, 1 / wide
+        # all at once, for of so few numbers each step takes as long as one does
+        first, way, places = np.rint(np.array((begin, step, reach)) * float(ONE)).astype(np.int64)
+        if not number:
+            places[...] = ONE // 2 - _NEAR
+        if compat is not None:
+            first += _moved(kind, np.abs(way), compat)
+        taps = -(-places >> 31)  # twice as many as places are whole, rounded up
+        return cls(first, way, places, taps, number, scale.astype(np.float32), cut)
 
     def each(self) -> list[Axis]:
         """One by one, as Python's numbers."""
-        parts = (list(part.flat) if part.dtype == np.float32 else part.ravel().tolist() for part in self)
-        return [Axis(*values) for values in zip(*parts, strict=True)]
+        parts = np.broadcast_arrays(*self)
+        columns = (list(part.flat) if part.dtype == np.float32 else part.ravel().tolist() for part in parts)
+        return [Axis(*values) for values in zip(*columns, strict=True)]
 
     def where(self, chosen: npt.NDArray[np.bool_], other: Axes) -> Axes:
         """These where they are chosen, and others elsewhere."""
@@ -178,7 +178,7 @@ class Axes(NamedTuple):
             direction: 1, or -1 if they are mirrored.
             offset: where the first one begins, in whole pixels.
         """
-        return self._replace(begin=self.begin + self.step * offset, step=self.step * direction)
+        return Axes(self.begin + self.step * offset, self.step * direction, *self[2:])
 
 
 @lru_cache(maxsize=256)  # most operators have the same axes in every call
@@ -187,11 +187,7 @@ def _axis(begin: float, step: float, kind: Filter, antialias: bool, compat: Comp
     return made.each()[0]
 
 
-def _fixed(values: FloatArray) -> IntArray:
-    return np.rint(values * ONE).astype(np.int64)
-
-
-def _moved(kind: Filter, step: IntArray, compat: Compat | None) -> IntArray | int:
+def _moved(kind: Filter, step: IntArray, compat: Compat) -> IntArray | int:
     """How far the places of a library lie from ours, in units of 2⁻³².
 
     Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` reaches from ``k`` to ``k + 1``.

@@ -132,8 +132,8 @@ class Scaled(Geometry, register=False):
         made = Axes.of(
             *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
         )
-        acts = rows["acts"] != 0
-        return made if acts.all() else made.where(acts[:, None], _all_nearest(matrices))
+        acts = rows["acts"]
+        return made if acts.all() else made.where(acts[:, None] != 0, _all_nearest(matrices))
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -240,6 +240,6 @@ def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _rows_of(axes: Axes) -> npt.NDArray[Any]:
     """Axes ``(R, 2)`` as kernels are given them."""
     made = np.empty(len(axes.begin), _WIDE)
-    for name, values in axes._asdict().items():
+    for name, values in zip(axes._fields, axes, strict=True):
         made[name] = values
     return made.view(_ROW)
