@@ -1,4 +1,6 @@
 // Values of a window that may reach beyond the images: there, those of pixels within, or a level for each channel.
+constexpr int LEVELS = sizeof(Row::fill) / (2 * sizeof(int));
+
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Row& row = image.row;
     const int from_y = bordered(row.top + y, image.item.in_height, row.border);
@@ -11,7 +13,7 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
         if (inside) {
             *(Element*)to = *(const Element*)(in + (Address)(channel * image.item.in_strides[4]));
         } else {
-            const int* bits = row.fill + 2 * min(channel, 15);  // low and high, whatever the type
+            const int* bits = row.fill + 2 * min(channel, LEVELS - 1);  // low and high, whatever the type
             *(Element*)to = (Element)((Address)(unsigned)bits[0] | (Address)(unsigned)bits[1] << 32);
         }
     }

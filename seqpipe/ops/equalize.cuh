@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_cons
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    const int channels = CHANNELS_OF(image), blocks = blocks_of(image.item);
+    const int channels = CHANNELS_OF(image), blocks = tiles_of(image.item);
     if (blockIdx.x >= blocks || !image.row.acts) return;
     Counted* const of_image = counted(job, number);
     for (int channel = 0; channel < channels; channel += TOGETHER) {
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= blocks_of(image.item)) return;
+    if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Counted* const of_image = counted(job, number);
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {

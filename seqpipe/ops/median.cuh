@@ -1,6 +1,7 @@
 // The median of the square window around each value. Values are compared as whole numbers of 0 or more in their order.
 //
 // Row has window_size, up to MOST_SIDE.
+#include "sortable.cuh"
 #include "window.cuh"
 
 constexpr int MOST_SIDE = 15, ROOM = TALL + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (WIDE + MOST_SIDE - 1);
@@ -10,12 +11,11 @@ constexpr int SHARE = WIDE / GROUPS;  // columns of a thread
 enum { ORDER_BITS = IN == 0 ? 8 : IN < 3 ? 16 : 32 };
 __device__ __forceinline__ unsigned ordered(Real value) {
     if (IN < 3) return (unsigned)((int)value.v + (IN == 2 ? 32768 : 0));
-    const unsigned bits = __float_as_uint(value.v);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return place_of(value.v);
 }
 __device__ __forceinline__ Real unordered(unsigned order) {
     if (IN < 3) return (float)((int)order - (IN == 2 ? 32768 : 0));
-    return __uint_as_float(order & 0x80000000u ? order & 0x7fffffffu : ~order);
+    return value_at(order);
 }
 
 __device__ __forceinline__ unsigned least(unsigned a, unsigned b) { return a < b ? a : b; }

@@ -84,7 +84,7 @@ __device__ __forceinline__ void add_up(const Job& job, const Image& image, int n
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                                              \
         if (number >= job.images) return;                                                                      \
         const Image image = image_of(job, number);                                                             \
-        if (blockIdx.x >= blocks_of(image.item)) return;                                                       \
+        if (blockIdx.x >= tiles_of(image.item)) return;                                                        \
         for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) function##_up(job, image, number, channel); \
     }
 

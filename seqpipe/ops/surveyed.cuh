@@ -4,6 +4,7 @@
 // The operator's part is a constant LUMA, which of both is looked for, and the function `changed`, which is given it.
 
 #include "pixels.cuh"
+#include "sortable.cuh"
 
 struct Known {
     Real lowest, highest;  // of a channel; NaN is left out, and what both are if there is nothing else
@@ -18,14 +19,6 @@ struct Gathered {
     unsigned ends[2];
 };
 constexpr int SHARED = LUMA ? 1 : 2 * TOGETHER, OFFSET = IN == 2 ? 32768 : 0;
-
-__device__ __forceinline__ unsigned place_of(float value) {
-    const unsigned bits = __float_as_uint(value);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float value_at(unsigned place) {
-    return __uint_as_float(place & 0x80000000u ? place & 0x7fffffffu : ~place);
-}
 
 __device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
     return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
@@ -43,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_con
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= blocks_of(image.item) || !image.row.acts) return;
+    if (blockIdx.x >= tiles_of(image.item) || !image.row.acts) return;
     Gathered* const of_image = gathered(job, number);
     for (int channel = 0; channel < (LUMA ? 1 : CHANNELS_OF(image)); channel += TOGETHER) {
         unsigned found[SHARED] = {};
@@ -87,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= blocks_of(image.item)) return;
+    if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Gathered* const of_image = gathered(job, number);
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {

@@ -1,0 +1,8 @@
+// Floats as whole numbers in their order, and back: those with a sign turned round, before those without.
+__device__ __forceinline__ unsigned place_of(float value) {
+    const unsigned bits = __float_as_uint(value);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float value_at(unsigned place) {
+    return __uint_as_float(place & 0x80000000u ? place & 0x7fffffffu : ~place);
+}
