@@ -101,8 +101,8 @@ from ._param import Parameter, param
 from ._spec import Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
-from .boxes import *  # noqa: F403  likewise
-from .colour import *  # noqa: F403  a family's __all__ is the list of its operators
+from .boxes import *  # noqa: F403  a family's __all__ is the list of its operators
+from .colour import *  # noqa: F403  likewise
 from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
@@ -156,16 +156,18 @@ __all__ = [
     "reductions",
     "table",
 ]
+__all__ += boxes.__all__
 __all__ += colour.__all__
 __all__ += erasing.__all__
 __all__ += filters.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
-__all__ += jpeg.__all__
-__all__ += mixing.__all__
 __all__ += joining.__all__
+__all__ += jpeg.__all__
 __all__ += labels.__all__
+__all__ += mixing.__all__
 __all__ += noise.__all__
+__all__ += normalized.__all__
 __all__ += padding.__all__
 __all__ += points.__all__
 __all__ += policies.__all__
@@ -173,10 +175,8 @@ __all__ += resize.__all__
 __all__ += shapes.__all__
 __all__ += space.__all__
 __all__ += statistics.__all__
-__all__ += tone.__all__
 __all__ += time.__all__
+__all__ += tone.__all__
 __all__ += values.__all__
 __all__ += warp.__all__
 __all__ += windows.__all__
-__all__ += normalized.__all__
-__all__ += boxes.__all__

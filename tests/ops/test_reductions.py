@@ -11,7 +11,7 @@ import torch
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Op, reductions
-from tests.support.operators import images
+from tests.support.operators import images, printed
 
 X = np.array(
     [
@@ -53,15 +53,11 @@ SUMS = {"uint8": "uint64", "uint16": "uint64", "uint32": "uint64", "uint64": "ui
 SUMS |= {"int16": "int64", "int32": "int64", "int64": "int64", "float32": "float32"}
 
 
-def numbers(text):
-    return [float(word) for word in text.split()]
-
-
 @pytest.mark.parametrize(("name", "arguments", "shape", "values"), SEEN)
 def test_reductions_are_dalis(name, arguments, shape, values):
     found = getattr(fn.reductions, name)(X, layout="FHW", **arguments)
     assert found.shape == shape
-    np.testing.assert_allclose(found.ravel(), numbers(values), rtol=2e-7)
+    np.testing.assert_allclose(found.ravel(), printed(values), rtol=2e-7)
 
 
 @pytest.mark.parametrize(("name", "mean", "arguments", "shape", "values"), SPREAD)
@@ -73,7 +69,7 @@ def test_distances_from_a_mean_are_dalis(name, mean, arguments, shape, values):
     ):
         found = function(X, given, layout="FHW", **arguments)
         assert found.shape == shape
-        np.testing.assert_allclose(found.ravel(), numbers(values), rtol=1e-6)
+        np.testing.assert_allclose(found.ravel(), printed(values), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", SUMS)

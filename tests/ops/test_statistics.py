@@ -14,7 +14,7 @@ from seqpipe.kernel import compile_options
 from seqpipe.ops import Normalize, apply, per_frame
 from seqpipe.ops._kernel import defines_of, source_of
 from tests.support.nvrtc import compiled, missing_nvrtc
-from tests.support.operators import compare, images
+from tests.support.operators import compare, images, printed
 
 # two sequences FHWC, and what nvidia.dali.fn.normalize made of the first one, and of both as a batch
 FIRST = np.array([217, 163, 130, 69, 78, 10, 19, 4, 44, 208, 166, 233, 128, 155, 248, 186], np.uint8)
@@ -82,10 +82,6 @@ TOGETHER = [
 ]
 
 
-def numbers(text):
-    return np.array([float(word) for word in text.split()])
-
-
 def close(found, wanted):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found.ravel(), wanted, rtol=2e-6, atol=2e-6)
@@ -98,7 +94,7 @@ def run(place, op, x, **options):
 
 @pytest.mark.parametrize(("arguments", "wanted"), ALONE, ids=lambda value: str(value)[:50])
 def test_a_sequence_is_normalized_as_dali_does(anywhere, arguments, wanted):
-    close(run(anywhere, Normalize(**arguments), FIRST), numbers(wanted))
+    close(run(anywhere, Normalize(**arguments), FIRST), printed(wanted))
 
 
 @pytest.mark.parametrize(("arguments", "wanted"), TOGETHER, ids=lambda value: str(value)[:50])
@@ -107,7 +103,7 @@ def test_a_batch_is_normalized_as_dali_does(anywhere, arguments, wanted):
     if anywhere.name == "emulated" and arguments.get("axis_names") == "HW":
         pytest.skip("what differs between frames has no kernel")
     found = anywhere(op, [FIRST, SECOND])
-    close(np.concatenate([one.ravel() for one in found]), numbers(wanted))
+    close(np.concatenate([one.ravel() for one in found]), printed(wanted))
 
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHWC", "FCHW", "DHWC", "NFHWC", "NFCHW"])
@@ -191,12 +187,12 @@ def test_sequences_keep_what_they_know():
     for value in (Batch.of(parts), list(parts)):
         found = fn.normalize(value, batch=True)
         assert [one.frames.tolist() for one in found] == [[3, 4], [8, 9]]
-        close(np.concatenate([one.data.ravel() for one in found]), numbers(TOGETHER[0][1]))
+        close(np.concatenate([one.data.ravel() for one in found]), printed(TOGETHER[0][1]))
     stacked = Batch.of([Sequence(FIRST), Sequence(FIRST[::-1])])
-    close(fn.normalize(stacked, batch=True).numpy()[0], numbers(ALONE[0][1]))
+    close(fn.normalize(stacked, batch=True).numpy()[0], printed(ALONE[0][1]))
     alone = fn.normalize(parts[0], axis_names="FHW")
     assert alone.frames.tolist() == [3, 4]
-    close(alone.data, numbers(ALONE[1][1]))
+    close(alone.data, printed(ALONE[1][1]))
 
 
 def test_scales_shifts_and_whether_it_acts_may_differ_between_frames():
@@ -209,7 +205,7 @@ def test_scales_shifts_and_whether_it_acts_may_differ_between_frames():
     assert 8 < which.sum() < 32
     sure = fn.normalize(many, axis_names="FHW")
     compare(drawn[which], sure[which])
-    wanted = numbers(TOGETHER[0][1])[16:]
+    wanted = printed(TOGETHER[0][1])[16:]
     left = []
     for seed in range(8):
         found = fn.normalize([FIRST, SECOND], batch=True, p=0.5, seed=seed)[1]

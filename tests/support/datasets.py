@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from data_scripts.frame_code import find, read
 from seqpipe.readers import Video
 from seqpipe.sequence import Batch, Sequence
-from tests.support.media import entries, entry, made
+from tests.support.media import entries, made
 
 __all__ = ["assert_resumes", "assert_true_frames", "files", "gist", "shown"]
 
@@ -70,9 +70,3 @@ def assert_resumes(make: Callable[[], Video], *, batch_size: int, epoch: int = 1
 
 def _by_file() -> dict[str, Any]:
     return {found.file: found for found in entries().values()}
-
-
-def numbers_of(name: str, frames: Iterable[int]) -> list[int]:
-    """The numbers that frames of a made item carry."""
-    known = entry(name).numbers
-    return [known[frame] for frame in frames]

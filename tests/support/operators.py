@@ -26,6 +26,7 @@ __all__ = [
     "images",
     "may_stay",
     "names",
+    "printed",
     "some_values",
     "unfive",
 ]
@@ -85,6 +86,11 @@ def images(
         return rng.integers(0, 2, shape).astype(bool)
     info = np.iinfo(dtype)
     return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def printed(text: str) -> NDArray[np.float64]:
+    """Numbers as a library printed them."""
+    return np.array([float(word) for word in text.split()])
 
 
 def five(array: NDArray[Any], layout: str) -> NDArray[Any]:
