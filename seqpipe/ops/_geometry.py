@@ -33,7 +33,7 @@ class Geometry(Op, register=False):
             stay neighbours in a row or a column; a text of the body then changes its values, as that of a ``"value"``
             body does.
         maps_rows: whether :meth:`mapping` also takes parameters with a value for each of some rows, and then states a
-            matrix for each; otherwise it is asked row by row.
+            matrix for each; otherwise it is asked row by row. It is said anew wherever ``mapping`` is.
     """
 
     dtypes: ClassVar[tuple[str, ...]] = MOVED
@@ -41,6 +41,11 @@ class Geometry(Op, register=False):
     maps_rows: ClassVar[bool] = False
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("gather")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "mapping" in cls.__dict__ and "maps_rows" not in cls.__dict__:
+            cls.maps_rows = False  # what a base's mapping can, that of a user's subclass need not
+        super().__init_subclass__(**options)
 
     @abstractmethod
     def mapping(self, p: Any, height: int, width: int) -> Mapping:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from ._window import Extent, Windowed, mirrored, window_of
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
-_HALF: Final = (1 << 32) - 1
 
 
 class Resize(Sized):
@@ -169,10 +167,9 @@ class RandomResizedCrop(Extent, Scaled):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
-        halves = _halves(rng)
         if not self.per_frame:
-            return {"window": self._window(rng, halves, spec.height, spec.width)}
-        return {"window": [self._window(rng, halves, spec.height, spec.width) for _ in range(spec.frames)]}
+            return {"window": self._window(rng, spec.height, spec.width)}
+        return {"window": [self._window(rng, spec.height, spec.width) for _ in range(spec.frames)]}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
@@ -186,9 +183,7 @@ class RandomResizedCrop(Extent, Scaled):
         (least, most), (lo, hi) = self.random_area, map(math.log, self.random_aspect_ratio)
         return (least, most - least), (lo, hi - lo)
 
-    def _window(
-        self, rng: np.random.Generator, halves: Iterator[int], height: int, width: int
-    ) -> tuple[int, int, int, int]:
+    def _window(self, rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
         """Left, top, columns and rows."""
         lo, hi = self.random_aspect_ratio
         (least, more), (log_lo, log_more) = self._windows_drawn
@@ -198,38 +193,8 @@ class RandomResizedCrop(Extent, Scaled):
             ratio = math.exp(log_lo + log_more * rng.random())
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
-                left = _up_to(width - columns, halves)
-                return left, _up_to(height - rows, halves), columns, rows
+                left = int(rng.integers(0, width - columns, endpoint=True))
+                return left, int(rng.integers(0, height - rows, endpoint=True)), columns, rows
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
         return (width - columns) // 2, (height - rows) // 2, columns, rows
-
-
-# What Generator.integers(0, most, endpoint=True) gives, to the number. A call of it takes as long as all else that is
-# done for a window, there are two for each, and a GPU may wait for them.
-
-
-def _halves(rng: np.random.Generator) -> Iterator[int]:
-    """Random numbers of 32 bits: of each of 64, the lower half comes first."""
-    word = rng.bit_generator.random_raw
-    while True:
-        both = word()
-        yield both & _HALF
-        yield both >> 32
-
-
-def _up_to(most: int, halves: Iterator[int]) -> int:
-    """A whole number from 0 to the most: D. Lemire, "Fast random integer generation in an interval", 2019.
-
-    Args:
-        most: from 0 to 2³² - 2.
-        halves: random numbers of 32 bits.
-    """
-    count = most + 1
-    if count == 1:  # no number is drawn then
-        return 0
-    for half in halves:
-        product = half * count
-        if product & _HALF >= (_HALF + 1 - count) % count:
-            break
-    return product >> 32

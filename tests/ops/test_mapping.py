@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqpipe import ops
 from seqpipe.ops import Mapping
 
 SHIFTS = st.integers(-9, 9)
@@ -93,3 +94,17 @@ def test_the_one_that_changes_nothing():
     still = Mapping.identity(4, 6)
     np.testing.assert_array_equal(still.nearest(image), image)
     np.testing.assert_array_equal(still.affine(np.diag([1.0, 2, 3, 1])), np.diag([1, 2, 3, 1]))
+
+
+def test_a_subclass_with_a_mapping_of_its_own_is_asked_row_by_row():
+    class HalfFlip(ops.Flip, register=False):
+        """Mirror, and leave every other sample as it is."""
+
+        def mapping(self, p, height, width):
+            return super().mapping(p, height, width) if p.horizontal else Mapping.identity(height, width)
+
+    assert ops.Flip.maps_rows
+    assert not HalfFlip.maps_rows
+    x = np.arange(2 * 12, dtype=np.uint8).reshape(2, 1, 3, 4, 1)
+    found = HalfFlip(horizontal=[1, 0])(x)
+    np.testing.assert_array_equal(found, [x[0, :, :, ::-1], x[1]])

@@ -17,7 +17,6 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, _scaled, apply, per_frame
 from seqpipe.ops._draw import constant_of, resolve
 from seqpipe.ops._resample import ONE, Axis, taps_of
-from seqpipe.ops.resize import _halves, _up_to
 from tests.support.operators import compare
 
 PILLOW = {
@@ -370,13 +369,3 @@ def test_one_window_for_a_sequence_or_one_for_each_frame():
         x, size=(20, 20), crop=(20, 10), crop_pos_x=per_frame(np.linspace(0, 1, 6))
     )
     assert len({one.tobytes() for one in panned}) == 6
-
-
-@pytest.mark.parametrize("most", [0, 1, 56, 3 * 2**30, 2**32 - 2])
-def test_places_of_windows_are_drawn_as_numpy_draws_them(most):
-    numpys, ours = (np.random.Generator(np.random.Philox(7)) for _ in range(2))
-    halves = _halves(ours)
-    for _ in range(200):  # up to three quarters of 2³², one in four is drawn again
-        assert _up_to(most, halves) == numpys.integers(0, most, endpoint=True)
-        assert _up_to(9, halves) == numpys.integers(0, 9, endpoint=True)
-        assert ours.random() == numpys.random()
