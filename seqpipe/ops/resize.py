@@ -20,7 +20,6 @@ from ._window import Extent, Windowed, mirrored, window_of
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
 
-
 class Resize(Sized):
     """Resample images, or a window of them, to a size."""
 
