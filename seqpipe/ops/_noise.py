@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
+from ._kernel import with_fields
 from ._op import Op
 from ._spec import Spec
 
@@ -43,6 +44,7 @@ _LN2: Final = np.float32(0.693147182)
 BITS_OF_COUNTS: Final = 10
 """Of the random bits, the highest ones, by which :func:`counts_of_levels` knows counts."""
 ASK: Final = 255
+"""In the table of :func:`counts_of_levels`: those bits do not tell, the count is to be found from all of them."""
 _LEAST: Final = np.float32(1e-10)  # probability, from which on no more are added up
 _FEW: Final = np.float32(10)  # events, from which the normal expansion takes the place of adding up
 
@@ -66,15 +68,13 @@ class Noise(Op, register=False):
     @classmethod
     def block_dtype(cls) -> np.dtype[Any]:
         """A row with the key and the number of the frame."""
-        own = super().block_dtype()
-        fields = [(name, own[name]) for name in own.names or ()]
-        return np.dtype([*fields, ("key", np.dtype((np.int32, (2,)))), ("frame", np.dtype(np.int32))])
+        return with_fields(super().block_dtype(), ("key", np.int32, (2,)), ("frame", np.int32))
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """What is drawn for any operator, and the key."""
         # those of rng.integers(-(2**31), 2**31, 2), of a generator that has not drawn yet; at a tenth of the time
         word = int(rng.bit_generator.random_raw())
-        key = (word & 0xFFFFFFFF) - 2**31, (word >> 32) - 2**31
+        key = (word & _LOW) - 2**31, (word >> 32) - 2**31
         return {**super().sample(rng, spec), "key": key, "frame": range(spec.frames)}
 
     def noisy(self, x: Array, p: Any, change: Callable[[Any, Bits, Bits], Array]) -> Array:
@@ -107,12 +107,11 @@ def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bi
         counter: four words of 32 bits, each a number or an array of uint64.
         key: two words of 32 bits; negative ones stand for the same bits.
     """
-    low, high = (int(word) & 0xFFFFFFFF for word in key)
-    keys = [((low + n * _STEPS[0]) & 0xFFFFFFFF, (high + n * _STEPS[1]) & 0xFFFFFFFF) for n in range(10)]
+    low, high = (int(word) & _LOW for word in key)
+    keys = [((low + n * _STEPS[0]) & _LOW, (high + n * _STEPS[1]) & _LOW) for n in range(10)]
     words: list[Any] = [word if isinstance(word, int) else np.asarray(word, np.uint64) for word in counter]
-    for first, second in keys[
-        :2
-    ]:  # in which what is the same for all is found once, and with Python's numbers
+    # in the first two rounds, what is the same for all is found once, and with Python's numbers
+    for first, second in keys[:2]:
         one, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
         words = [(other >> 32) ^ words[1] ^ first, other & _LOW, (one >> 32) ^ words[3] ^ second, one & _LOW]
     arrays = np.empty((6, *np.broadcast_shapes(*map(np.shape, words))), np.uint64)
