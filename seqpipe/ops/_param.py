@@ -16,7 +16,7 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["ANY", "MATRIX", "Parameter", "at_most_one", "param", "parameters_of", "signature_of"]
+__all__ = ["ANY", "MATRIX", "Parameter", "at_most_one", "levels", "param", "parameters_of", "signature_of"]
 
 ANY: Final = -1
 """The size of vectors of any length."""
@@ -255,6 +255,15 @@ def param(
     )
     whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
     return dataclasses.field(default=default, metadata={_KEY: whole})
+
+
+def levels(doc: str) -> Any:
+    """Declare a level for all channels, or one for each; by default 0.
+
+    Args:
+        doc: what the level is of.
+    """
+    return param((0.0,), f"{doc}, or one for each channel", kind=float, unit="levels", size=ANY)
 
 
 def at_most_one(op: Any, *names: str) -> None:

@@ -15,7 +15,7 @@ from ._body import Body
 from ._distribution import Number
 from ._draw import values_of_all
 from ._op import Op
-from ._param import ANY, param
+from ._param import ANY, levels, param
 from ._spec import Spec
 
 __all__ = ["Erase", "RandomErasing"]
@@ -28,9 +28,7 @@ _ATTEMPTS: Final = 10  # torchvision's, too
 class _Regions(Op, register=False):
     """An operator that gives a level to all pixels of some boxes."""
 
-    fill_value: tuple[float, ...] = param(
-        (0.0,), "level of what is erased, or one for each channel", kind=float, unit="levels", size=ANY
-    )
+    fill_value: tuple[float, ...] = levels("level of what is erased")
 
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("levels", _LEVELS),)
 

@@ -15,7 +15,7 @@ from ._canvas import Canvas, Window
 from ._declaration import Declaration
 from ._distribution import Number
 from ._given import Given
-from ._param import ANY, at_most_one, param
+from ._param import ANY, at_most_one, levels, param
 
 __all__ = ["Pad", "Paste", "Slice"]
 
@@ -59,9 +59,7 @@ class Pad(Canvas):
         lo=1,
         size=ANY,
     )
-    fill_value: tuple[float, ...] = param(
-        (0.0,), "level beyond the images, or one for each channel", kind=float, unit="levels", size=ANY
-    )
+    fill_value: tuple[float, ...] = levels("level beyond the images")
     border: str = param("constant", "what lies beyond the border", choices=BORDERS)
     pad_pos_x: Number = param(0.0, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
     pad_pos_y: Number = param(0.0, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
@@ -144,9 +142,7 @@ class Paste(Canvas):
     ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0, by_frame=False)
     paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
     paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
-    fill_value: tuple[float, ...] = param(
-        (0.0,), "level of the canvas, or one for each channel", kind=float, unit="levels", size=ANY
-    )
+    fill_value: tuple[float, ...] = levels("level of the canvas")
     min_canvas_size: Number = param(
         0.0, "what no side of the canvas is less than", unit="pixels", lo=0, identity=0.0, by_frame=False
     )
@@ -221,9 +217,7 @@ class Slice(Canvas):
         " the nearest pixel (edge, clamp), a mirror image, repeat the image, or cut the window off (trim_to_shape)",
         choices=tuple(_POLICIES),
     )
-    fill_values: tuple[float, ...] = param(
-        (0.0,), "level beyond the image, or one for each channel", kind=float, unit="levels", size=ANY
-    )
+    fill_values: tuple[float, ...] = levels("level beyond the image")
 
     fill_of = "fill_values"
     examples = (
