@@ -92,7 +92,7 @@ def test_points_go_where_warp_affine_moves_pixels():
     """The matrix of warp_affine leads from the result to the source, unless it is told otherwise."""
     op = WarpAffine(matrix=(0.9, 0.2, -1.0, -0.1, 1.1, 0.5), inverse_map=False)
     spec = Spec(1, 40, 50, 3, "uint8")
-    (mapping,) = op.mappings(resolve(op, [spec], 0, [0]).rows, spec)
+    (mapping,) = op.mappings(resolve(op, [spec], 0, [0]).rows, spec).each()
     wanted = mapping.points(POINTS)
     np.testing.assert_allclose(fn.coord_transform(POINTS, MT=op.matrix), wanted, rtol=1e-5)
 
