@@ -101,12 +101,12 @@ class Chain:
                 one_by_one = (step.operator(result, **options),)
             elif by_kernel and len(step) > 1:
                 done = _together(step, result, device=device, **options)
-            if done is None:
-                for op in one_by_one:
-                    result = apply(op, result, backend=backend, device=device, **options)
-            else:
-                result = done
-            options["layout"] = _layout_after(_ops_of(step), result, options["layout"])
+            if done is not None:
+                result, options["layout"] = done, _layout_after(_ops_of(step), done, options["layout"])
+                continue
+            for op in one_by_one:
+                result = apply(op, result, backend=backend, device=device, **options)
+                options["layout"] = _layout_after((op,), result, options["layout"])
         found: X = result
         return found
 

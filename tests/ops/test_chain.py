@@ -157,6 +157,13 @@ def test_the_last_operator_arranges(run, layout, output_layout):
     assert run.launches in (None, 1)
 
 
+def test_the_layout_is_followed_where_operators_go_one_by_one(run):
+    arranged = ops.CropMirrorNormalize(output_layout="CHW", dtype="uint8")
+    chain, x = Chain(ops.Resize(size=(5, 4)), arranged, FLIP, CONTRAST), images("uint8", (2, 3, 6, 7, 6))
+    by_hand = one_by_one(Chain(ops.Resize(size=(5, 4)), FLIP, CONTRAST), x, run.backend)
+    same(to_numpy(run(chain, x)), np.moveaxis(by_hand, -1, 2))
+
+
 @pytest.mark.parametrize("name", ["geometry amid", "resampled"])
 def test_strided_and_read_only_memory(run, name):
     x = images("uint8", (4, 6, 12, 14, 3))[::2, ::-2, ::2, ::-2]
