@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from typing import cast
@@ -75,6 +76,7 @@ class NvdecPool:
         self._device, self._memory, self._process = device, memory, os.getpid()
         self._forgotten = Forgotten()
         self._idle: list[tuple[Hashable, Session]] = []
+        self._discarded: deque[Session] = deque()
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
@@ -90,6 +92,7 @@ class NvdecPool:
         """
         if reason := (mistrust if exact else refusal)(self._device, index.info):
             raise BackendError(reason, advice="Use decode='auto', which leaves such files to the CPU")
+        self._close_discarded()
         key = _key(index)
         with self._lock:
             place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
@@ -116,7 +119,16 @@ class NvdecPool:
                 surplus.append(self._idle.pop(0)[1])
         for session in surplus:
             session.close()
+        self._close_discarded()
         self._forgotten.destroy()
+
+    def discard(self, session: Session) -> None:
+        """Note a session that has raised, or that was left in the middle of a run; whoever comes next closes it.
+
+        That takes so long that a Ctrl-C would often fall into it, and where an abandoned generator does this, Python
+        loses what is raised.
+        """
+        self._discarded.append(session)
 
     def clear(self) -> None:
         """Close all idle sessions; those of its parent are nothing to a forked process."""
@@ -125,6 +137,15 @@ class NvdecPool:
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:
+            session.close()
+        self._close_discarded()
+
+    def _close_discarded(self) -> None:
+        while True:
+            try:
+                session = self._discarded.popleft()
+            except IndexError:  # to look first would not do: another thread may take the last one
+                return
             session.close()
 
 
@@ -153,8 +174,8 @@ class CardDecoders:
         self._pool.give_back(index, cast("NvdecDecoder", decoder))
 
     def discard(self, decoder: PacketDecoder) -> None:
-        """Close a session that has raised, or that was left in the middle of a run."""
-        cast("NvdecDecoder", decoder).session.close()
+        """Give up a session that has raised, or that was left in the middle of a run."""
+        self._pool.discard(cast("NvdecDecoder", decoder).session)
 
 
 def _key(index: PacketIndex) -> Hashable:

@@ -11,7 +11,7 @@ from seqpipe.errors import BackendError, DeviceMemoryError
 from seqpipe.video.gpu import memory
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
-from seqpipe.video.nvdec.decoder import NvdecPool
+from seqpipe.video.nvdec.decoder import CardDecoders, NvdecPool
 from seqpipe.video.nvdec.feeder import Coded
 from seqpipe.video.nvdec.session import Session
 from tests.video.gpu.fake_cupy import FakeCupy
@@ -86,6 +86,23 @@ def test_a_card_that_stays_full_is_named_with_the_decoder_and_its_size(cuvid, po
     busy.session.close()
     again = pool.take(stream(1920, 1088), 0, exact=True)
     assert decode(again.session, 1920, 1088) == [0, 1, 2]
+
+
+def test_a_discarded_decoder_is_closed_by_whoever_comes_next(cuvid, pool):
+    """Not at once: an interrupt in the middle of it would be lost where an abandoned generator discards it."""
+    left = pool.take(stream(128, 96), 0, exact=True)
+    decode(left.session, 128, 96)
+    CardDecoders(pool, lambda: 0, exact=True).discard(left)
+    session = left.session
+    del left
+    assert cuvid.decoders == 1
+    again = pool.take(stream(256, 192), 0, exact=True)
+    assert cuvid.decoders == 0
+    assert session._decoder is None
+    assert decode(again.session, 256, 192) == [0, 1, 2]
+    CardDecoders(pool, lambda: 0, exact=True).discard(again)
+    pool.clear()
+    assert cuvid.decoders == 0
 
 
 def test_what_else_the_card_refuses_gives_nothing_back(cuvid, pool):
