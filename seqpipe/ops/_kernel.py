@@ -26,6 +26,7 @@ __all__ = [
     "TYPES",
     "Item",
     "OpSource",
+    "address_of",
     "cuda_device",
     "defines_of",
     "launch",
@@ -159,7 +160,9 @@ def launch(
         of_sample = block.first[sample + 1] - row if samples > 1 else 0
         shape = images, frames, channels, *x.shape[2:4], height, width
         strides = *x.strides, *out.strides
-        entries.append(_ITEM.pack(_address(x), _address(out), *strides, *shape, row, of_sample, block.step))
+        entries.append(
+            _ITEM.pack(address_of(x), address_of(out), *strides, *shape, row, of_sample, block.step)
+        )
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     blocks = max(work.blocks(item.out.shape[2], item.out.shape[3], _THREADS, images) for item in items)
@@ -189,7 +192,7 @@ def _job(
     by_value = len(tables) <= _INLINE
     kept = None if by_value else namespace(x).asarray(np.frombuffer(tables, np.uint8))
     job = bytearray(_JOB.itemsize)
-    addresses = [0 if array is None else _address(array) for array in (kept, scratch)]
+    addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]
     rows_at = len(entries) * _ITEM.size
     _HEAD.pack_into(job, 0, addresses[0], len(entries), images, rows_at, of_image, addresses[1])
     if by_value:
@@ -197,7 +200,8 @@ def _job(
     return np.ndarray((), _JOB, job), kept
 
 
-def _address(array: Array) -> int:
+def address_of(array: Array) -> int:
+    """Where an array's values begin in the memory of its device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
