@@ -8,9 +8,10 @@ share: every draw has a Philox stream of its own (Salmon et al., "Parallel rando
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from .array import IntArray
 from .errors import ParameterError
 
-__all__ = ["Permutation", "stream", "streams"]
+__all__ = ["Permutation", "place_number", "stream", "streams"]
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
@@ -33,6 +34,31 @@ _Words: TypeAlias = npt.NDArray[np.uint64]
 _idle: list[np.random.Generator] = []
 
 
+def place_number(value: Any, what: str, name: str) -> int:
+    """An epoch or an index as an ``int``.
+
+    Negative ones are refused, and those beyond 64 bits: their streams would be those of other places.
+
+    Args:
+        value: what was given: an ``int``, or a whole number of NumPy or torch.
+        what: which of both it is.
+        name: what draws.
+
+    Raises:
+        ParameterError: it is none, or out of bounds.
+    """
+    try:
+        number = operator.index(value)
+        allowed = 0 <= number <= _WORD and not isinstance(value, bool)
+    except (TypeError, ValueError):
+        allowed = False
+    if not allowed:
+        raise ParameterError(
+            f"{what}={value!r} is not valid", source=name, allowed="an integer from 0 to 2**64 - 1"
+        )
+    return number
+
+
 def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Generator:
     """The random numbers of one operator for one sample of one epoch.
 
@@ -44,9 +70,13 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
 
     Returns:
         A generator at the start of its own Philox stream of 2¹²⁸ numbers.
+
+    Raises:
+        ParameterError: the epoch or the index is not a whole number from 0 to 2⁶⁴ - 1.
     """
+    place = place_number(index, "index", name), place_number(epoch, "epoch", name)
     # Draws advance the two low counter words; the two high ones hold the place, so no two places overlap.
-    counter = np.array([0, 0, index & _WORD, epoch & _WORD], dtype=np.uint64)
+    counter = np.array([0, 0, *place], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=_key(seed, name)))
 
 
@@ -59,22 +89,22 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
     Args:
         seed: the user's seed, any integer.
         name: what draws.
-        epoch: the epoch, 0 or more.
-        indices: the samples' indices, 0 or more each.
+        epoch: the epoch, as :func:`place_number` gives it.
+        indices: the samples' indices, likewise.
     """
     try:
         generator = _idle.pop()
     except IndexError:
         generator = stream(0, "")
     bits = generator.bit_generator
-    counter = [0, 0, 0, epoch & _WORD]
+    counter = [0, 0, 0, epoch]
     place = {"counter": counter, "key": _key(seed, name).tolist()}
     # at the place of its counter, with nothing left of what was drawn before
     state = {"bit_generator": "Philox", "state": place, "buffer": [0, 0, 0, 0], "buffer_pos": 4}
     state |= {"has_uint32": 0, "uinteger": 0}
     try:
         for index in indices:
-            counter[2] = index & _WORD
+            counter[2] = index
             bits.state = state
             yield generator
     finally:

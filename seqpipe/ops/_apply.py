@@ -11,6 +11,7 @@ import numpy as np
 from ..array import Array, device_of
 from ..errors import ParameterError
 from ..kernel import KernelDevice
+from ..random import place_number
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, resolve
@@ -218,9 +219,16 @@ def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
 
 
 def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
-    """The index of each sample, of what a call is given: those of all, that of the first, or none."""
-    if index is None or isinstance(index, (int, np.integer)):
-        first = 0 if index is None else int(index)
+    """The index of each sample, of what a call is given: those of all, that of the first, or none.
+
+    Raises:
+        ParameterError: these are not whole numbers from 0 on, or not as many as there are samples.
+    """
+    if index is None:
+        return range(samples)
+    if np.ndim(index) == 0:
+        first = place_number(index, "index", op.name)
+        place_number(first + samples - 1, "index", op.name)
         return range(first, first + samples)
     indices = np.asarray(index)
     if indices.shape != (samples,) or indices.dtype.kind not in "iu":
@@ -229,5 +237,4 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
             source=op.name,
             allowed=f"a whole number, or {samples} of them",
         )
-    found: list[int] = indices.tolist()
-    return found
+    return [place_number(number, "index", op.name) for number in indices.tolist()]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..random import streams
+from ..random import place_number, streams
 from ._declaration import Declaration
 from ._distribution import PerFrame, Table, Uniform
 from ._param import Parameter
@@ -99,8 +99,9 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         indices: the samples' indices within their dataset, that draws are for.
 
     Raises:
-        ParameterError: a table has not one value for each sample, or for each frame.
+        ParameterError: the epoch is not one, or a table has not one value for each sample, or for each frame.
     """
+    epoch = place_number(epoch, "epoch", op.name)
     if op.is_constant and (len(specs) == 1 or specs.count(specs[0]) == len(specs)):
         constant = constant_of(op, specs[0])
         return Block(constant.rows, (0,) * len(specs), 0, constant)

@@ -146,11 +146,11 @@ class Policy(Geometry, register=False):
         Returns:
             A tuple of :class:`Drawn`, one for each step; a list of them for several samples.
         """
-        indices = [index] if np.ndim(index) == 0 else index
-        specs = [_SAMPLE] * len(indices)
-        block = resolve(self, specs, epoch, indices_of(self, indices, len(indices)))
-        found = [tuple(self._drawn(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
-        return found[0] if np.ndim(index) == 0 else found
+        one = np.ndim(index) == 0
+        count = 1 if one else len(index)
+        block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
+        found = [tuple(self._drawn(values_of(block.of(n, 1)[0]))) for n in range(count)]
+        return found[0] if one else found
 
     def reference(self, x: Array, p: Any) -> Array:
         """The references of the steps, one after the other."""

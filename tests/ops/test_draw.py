@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from seqpipe.errors import ParameterError
 from seqpipe.ops import (
     BoxBlur,
     Brightness,
+    Chain,
     Choice,
+    CoordTransform,
     Flip,
+    Mixup,
     Normal,
+    RandAugment,
+    RandomBboxCrop,
     RandomResizedCrop,
     Rotate,
     Uniform,
@@ -93,3 +101,40 @@ def test_what_changes_nothing_does_not_act():
     op = Brightness(brightness=Choice([1.0, 2.0]))
     np.testing.assert_array_equal(drawn(op, "acts"), drawn(op, "brightness") != 1)
     assert 0 < drawn(op, "acts").sum() < SAMPLES
+
+
+X = np.arange(2 * 4 * 5 * 6 * 3, dtype=np.uint8).reshape(2, 4, 5, 6, 3)
+BOX = np.array([[0.1, 0.2, 0.6, 0.9]])
+CALLS = {
+    "operator": lambda **place: Flip(p=0.5)(X, **place),
+    "constant": lambda **place: Flip()(X, **place),
+    "list": lambda **place: Flip(p=0.5)([X], **place),
+    "on boxes": lambda **place: RandomBboxCrop()(BOX, **place),
+    "on points": lambda **place: CoordTransform(T=(1.0, 2.0))(BOX[:, :2], **place),
+    "on batches": lambda **place: Mixup()(X, **place),
+    "policy": lambda **place: RandAugment()(X, **place),
+    "drawn": lambda **place: RandAugment().drawn(**place),
+    "chain": lambda **place: Chain(Flip(p=0.5))(X, **place),
+}
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, -1], ids=repr)
+@pytest.mark.parametrize("what", ["epoch", "index"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_names_the_operator_and_what_is_wrong_about_its_place(call, what, value):
+    allowed = re.escape("an integer from 0 to 2**64 - 1")
+    with pytest.raises(ParameterError, match=rf"^\w+: {what}={value!r} is not valid; allowed: {allowed}\.$"):
+        CALLS[call](**{what: value})
+
+
+def test_indices_of_samples_are_integers_too():
+    with pytest.raises(ParameterError, match=r"^flip: index=-1 is not valid"):
+        Flip(p=0.5)(X, index=[0, -1])
+    with pytest.raises(ParameterError, match=rf"^flip: index={2**64} is not valid"):
+        Flip(p=0.5)(X, index=2**64 - 1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.array])
+def test_a_place_of_a_call_may_be_any_kind_of_integer(kind):
+    op = Brightness(brightness=(0.5, 2.0))
+    np.testing.assert_array_equal(op(X, epoch=kind(3), index=kind(5)), op(X, epoch=3, index=5))
