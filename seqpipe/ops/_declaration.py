@@ -56,6 +56,7 @@ class Declaration(ABC):
         name: of its function.
         dtypes: what it takes.
         channels: how many values its pixels may have; empty for any number.
+        channels_from: the parameter whose length says so, for messages; empty where it is the operator itself.
         values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
             type of the result; ``"moved"`` if it is given the values as they are.
         pointwise: whether a value of the result depends on that one value and the parameters alone.
@@ -81,6 +82,7 @@ class Declaration(ABC):
     name: ClassVar[str] = "op"
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     channels: ClassVar[tuple[int, ...]] = ()
+    channels_from: ClassVar[str] = ""
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     pointwise: ClassVar[bool] = False
     takes_raw: ClassVar[bool] = False

@@ -156,9 +156,20 @@ def check(op: Declaration, spec: Spec) -> None:
         with naming(op):
             raise _wrong_type(spec.dtype, op.dtypes)
     if op.channels and spec.channels not in op.channels:
-        raise ParameterError(
-            f"pixels of {spec.channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
+        raise _wrong_channels(op, spec.channels)
+
+
+def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
+    if not op.channels_from:
+        return ParameterError(
+            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
         )
+    count = len(getattr(op, op.channels_from))
+    return ParameterError(
+        f"{op.channels_from} has {count} values, for pixels of {channels}",
+        source=op.name,
+        allowed=f"1 value, or {channels}",
+    )
 
 
 def check_size(op: Declaration, what: str, height: int, width: int) -> None:

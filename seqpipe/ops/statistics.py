@@ -101,9 +101,10 @@ class Normalize(Op):
         at_most_one(self, "axis_names", "axes")
         # of this object alone: what its parameters ask for
         own = self.__dict__
-        own["channels"] = tuple(
-            {len(values) for values in (self.mean or (), self.stddev or ()) if len(values) > 1}
-        )
+        lengths = {name: len(getattr(self, name) or ()) for name in ("mean", "stddev")}
+        several = [name for name, length in lengths.items() if length > 1]
+        own["channels"] = tuple({lengths[name] for name in several})
+        own["channels_from"] = several[0] if several else ""
         if self._computes:
             own["keeps_frames"] = "F" not in names
             own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
@@ -269,7 +270,7 @@ class _Found(Normalize, register=False, name="normalize"):
         )
         own = made.__dict__
         own["_statistics"] = mean, inverse_of(variance + op.epsilon)
-        own["channels"] = op.channels
+        own["channels"], own["channels_from"] = op.channels, op.channels_from
         if max(*mean.shape[:3], *variance.shape[:3]) > 1 or mean.shape[3] > _CHANNELS:
             own["body"] = None
         return made
