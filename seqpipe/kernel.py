@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -37,6 +38,7 @@ Defines = Mapping[str, int]
 """Macros by name."""
 
 _EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver"
+_HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
@@ -138,7 +140,7 @@ class CudaDevice:
 
     def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
         """The array on the device: what keeps it there, and its address. It can be read by any stream."""
-        with self._cupy.cuda.Device(self.number), self._stream(stream) as queue:
+        with self._entered(stream) as queue:
             copy = self._cupy.asarray(array)
             queue.synchronize()
         return copy, int(copy.data.ptr)
@@ -158,28 +160,21 @@ class CudaDevice:
         Raises:
             BackendError: NVRTC is missing.
         """
-        if stream is None and self._cupy.cuda.runtime.getDevice() == self.number:  # to enter it takes time
-            self._start(source, function, defines, grid, block, argument)
-            return
-        with self._cupy.cuda.Device(self.number), self._stream(stream):
-            self._start(source, function, defines, grid, block, argument)
+        with self._current(stream):
+            kernel = _kernel(self._cupy, source, function, defines, self.number)
+            kernel(grid, (block, 1, 1), (argument,))
 
-    def _start(
-        self,
-        source: Source,
-        function: str,
-        defines: Defines,
-        grid: tuple[int, int, int],
-        block: int,
-        argument: npt.NDArray[Any],
-    ) -> None:
-        """Queue a kernel on the current stream of this device, which is the current one."""
-        kernel = _kernel(self._cupy, source, function, defines, self.number)
-        kernel(grid, (block, 1, 1), (argument,))
+    def _current(self, stream: Any) -> AbstractContextManager[Any]:
+        """A context in which this device, and a stream of it, are the current ones; None is the stream that is so."""
+        if stream is None and self._cupy.cuda.runtime.getDevice() == self.number:
+            return _HERE  # to enter the device anew would take time
+        return self._entered(stream)
 
-    def _stream(self, stream: Any) -> Any:
+    @contextmanager
+    def _entered(self, stream: Any) -> Iterator[Any]:
         cuda = self._cupy.cuda
-        return cuda.get_current_stream() if stream is None else stream
+        with cuda.Device(self.number), cuda.get_current_stream() if stream is None else stream as queue:
+            yield queue
 
 
 def device_count() -> int:
