@@ -27,8 +27,15 @@ NAMES = ("h264", "vp9", "h264_open_gop", "odd_vp9", "h264_long_gop", "hevc_open_
 SOON_S, START_S = 8, 60
 ROUNDS = 12
 HEAD = """
-import signal, sys, threading, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it puts in the background ignore it
+import signal, sys, threading, time, traceback
+
+def interrupt(_number, frame):
+    interrupted[:] = traceback.format_stack(frame)
+    raise KeyboardInterrupt
+
+interrupted = []
+signal.signal(signal.SIGINT, interrupt)  # a shell lets what it puts in the background ignore it
+signal.signal(signal.SIGUSR1, lambda *_: print("last interrupted in", *interrupted, file=sys.stderr, flush=True))
 import seqpipe
 from seqpipe.readers import Video
 from data_scripts.frame_code import find
@@ -106,7 +113,7 @@ begun()
 
 @contextlib.contextmanager
 def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python program that has said that it has begun; if the test does not see its end, it says where it hangs."""
+    """A Python program; if the test does not see its end, it says where it hangs, and where an interrupt was lost."""
     process = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-c", HEAD + text, *arguments],
         cwd=ROOT,
@@ -115,7 +122,7 @@ def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    watch = threading.Timer(START_S + 2 * SOON_S, process.send_signal, [signal.SIGABRT])
+    watch = threading.Timer(START_S + 2 * SOON_S, asked, [process])
     watch.start()
     try:
         yield process
@@ -125,12 +132,18 @@ def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def asked(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(1)  # signals of different kinds do not wait for each other
+    process.send_signal(signal.SIGABRT)
+
+
 def ended(process: subprocess.Popen[str], *, within_s: float = SOON_S) -> tuple[str, str]:
     """What it still has to say, if it ends soon."""
     try:
         return process.communicate(timeout=within_s)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)  # faulthandler tells where every thread is
+        asked(process)  # faulthandler tells where every thread is
         pytest.fail(f"it does not end within {within_s} s\n{process.communicate()[1]}")
 
 
