@@ -21,14 +21,26 @@ from typing import Any
 import numpy as np
 
 from ..errors import OutputError
+from .facts import Facts, clock_of
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
 from .source import Stamp
 
-__all__ = ["cache_directory", "cache_file", "load_index", "load_summary", "save_index"]
+__all__ = [
+    "INDEX_FORMAT",
+    "cache_directory",
+    "cache_file",
+    "load_facts",
+    "load_index",
+    "load_summary",
+    "save_index",
+    "write_whole",
+]
+
+INDEX_FORMAT = 2
+"""What indexes of other versions do not have; all that is derived from an index and kept is of its format."""
 
 _MAGIC = b"SEQPIPE\x01"
-_FORMAT = 2
 _PREFIX = struct.Struct("<8sII")
 _COLUMNS = tuple(field.name for field in fields(PacketTable))
 _HEAD_GUESS = 4096
@@ -56,6 +68,19 @@ def load_summary(directory: Path, stamp: Stamp) -> StreamInfo | None:
     """The facts of an indexed video, its frames counted, from the header alone; None if there is no fresh index."""
     header = _read(_place(directory, stamp), stamp, whole=False)
     return None if header is None else _info(header[0], stamp)
+
+
+def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
+    """What sampling needs to know of an indexed video, from the header alone; None if there is no fresh index."""
+    header = _read(_place(directory, stamp), stamp, whole=False)
+    if header is None:
+        return None
+    try:
+        # an index that was made before clocks were noted has none
+        return Facts.from_header(header[0]["info"], header[0].get("clock"))
+    except (KeyError, ValueError) as error:
+        _log.warning("the index of %s cannot be read (%s): it is built anew", stamp[0], error)
+        return None
 
 
 def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
@@ -98,7 +123,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
     arrays = [np.ascontiguousarray(getattr(index.packets, name)) for name in _COLUMNS]
     body = b"".join(array.tobytes() for array in arrays)
     header = {
-        "format": _FORMAT,
+        "format": INDEX_FORMAT,
         "stamp": list(stamp),
         "info": index.info.to_json(),
         "extradata": base64.b64encode(index.extradata).decode("ascii"),
@@ -108,13 +133,14 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "end_s": index.end_s,
         "cut": index.cut,
         "verified": index.verified,
+        "clock": clock_of(index),
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),
     }
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(path, _PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
+        write_whole(path, _PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
     except OSError as error:
         raise OutputError(
             f"the index cache cannot be written ({error.strerror})",
@@ -129,7 +155,12 @@ def _place(directory: Path, stamp: Stamp) -> str:
     return f"{directory}/{digest[:2]}/{digest[2:]}.idx"
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside, then rename it: whoever reads it finds the old one or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     descriptor, beside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -158,7 +189,7 @@ def _read(path: str | Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any
         _log.warning("%s is damaged or of another version: the index is built anew", path)
         return None
     header: dict[str, Any] = json.loads(text)
-    if header["format"] != _FORMAT or tuple(header["stamp"]) != stamp:
+    if header["format"] != INDEX_FORMAT or tuple(header["stamp"]) != stamp:
         _log.debug("%s is stale: the index is built anew", path)
         return None
     return header, data[_PREFIX.size + length :]

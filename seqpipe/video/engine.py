@@ -236,7 +236,8 @@ class Engine:
                 except SeqpipeError as error:
                     outcome[place] = error
         reader = partial(self._ahead.reader, jobs)
-        lost = fill(video, targets, way, painter, partial(self._note, video), reader=reader)
+        note = partial(self._note, video)
+        lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:

@@ -7,13 +7,11 @@ import os
 from dataclasses import replace
 
 from ..errors import OutputError
-from .build import build_index
 from .cache import cache_directory, load_index, load_summary, save_index
 from .index import PacketIndex
 from .info import StreamInfo
 from .probe import with_source
 from .source import Origin, Source, open_source
-from .verify import verify
 
 __all__ = ["open_index", "summary"]
 
@@ -51,8 +49,16 @@ def open_index(
 
 
 def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> PacketIndex:
-    index = build_index(source) if index is None else index
-    return verify(source, index) if verified else index
+    # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
+    if index is None:
+        from .build import build_index
+
+        index = build_index(source)
+    if not verified:
+        return index
+    from .verify import verify
+
+    return verify(source, index)
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ..errors import ParameterError
 from ..param import Param, choice
 from .geometry import Placement, place
 from .info import StreamInfo
+
+if TYPE_CHECKING:
+    from .facts import Facts
 
 __all__ = [
     "COLOUR",
@@ -186,7 +189,7 @@ class OutputSpec:
         """The axes of a single frame, ``"HWC"`` or ``"CHW"``."""
         return self.layout[1:]
 
-    def frame_shape(self, info: StreamInfo) -> tuple[int, int, int]:
+    def frame_shape(self, info: StreamInfo | Facts) -> tuple[int, int, int]:
         """The shape of one frame of a stream, in the order of :attr:`frame_layout`.
 
         Raises:
@@ -197,7 +200,7 @@ class OutputSpec:
             return self.channels, rows, columns
         return rows, columns, self.channels
 
-    def place(self, info: StreamInfo) -> Placement:
+    def place(self, info: StreamInfo | Facts) -> Placement:
         """Where the output's pixels lie in a stream's surfaces.
 
         Raises:

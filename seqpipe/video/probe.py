@@ -16,7 +16,6 @@ import av.video
 import numpy as np
 
 from ..errors import UnreadableSourceError
-from .bitstream import chroma_location
 from .info import StreamInfo
 from .source import Origin, Source, open_source
 
@@ -153,6 +152,10 @@ def stream_info(
     Raises:
         UnreadableSourceError: neither its header nor its first picture tells a size and a pixel format.
     """
+    from .bitstream import (
+        chroma_location,
+    )  # what is indexed already is opened without the readers of bitstreams
+
     context, frame = stream.codec_context, first.frame
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)

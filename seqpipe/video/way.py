@@ -34,6 +34,7 @@ class Way:
         decoders: where its decoders come from.
         painter: makes a painter for a thread.
         threads: of its own; 0 to work on the CPU threads of the engine.
+        frame_threads: of each decoder on the CPU.
         choose: picks one of the waiting jobs, or none where they are better left to another way.
         fallback: decoders that are asked about what these have not decoded, or None.
         done: is told which jobs were done together, and how many seconds that took.
@@ -44,6 +45,7 @@ class Way:
     decoders: Decoders
     painter: Callable[[], Painter]
     threads: int = 0
+    frame_threads: int = 1
     choose: Callable[[Seq[Job]], Job | None] = _foremost
     fallback: Decoders | None = None
     done: Callable[[Seq[Job], float], None] = _unmeasured

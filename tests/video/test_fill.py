@@ -181,3 +181,17 @@ def test_a_stream_without_a_fallback_gives_what_is_sound_and_names_the_rest(monk
         given.extend(int(frame.frames[0]) for frame in reader.stream(range(0, 48, 5)))
     assert given == [0, 5, 10, 15, 20]
     assert caught.value.lost == (25, 30, 35, 40, 45)
+
+
+def test_a_way_has_as_many_frame_threads_as_it_says():
+    asked = []
+
+    def make(index, threads):
+        asked.append(threads)
+        return CpuDecoder(index, threads)
+
+    way = Way("card", DecoderPool(make=make), HostPainter, frame_threads=3)
+    with Engine(1, ways=[way]) as made_engine:
+        (found,) = made_engine.read([request([1, 2])])
+    assert [read(picture) for picture in found.numpy()] == [1, 2]
+    assert asked == [3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -23,11 +24,14 @@ from .painter import DevicePainter
 from .streams import Streams
 from .upload import forget_uploads
 
-__all__ = ["card_ways", "card_workplace"]
+__all__ = ["beside_engines", "card_ways", "card_workplace"]
 
 _STREAMED_AT_ONCE = 16
 # one decodes while the other waits for its last pictures, or begins with the next file
 _WORKERS_PER_ENGINE = 2
+# feeding seven engines takes 1.4 to 2 cores
+_FEEDING_CORES = 2
+_FRAME_THREADS = 7
 
 
 def card_ways(
@@ -45,7 +49,8 @@ def card_ways(
     """
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
-    cpu = DecoderPool(idle=4 * cores)
+    helpers, frame_threads = beside_engines(cores) if decode == "mixed" else (0, 1)
+    cpu = DecoderPool(idle=4 * cores // frame_threads)
     if decode == "cpu":
         return [Way("cpu", cpu, painter, close=cpu.clear)], streams.allocate
     with streams.bound():
@@ -53,16 +58,37 @@ def card_ways(
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
     if decode == "nvdec":
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
-    mixture = Mixture(_refusals(streams), workers)
+    mixture = Mixture(_refusals(streams), workers, frame_threads)
     card = Way(
         "nvdec", nvdec, painter, workers, choose=mixture.for_card, fallback=cpu, done=mixture.card_done
     )
-    if decode == "auto":
-        return [card, Way("cpu", cpu, painter, choose=mixture.for_refused, close=cpu.clear)], streams.allocate
-    # Each engine needs a core to feed it: with all of them decoding, the engines were fed at less than half their rate.
-    spare = max(1, cores - workers)
-    core = Way("cpu", cpu, painter, spare, choose=mixture.for_core, done=mixture.core_done, close=cpu.clear)
+    core = Way("cpu", cpu, painter, choose=mixture.for_refused, close=cpu.clear)
+    if decode == "mixed":
+        core = replace(
+            core,
+            threads=helpers,
+            frame_threads=frame_threads,
+            choose=mixture.for_core,
+            done=mixture.core_done,
+        )
     return [card, core], streams.allocate
+
+
+def beside_engines(cores: int) -> tuple[int, int]:
+    """How the cores help where the engines decode.
+
+    With several frame threads, a worker on the cores is as soon done with a sequence as one of the card's, so that
+    whoever waits for it waits no longer; and few threads of Python stand in each other's way.
+
+    Args:
+        cores: of the CPU.
+
+    Returns:
+        Workers, and the frame threads of each.
+    """
+    spare = max(1, cores - _FEEDING_CORES)
+    frame_threads = min(spare, _FRAME_THREADS)
+    return spare // frame_threads, frame_threads
 
 
 def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from seqpipe.video.gpu.mixture import Mixture
+from seqpipe.video.gpu.ways import beside_engines
 
 
 def job(cost, codec="h264", size=(1920, 1080)):
@@ -51,3 +52,17 @@ def test_rates_are_learnt(mixture):
     for _ in range(60):
         mixture.card_done([job(7)], 1.0)
     assert mixture.for_core(waiting) is waiting[-1]
+
+
+def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
+    waiting = [job(100) for _ in range(12)]
+    assert Mixture(lambda _: "", 14, core_threads=1).for_core(waiting) is None
+    assert Mixture(lambda _: "", 14, core_threads=7).for_core(waiting) is waiting[-1]
+
+
+@pytest.mark.parametrize("cores", range(1, 40))
+def test_what_helps_the_engines_leaves_two_cores_to_feed_them(cores):
+    workers, threads = beside_engines(cores)
+    assert workers >= 1
+    assert threads >= 1
+    assert workers * threads <= max(1, cores - 2) < workers * threads + 7
