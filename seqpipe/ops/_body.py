@@ -18,8 +18,7 @@ class Body:
 
     Attributes:
         kind: the skeleton, a file of this package without its ``.cuh``. ``"value"``: statements that change
-            ``Real value``, which is that of ``int channel``; ``"placed"``: the same, and they look at where it is,
-            ``int y`` and ``int x``, so that they cannot join others in a chain; ``"pixel"``: statements that change
+            ``Real value``, which is that of ``int channel``; ``"pixel"``: statements that change
             ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says. What others
             need, their files say.
         text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
@@ -28,11 +27,6 @@ class Body:
 
     kind: str
     text: str = ""
-
-    @property
-    def skeleton(self) -> str:
-        """The file that the statements go into, without its ``.cuh``."""
-        return "value" if self.kind == "placed" else self.kind
 
 
 class Work(NamedTuple):
@@ -43,11 +37,13 @@ class Work(NamedTuple):
             pixels as it has threads, in the order of reading, or some times as many.
         passes: the kernels, each of which is done with all images before the next one begins.
         scratch: for types of values, bytes of memory for each channel of each image, at first 0.
+        pixels: how many a thread makes, where it is not by tiles and there are very many.
     """
 
     tile: tuple[int, int] | None = None
     passes: tuple[str, ...] = ("each",)
     scratch: Mapping[str, int] = MappingProxyType({})
+    pixels: int = 4
 
     def blocks(self, height: int, width: int, threads: int, images: int) -> int:
         """How many blocks each of some images takes."""
@@ -56,23 +52,32 @@ class Work(NamedTuple):
             return -(-height // tall) * -(-width // wide)
         blocks = -(-height * width // threads)
         # to find its image is half of a thread's work, so that they make several pixels if there are many
-        return blocks if blocks * images < _MANY else -(-blocks // _PIXELS)
+        return -(-blocks // max(1, min(self.pixels, blocks * images // _MANY)))
 
 
-_MANY: Final = 4096  # blocks, which any GPU has enough to do with
-_PIXELS: Final = 4
+_MANY: Final = 1024  # blocks, which any GPU has enough to do with
+_FOURS: Final = Work(pixels=16)
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
     {
+        "chain": _FOURS,
+        "difference": _FOURS,
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+        "erased": _FOURS,
         "filter": Work(tile=(32, 32)),
         "jpeg": Work(tile=(32, 32)),
         "median": Work(tile=(32, 32)),
+        "moments": Work(tile=(1, 1), passes=("add", "finish")),
+        "one_hot": Work(tile=(1, 4096)),
+        "mixed": _FOURS,
+        "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
         "separable": Work(tile=(64, 32)),
+        "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
+        "value": _FOURS,
     }
 )
-"""The work of the skeletons that have not one thread for each pixel."""
+"""The work of the skeletons that have not one thread for a pixel, or for a few."""

@@ -105,7 +105,7 @@ def source_of(op: type[Declaration]) -> OpSource:
     body = op.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
-    return OpSource(__package__, f"{body.skeleton}.cuh", row_text(op.kernel_dtype()), body.text)
+    return OpSource(__package__, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text)
 
 
 def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:
@@ -113,7 +113,9 @@ def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, cha
     shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, **GRID}
     if op.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
-    return {"IN": TYPES[dtype], "OUT": TYPES[result], **shared}
+    # whether the statements do the same for all channels
+    alike = op.body is not None and "channel" not in op.body.text
+    return {"IN": TYPES[dtype], "OUT": TYPES[result], "ALIKE": int(alike), **shared}
 
 
 @lru_cache(maxsize=1024)

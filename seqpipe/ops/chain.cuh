@@ -7,7 +7,7 @@
 BODY
 
 #if !MOVES
-__device__ __forceinline__ void change(const Image& image, int, int, Real (&pixel)[CHANNELS]) {
+__device__ __forceinline__ void change(const Image& image, Real (&pixel)[CHANNELS]) {
     change(pixel, image.row);
 }
 

@@ -85,15 +85,7 @@ class _Regions(Op, register=False):
         made["count"], made["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
         return made
 
-    body = Body(
-        "placed",
-        """
-    for (int k = 0; k < row.count; k++) {
-        const int* box = row.boxes + 4 * k;
-        if (y >= box[0] && x >= box[1] && y < box[2] && x < box[3]) value = row.levels[channel & 3];
-    }
-""",
-    )
+    body = Body("erased")
 
 
 class Erase(_Regions):

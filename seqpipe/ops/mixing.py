@@ -62,7 +62,7 @@ class Mixup(Mixing):
         """Where one of both is real."""
         return mask | other
 
-    body = Body("mixed", "value = load<IN>(in) * row.weight + load<IN>(theirs) * (Real(1.0f) - row.weight);")
+    body = Body("mixed", "value = own * row.weight + other * (Real(1.0f) - row.weight);")
 
 
 class CutMix(Mixing, name="cutmix"):
@@ -113,7 +113,7 @@ class CutMix(Mixing, name="cutmix"):
         """
     const Real line = (float)y, column = (float)x;
     const bool inside = !(line < row.box[0]) && !(column < row.box[1]) && line < row.box[2] && column < row.box[3];
-    value = load<IN>(inside ? theirs : in);
+    value = inside ? other : own;
 """,
     )
 

@@ -3,7 +3,7 @@ __device__ __forceinline__ void change(Real (&pixel)[CHANNELS], const Row& row) 
     BODY
 }
 
-__device__ __forceinline__ void change(const Image& image, int, int, Real (&pixel)[CHANNELS]) {
+__device__ __forceinline__ void change(const Image& image, Real (&pixel)[CHANNELS]) {
     if (image.row.acts) change(pixel, image.row);
 }
 

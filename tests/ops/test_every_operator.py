@@ -149,7 +149,7 @@ def check_lists(anywhere, op):
     before = getattr(anywhere.device, "launches", 0)
     found = anywhere(op, parts, index=3)
     if anywhere.device is not None and not op.composed:
-        assert anywhere.device.launches - before == len(WORK.get(op.body.skeleton, Work()).passes)
+        assert anywhere.device.launches - before == len(WORK.get(op.body.kind, Work()).passes)
     assert isinstance(found, list)
     for n, part in enumerate(parts):
         compare(found[n], anywhere(op, part, index=3 + n))

@@ -1,0 +1,95 @@
+// Pixels that lie one after the other are taken four at a time, in whole words of memory: a fourth of the reads and
+// writes if values are bytes.
+constexpr int FOUR = 4;
+
+// A byte of a word as the lowest bits of 2²³, which is quicker than the conversion.
+__device__ __forceinline__ Real byte_of(unsigned word, int number) {
+    return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
+}
+
+// The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
+__device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
+#ifdef __CUDACC__
+    const int first = __float2int_rn(a.v), second = __float2int_rn(b.v), third = __float2int_rn(c.v), last = __float2int_rn(d.v);
+    unsigned word;
+    asm("{.reg .u32 upper; cvt.pack.sat.u8.s32.b32 upper, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;}"
+        : "=r"(word) : "r"(first), "r"(second), "r"(third), "r"(last));
+    return word;
+#else
+    return stored<0>(a) | stored<0>(b) << 8 | stored<0>(c) << 16 | (unsigned)stored<0>(d) << 24;
+#endif
+}
+
+// The values of four pixels, of so many each, as words of memory.
+template <int TYPE, int VALUES> struct Words {
+    typedef typename Typed<TYPE>::T T;
+    static constexpr int MANY = FOUR * VALUES, COUNT = MANY * sizeof(T) / sizeof(unsigned), EACH = sizeof(unsigned) / sizeof(T);
+    unsigned words[COUNT];
+    __device__ __forceinline__ void read(Address at, unsigned four) {
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) words[k] = __ldg((const unsigned*)at + four * COUNT + k);
+    }
+    __device__ __forceinline__ void write(Address at, unsigned four) const {
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) ((unsigned*)at)[four * COUNT + k] = words[k];
+    }
+    __device__ __forceinline__ void give(Real (&values)[MANY]) const {
+#pragma unroll
+        for (int number = 0; number < MANY; number++) {
+            const unsigned word = words[number / EACH];
+            if constexpr (TYPE == 0)
+                values[number] = byte_of(word, number % EACH);
+            else if constexpr (TYPE == 4)
+                values[number] = __uint_as_float(word);
+            else
+                values[number] = value_of<TYPE>((T)(word >> number % EACH * 16));
+        }
+    }
+    __device__ __forceinline__ void take(const Real (&values)[MANY]) {
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) {
+            const Real* const own = values + k * EACH;
+            if constexpr (TYPE == 0)
+                words[k] = word_of(own[0], own[1], own[2], own[3]);
+            else if constexpr (TYPE == 4)
+                words[k] = __float_as_uint(own[0].v);
+            else
+                words[k] = (unsigned short)stored<TYPE>(own[0]) | (unsigned)(unsigned short)stored<TYPE>(own[1]) << 16;
+        }
+    }
+};
+
+// Whether the pixels of an image, of so many values, lie one after the other, in whole words.
+__device__ __forceinline__ bool lie_together(Address at, const long long* strides, int width, int size, int values) {
+    return at % sizeof(unsigned) == 0 && strides[4] == size && strides[3] == values * size && strides[2] == width * strides[3];
+}
+
+// As FOR_EVERY_PIXEL, by `make_four(image, four)` where `together(image)`; `begin(image)` is called by all threads first.
+#if CHANNELS
+__device__ __forceinline__ bool lie_together(const Image& image, int given, int made) {
+    return lie_together(image.in, image.item.in_strides, image.item.width, sizeof(typename Typed<IN>::T), given) &&
+           lie_together(image.out, image.item.out_strides, image.item.width, sizeof(typename Typed<OUT>::T), made);
+}
+
+#define FOR_EVERY_FOUR(begin, together, make_four, make)                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) { \
+        const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
+        if (number >= job.images) return;                                                \
+        const Image found = image_of(job, number);                                       \
+        OwnItem item = found.item;                                                       \
+        OwnRow row = found.row;                                                          \
+        const Image image = {item, row, found.in, found.out};                            \
+        begin(image);                                                                    \
+        const unsigned width = item.width, pixels = width * item.height, step = gridDim.x * THREADS; \
+        const unsigned thread = blockIdx.x * THREADS + threadIdx.x;                      \
+        unsigned done = 0;                                                               \
+        if (together(image)) {                                                           \
+            done = pixels / FOUR * FOUR;                                                 \
+            for (unsigned four = thread; four < done / FOUR; four += step) make_four(image, four); \
+        }                                                                                \
+        for (unsigned pixel = done + thread; pixel < pixels; pixel += step) make(image, pixel / width, pixel % width); \
+    }
+#else
+#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_PIXEL(make)
+#endif
+__device__ __forceinline__ void nothing(const Image&) {}
