@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .labels import NO_LABEL
 from .ranges import Range
@@ -10,8 +11,7 @@ from .ranges import Range
 __all__ = ["Entry", "Listing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One video, or a part of it, that samples are to be taken from.
 
     Attributes:

@@ -1,16 +1,16 @@
 """Survey: one look at each listed video, to know how many samples it gives.
 
-The heads of cached indexes tell; where there is none, the index is built, on all threads.
+An earlier survey of the same files tells, as far as they have not changed; else the heads of cached indexes; where
+there is none, the index is built, on all threads.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,34 +18,39 @@ from ..array import FloatArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..sampling import RandomClips, RandomRateClips, RateWindows, Sampler, Span, Windows
 from ..sampling.params import OnError
-from ..video.cache import cache_directory, load_summary
+from ..video.cache import cache_directory, load_facts
 from ..video.engine import Engine
-from ..video.info import StreamInfo
+from ..video.facts import Facts
 from ..video.open import open_index
 from ..video.output import OutputSpec
-from ..video.source import open_source
+from ..video.register import Register
+from ..video.source import Stamp, open_source
 from .entry import Entry
+from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
 
 __all__ = ["Survey"]
 
-_Shape = tuple[int, int, int]
+_Shape: TypeAlias = tuple[int, int, int]
+_Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
+"""A video, what a look at it shows, and its timestamps if they are needed and the facts do not tell them."""
 
 
-class _Seen(NamedTuple):
-    """What a look at a video shows; timestamps only if they are needed."""
+class _Use(NamedTuple):
+    """What a video, or a part of it, gives."""
 
-    info: StreamInfo
-    timestamps: FloatArray | None
+    first: int
+    end: int
+    end_s: float | None
+    samples: int
 
 
 class _Row(NamedTuple):
     """An entry of the catalog."""
 
     entry: Entry
-    span: Span
-    samples: int
+    use: _Use
     shape: int
 
 
@@ -72,7 +77,8 @@ class Survey:
     book: ReportBook
     _rows: dict[int, _Row] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
-    _shape_of: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
+    _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _uses: dict[tuple[tuple[int, ...], Range | None], _Use] = field(default_factory=dict)
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
 
@@ -90,77 +96,105 @@ class Survey:
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(entries):
             places.setdefault(entry.name, []).append(place)
-        for name, seen in self._look(places, entries, engine):
+        for name, facts, times in self._look(places, entries, engine):
             for place in places[name]:
-                self._note(place, entries[place], seen)
+                self._note(place, entries[place], facts, times)
         rows = [self._rows[place] for place in sorted(self._rows)]
         if not rows:
             raise self._nothing_left(len(entries))
-        self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.samples for row in rows))
+        self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
         return _tabulate(rows, tuple(self._shapes))
 
-    def _look(
-        self, places: dict[str, list[int]], entries: Seq[Entry], engine: Engine
-    ) -> Iterator[tuple[str, _Seen | SeqpipeError]]:
-        """A look at every video: at once where the head of a local index tells all, else on the threads."""
-        directory = cache_directory(self.cache_dir)
+    def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
+        """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
+        paths = {name: os.path.abspath(name) for name in names if "://" not in name}  # noqa: PTH100  as sources do
+        register = Register(cache_directory(self.cache_dir), paths.values())
+        known = register.load()
+        found = known.copy()
+        timed = {entry.name for entry in entries if self._by_time(entry.part)}
         later: list[tuple[str, bool]] = []
-        for name, its in places.items():
-            by_time = self.by_time or any(_in_seconds(entries[place]) for place in its)
-            seen = None if by_time or "://" in name else self._quickly(name, directory)
-            if seen is None:
-                later.append((name, by_time))
-            else:
-                yield name, seen
-        for (name, _), found in zip(later, engine.map(self._thoroughly, later), strict=True):
-            yield name, found
+        for name in names:
+            path = paths.get(name, "")
+            facts = found.get(path) or (self._quickly(name, register.stamp(path)) if path else None)
+            if facts is None or (isinstance(facts, Facts) and name in timed and not facts.denominator):
+                later.append((name, name in timed))
+                continue
+            if isinstance(facts, Facts):
+                found[path] = facts
+            yield name, facts, None
+        for (name, _), (facts, times) in zip(later, engine.map(self._thoroughly, later), strict=True):
+            if isinstance(facts, Facts) and name in paths:
+                found[paths[name]] = facts
+            yield name, facts, times
+        if found != known:
+            register.save(found)
 
-    def _quickly(self, name: str, directory: Path) -> _Seen | SeqpipeError | None:
+    def _quickly(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
-            stamp = open_source(name).stamp()
+            stamp = stamp or open_source(name).stamp()
         except SeqpipeError as error:
             return error
-        info = None if stamp is None else load_summary(directory, stamp)
-        return None if info is None else _Seen(info, None)
+        return None if stamp is None else load_facts(cache_directory(self.cache_dir), stamp)
 
-    def _thoroughly(self, wanted: tuple[str, bool]) -> _Seen | SeqpipeError:
-        name, by_time = wanted
+    def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
+        name, timed = wanted
         try:
             index = open_index(name, cache_dir=self.cache_dir)
         except SeqpipeError as error:
-            return error
-        return _Seen(index.info, index.timestamps if by_time else None)
+            return error, None
+        facts = Facts.of(index)
+        return facts, index.timestamps if timed and not facts.denominator else None
 
-    def _note(self, place: int, entry: Entry, seen: _Seen | SeqpipeError) -> None:
-        if isinstance(seen, SeqpipeError):
-            self._leave_out(entry, seen)
+    def _note(self, place: int, entry: Entry, facts: Facts | SeqpipeError, times: FloatArray | None) -> None:
+        if isinstance(facts, SeqpipeError):
+            self._leave_out(entry, facts)
             return
-        frames = seen.info.frame_count or 0
         try:
-            shape = self._shape(seen.info)
-            span = (
-                Span(0, frames, seen.timestamps)
-                if entry.part is None
-                else entry.part.of(frames, seen.timestamps)
-            )
-            count = self.sampler.count(span) if len(span) >= (self.min_frames or 0) else 0
+            shape = self._shape(facts)
+            use = self._use(facts, entry.part, times)
         except SeqpipeError as error:
             self._leave_out(entry, error)
             return
-        self._longest = max(self._longest, (len(span), entry.name))
-        if count:
-            # The timestamps of ten thousand videos are not kept: the clock fetches them again.
-            self._rows[place] = _Row(entry, Span(span.first, span.end, None, span.end_s), count, shape)
+        length = use.end - use.first
+        self._longest = max(self._longest, (length, entry.name))
+        if use.samples:
+            self._rows[place] = _Row(entry, use, shape)
         else:
-            self.book.note(entry.name, "too short", f"it has {_frames(len(span))}; {self._needed()}")
+            self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
 
-    def _shape(self, info: StreamInfo) -> int:
-        """The place among all shapes of the one that the video's pictures get."""
-        geometry = (info.width, info.height, info.rotation_degrees, info.flipped)
-        if geometry not in self._shape_of:
-            shape = self.output.frame_shape(info)
-            self._shape_of[geometry] = self._shapes.setdefault(shape, len(self._shapes))
-        return self._shape_of[geometry]
+    def _use(self, facts: Facts, part: Range | None, times: FloatArray | None) -> _Use:
+        """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.
+
+        Raises:
+            FrameRangeError: the part does not lie in the video.
+        """
+        by_time = self._by_time(part)
+        key = (facts.frames, *facts.clock) if by_time else (facts.frames,), part
+        if times is None and (known := self._uses.get(key)):
+            return known
+        clock = (facts.timestamps if times is None else times) if by_time else None
+        span = Span(0, facts.frames, clock) if part is None else part.of(facts.frames, clock)
+        samples = self.sampler.count(span) if len(span) >= (self.min_frames or 0) else 0
+        # The timestamps of ten thousand videos are not kept: the clock fetches them again.
+        use = _Use(span.first, span.end, span.end_s, samples)
+        if times is None:
+            self._uses[key] = use
+        return use
+
+    def _shape(self, facts: Facts) -> int:
+        """The place among all shapes of the one that the video's pictures get.
+
+        Raises:
+            ParameterError: the crop leaves the picture.
+        """
+        if facts.picture not in self._shape_of:
+            shape = self.output.frame_shape(facts)
+            self._shape_of[facts.picture] = self._shapes.setdefault(shape, len(self._shapes))
+        return self._shape_of[facts.picture]
+
+    def _by_time(self, part: Range | None) -> bool:
+        """Whether it takes timestamps to know what a part of a video gives."""
+        return self.by_time or (part is not None and part.in_seconds)
 
     def _leave_out(self, entry: Entry, error: SeqpipeError) -> None:
         error.source = error.source or entry.name
@@ -202,22 +236,19 @@ class Survey:
 
 
 def _tabulate(rows: Seq[_Row], shapes: tuple[_Shape, ...]) -> Catalog:
-    counts = np.array([row.samples for row in rows], dtype=np.int64)
+    uses = [row.use for row in rows]
+    counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(
         names=tuple(row.entry.name for row in rows),
         keys=tuple(row.entry.key for row in rows),
         labels=np.array([row.entry.label for row in rows], dtype=np.int64),
-        first=np.array([row.span.first for row in rows], dtype=np.int64),
-        end=np.array([row.span.end for row in rows], dtype=np.int64),
-        end_s=np.array([np.nan if row.span.end_s is None else row.span.end_s for row in rows]),
+        first=np.array([use.first for use in uses], dtype=np.int64),
+        end=np.array([use.end for use in uses], dtype=np.int64),
+        end_s=np.array([np.nan if use.end_s is None else use.end_s for use in uses]),
         bounds=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
         shapes=shapes,
         shape=np.array([row.shape for row in rows], dtype=np.int64),
     )
-
-
-def _in_seconds(entry: Entry) -> bool:
-    return entry.part is not None and entry.part.in_seconds
 
 
 def _frames(count: int) -> str:

@@ -40,7 +40,8 @@ class Video:
 
     Which frames make which sample is decided by arithmetic: a sample depends on (seed, epoch, its index) alone,
     not on threads, batch size, rank, or how often iteration was stopped. Making a dataset reads only the heads
-    of cached indexes; files without one are indexed first, on all threads.
+    of cached indexes, or, the next time and for 256 files or more, one register of them all; each file's size and
+    time of change are looked at every time. Files without an index are indexed first, on all threads.
 
     Exactly one of ``files``, ``file_root`` and ``manifest`` says which videos. What a sample is:
 
@@ -99,7 +100,7 @@ class Video:
             behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
             sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
             :meth:`report` names each. That a GPU's memory is full is no sample's fault, and always raised.
-        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        cache_dir: where indexes and registers are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
 
     Raises:
         ParameterError: an argument is out of bounds, arguments exclude each other, or all videos are too short.

@@ -1,7 +1,8 @@
 """Indexes on disk: one small file per video, written whole or not at all, rebuilt when in doubt.
 
 A file is ``magic, header length, CRC-32 of the header, header (JSON), arrays``. The header alone answers how many
-frames a video has, so a data set of ten thousand files starts without touching their packets. Nothing is pickled.
+frames a video has, so a data set of ten thousand files starts without touching their packets; how it starts without
+opening these files again: :mod:`seqpipe.video.register`. Nothing is pickled.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Two tables. The first: batches of 8 sequences of 32 frames of 1080p, scaled to 2
 most memory that was in use while a contestant ran, less what was in use before it began. Everything counts: context,
 kernels, decoders, results. Each contestant runs in a process of its own; another one looks at the card every 5 ms, so
 nothing else may use it meanwhile. The second: from the start of the interpreter to the first batch, of 10,000 distinct
-files whose indexes are cached.
+files whose indexes are cached. Its first run in a folder is a first start: it opens all indexes and compiles modules.
+Later ones find the register that it left in the cache, and the bytecode that pip leaves in an installed package.
 
 ``--large`` are 1080p videos of 300 frames or more, ``--many`` those that are given 10,000 names; both are generated if
 they are not given. With ``--device cpu`` the memory is the process's own. DALI is left out where it is not installed;
@@ -126,23 +127,6 @@ def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, 
     return {"frames": delivered, "frames_per_s": delivered / (time.perf_counter() - begin)}
 
 
-def _start(paths: list[str], device: str, spawned: float) -> dict[str, float]:
-    """The first batch of a dataset in this process, which was spawned at a time of the monotonic clock."""
-    times = [spawned, time.monotonic()]
-    from seqpipe.readers import Video
-
-    times.append(time.monotonic())
-    with Video(files=paths, sequence_length=16, shuffle=True, device=device) as dataset:
-        times.append(time.monotonic())
-        batch = next(dataset.batches(_BATCH))
-        times.append(time.monotonic())
-        if len(batch) != _BATCH or not batch.shape[1] == 16:
-            raise ValueError(f"the first batch has the shape {batch.shape}")
-    names = ("interpreter", "imports", "dataset", "first batch")
-    spent = {name: later - sooner for name, sooner, later in zip(names, times[:-1], times[1:], strict=True)}
-    return {**spent, "all": times[-1] - spawned}
-
-
 class _Gauge:
     """Looks at the memory in use every 5 ms while a process runs.
 
@@ -199,15 +183,17 @@ def _process(number: int) -> Callable[[], int]:
     return used
 
 
-def _run(options: argparse.Namespace, *words: str) -> tuple[dict[str, float] | None, str]:
-    """Run this command in a process of its own, and look at the memory meanwhile."""
-    command = [sys.executable, "-m", "tests.bench.gpu_memory", "--device", options.device, *words]
-    if words[0] == "--start":
+def _run(
+    options: argparse.Namespace, *words: str, timed: bool = False, environment: dict[str, str] | None = None
+) -> tuple[dict[str, float] | None, str]:
+    """Run a module in a process of its own, and look at the memory meanwhile; if timed, it is told when that began."""
+    command = [sys.executable, "-m", *words]
+    if timed:
         command.append(str(time.monotonic()))
     used = None if options.device == "cpu" else _card(int(options.device.partition(":")[2] or 0))
     before = 0 if used is None else used()
     with subprocess.Popen(
-        command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         gauge = _Gauge(used or _process(child.pid), before)
         try:
@@ -262,7 +248,8 @@ def _memory(options: argparse.Namespace) -> None:
         why = _left_out(name, options)
         found = None
         if not why:
-            found, why = _run(options, "--measure", name, str(listed), str(options.batches))
+            words = ("tests.bench.gpu_memory", "--device", options.device, "--measure", name)
+            found, why = _run(options, *words, str(listed), str(options.batches))
         if found is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
         else:
@@ -289,8 +276,11 @@ def _many(options: argparse.Namespace) -> None:
     print(
         "| first batch, run | interpreter | imports | dataset | first batch | all, s |\n|---|---|---|---|---|---|"
     )
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(options.folder / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for run in range(options.runs):
-        found, why = _run(options, "--start", str(listed))
+        words = ("tests.bench.first_batch", options.device, str(listed))
+        found, why = _run(options, *words, timed=True, environment=environment)
         if found is None:
             print(f"the first batch does not come: {why}", file=sys.stderr)
             return
@@ -305,9 +295,6 @@ def main() -> int:
         name, listed, count = options.measure
         paths = Path(listed).read_text().splitlines()
         print(json.dumps(_deliver(name, paths, options.device, int(count))))
-    elif options.start:
-        listed, spawned = options.start
-        print(json.dumps(_start(Path(listed).read_text().splitlines(), options.device, float(spawned))))
     else:
         if "memory" in options.job:
             _memory(options)
@@ -325,10 +312,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
     parser.add_argument("--batches", type=int, default=40, help="for each contestant")
     parser.add_argument("--files", type=int, default=10_000, help="for the start")
-    parser.add_argument("--runs", type=int, default=3, help="of the start")
+    parser.add_argument("--runs", type=int, default=4, help="of the start")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_memory"), help="for files and indexes")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--start", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.job = options.job or ["memory", "start"]
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from seqpipe.readers import Video
+from seqpipe.video import register
 from tests.support.media import made
 
 from .written import files, lines
@@ -29,6 +31,22 @@ def test_a_folder_is_indexed_once(run, tmp_path, jobs):
     (tmp_path / "in/deep/vp9.webm").touch()
     (tmp_path / "in/deep/vp9.webm").write_bytes(made("vp9_altref").read_bytes())
     assert lines(run(*arguments, "--json").stdout)[-1] == summary | {"built": 1, "fresh": 2}
+
+
+def test_what_datasets_keep_is_no_index(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(register, "_FEWEST_FILES", 1)
+    video, cache = shutil.copy(made("h264"), tmp_path), tmp_path / "cache"
+    arguments = ("index", video, "--cache-dir", cache, "--json")
+    assert lines(run(*arguments).stdout)[-1]["built"] == 1
+    Video(files=[video], sequence_length=4, cache_dir=cache)
+    index, kept = files(cache)
+    assert kept.startswith("registers/")
+    told = {line["name"]: line for line in lines(run("doctor", "--json", "--cache-dir", cache).stdout)}
+    size = sum((cache / name).stat().st_size for name in (index, kept))
+    assert told["Index cache"]["value"] == f"{cache}: 2 files, {size / 1e6:.1f} MB"
+    assert lines(run(*arguments).stdout)[-1]["fresh"] == 1
+    (cache / index).unlink()
+    assert lines(run(*arguments).stdout)[-1]["built"] == 1, "a register is no index"
 
 
 def test_failures_are_named_and_counted(run, tmp_path):
