@@ -100,7 +100,7 @@ class Video:
             behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
             sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
             :meth:`report` names each. That a GPU's memory is full is no sample's fault, and always raised.
-        cache_dir: where indexes and registers are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
 
     Raises:
         ParameterError: an argument is out of bounds, arguments exclude each other, or all videos are too short.
