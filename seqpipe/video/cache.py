@@ -78,7 +78,7 @@ def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
         return None
     try:
         # an index that was made before clocks were noted has none
-        return Facts.from_header(header[0]["info"], header[0].get("clock"))
+        return Facts.from_header(header[0]["info"], header[0].get("ticks"))
     except (KeyError, ValueError) as error:
         _log.warning("the index of %s cannot be read (%s): it is built anew", stamp[0], error)
         return None
@@ -134,7 +134,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "end_s": index.end_s,
         "cut": index.cut,
         "verified": index.verified,
-        "clock": clock_of(index),
+        "ticks": clock_of(index),
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from ..array import FloatArray
 from .index import PacketIndex
 
 __all__ = ["Facts", "clock_of"]
+
+_LIMIT = 1 << 62
 
 
 class Facts(NamedTuple):
@@ -22,9 +25,12 @@ class Facts(NamedTuple):
         rotation_degrees: counter-clockwise turn that the display matrix asks for: 0, 90, 180 or 270.
         flipped: whether the display matrix mirrors the picture left to right, before the turn.
         first: when its first frame is shown, in ticks.
-        distance: from each frame to the next, in ticks.
+        steps: frame i is shown ``(i * steps + offset) // per`` ticks after the first one: at a constant rate, or at
+            one that is rounded to ticks, as Matroska's milliseconds are.
+        per: see there.
+        offset: see there.
         numerator: of a tick in seconds.
-        denominator: of a tick in seconds; 0 where the distances differ, or are not known.
+        denominator: of a tick in seconds; 0 where the rate is not constant, or not known.
     """
 
     frames: int
@@ -33,7 +39,9 @@ class Facts(NamedTuple):
     rotation_degrees: int
     flipped: bool
     first: int = 0
-    distance: int = 0
+    steps: int = 0
+    per: int = 1
+    offset: int = 0
     numerator: int = 0
     denominator: int = 0
 
@@ -60,9 +68,9 @@ class Facts(NamedTuple):
         picture = (info["frame_count"] or 0, *sides, info["rotation_degrees"], info["flipped"])
         if clock is None:
             return cls(*picture)
-        first, distance = clock
+        first, steps, per, offset = clock
         numerator, _, denominator = info["time_base"].partition("/")
-        return cls(*picture, first, distance, int(numerator), int(denominator or 1))
+        return cls(*picture, first, steps, per, offset, int(numerator), int(denominator or 1))
 
     @property
     def picture(self) -> tuple[int, ...]:
@@ -71,7 +79,7 @@ class Facts(NamedTuple):
 
     @property
     def clock(self) -> tuple[int, ...]:
-        """What decides its timestamps, beside the number of frames: the first, the distance, and the tick."""
+        """What decides its timestamps, beside the number of frames."""
         return self[5:]
 
     @property
@@ -79,16 +87,25 @@ class Facts(NamedTuple):
         """The presentation time of each frame in seconds, bit for bit the index's; None if they are not known."""
         if not self.denominator:
             return None
-        ticks = self.first + self.distance * np.arange(self.frames, dtype=np.int64)
+        frames = np.arange(self.frames, dtype=np.int64)
+        ticks = self.first + (frames * self.steps + self.offset) // self.per
         times: FloatArray = ticks * self.numerator / self.denominator
         return times
 
 
-def clock_of(index: PacketIndex) -> tuple[int, int] | None:
-    """The first frame's pts and the distance between neighbours, in ticks; None where distances differ."""
-    table = index.packets
+def clock_of(index: PacketIndex) -> tuple[int, int, int, int] | None:
+    """The numbers (first, steps, per, offset) of :class:`Facts` that give every pts of a video; None if none do."""
+    table, info = index.packets, index.info
     ticks = table.pts[table.frame_packet]
-    gaps = np.diff(ticks)
-    if gaps.size and (gaps != gaps[0]).any():
-        return None
-    return int(ticks[0]) if ticks.size else 0, int(gaps[0]) if gaps.size else 0
+    if len(ticks) < 2:
+        return int(ticks[0]) if len(ticks) else 0, 0, 1, 0
+    rates = [rate for rate in (info.average_rate, info.real_rate) if rate]
+    distances = [Fraction(int(ticks[1] - ticks[0])), *(1 / (rate * info.time_base) for rate in rates)]
+    for distance in distances:
+        steps, per = distance.as_integer_ratio()
+        if max(steps, per) * max(len(ticks), int(np.ptp(ticks))) < _LIMIT:
+            # frame i tells that per * later[i] <= i * steps + offset < per * later[i] + per
+            least = per * (ticks - ticks[0]) - steps * np.arange(len(ticks))
+            if least.max() < least.min() + per:
+                return int(ticks[0]), steps, per, int(least.max())
+    return None

@@ -25,7 +25,7 @@ from .source import Stamp
 
 __all__ = ["Register"]
 
-_MAGIC = b"SEQREG\x00\x01"
+_MAGIC = b"SEQREG\x00\x02"
 _PREFIX = struct.Struct("<8s20sI")
 # One row a file. A size of 0, which no video has, says that nothing is known of it.
 _ROW = np.dtype(
@@ -38,7 +38,9 @@ _ROW = np.dtype(
         ("rotation_degrees", "<i4"),
         ("flipped", "?"),
         ("first", "<i8"),
-        ("distance", "<i8"),
+        ("steps", "<i8"),
+        ("per", "<i8"),
+        ("offset", "<i8"),
         ("numerator", "<i8"),
         ("denominator", "<i8"),
     ]
@@ -69,7 +71,7 @@ class Register:
         self._digest, self._file = b"", None
         if len(self._paths) >= _FEWEST_FILES:
             listed = "\0".join((f"{INDEX_FORMAT}", *self._paths)).encode("utf-8", "surrogatepass")
-            self._digest = hashlib.sha1(listed, usedforsecurity=False).digest()
+            self._digest = hashlib.sha1(_MAGIC + listed, usedforsecurity=False).digest()
             self._file = directory / "registers" / f"{self._digest.hex()}.reg"
 
     def stamp(self, path: str) -> Stamp | None:

@@ -15,7 +15,7 @@ from seqpipe.video import register as module
 from seqpipe.video.facts import Facts
 from seqpipe.video.register import Register
 
-FACTS = Facts(48, 128, 96, 90, True, -82592, 3600, 1, 90000)
+FACTS = Facts(48, 128, 96, 90, True, -82592, 3600, 7, 3, 1, 90000)
 
 
 @pytest.fixture(autouse=True)
