@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
 
 import numpy as np
 
@@ -25,27 +24,13 @@ from .source import Stamp
 
 __all__ = ["Register"]
 
-_MAGIC = b"SEQREG\x00\x02"
+_MAGIC = b"SEQREG\x00\x03"
 _PREFIX = struct.Struct("<8s20sI")
 # One row a file. A size of 0, which no video has, says that nothing is known of it.
-_ROW = np.dtype(
-    [
-        ("size", "<i8"),
-        ("mtime_ns", "<i8"),
-        ("frames", "<i8"),
-        ("width", "<i4"),
-        ("height", "<i4"),
-        ("rotation_degrees", "<i4"),
-        ("flipped", "?"),
-        ("first", "<i8"),
-        ("steps", "<i8"),
-        ("per", "<i8"),
-        ("offset", "<i8"),
-        ("numerator", "<i8"),
-        ("denominator", "<i8"),
-    ]
-)
-_UNKNOWN = (0,) * len(_ROW.descr)
+_ROW = np.dtype([("size", "<i8"), ("mtime_ns", "<i8"), ("facts", "<i8")])
+_UNKNOWN = (0, 0, 0)
+# Behind them the facts, once each: most files of a dataset have much in common.
+_FACTS = np.dtype([(name, "?" if name == "flipped" else "<i8") for name in Facts._fields])
 _TIMES = range(-(1 << 63), 1 << 63)
 # For fewer files the indexes are as quick.
 _FEWEST_FILES = 256
@@ -81,9 +66,10 @@ class Register:
 
     def load(self) -> dict[str, Facts]:
         """What is known of files that have not changed since."""
+        rows, facts = self._read()
         return {
-            path: Facts(*facts)
-            for path, (size, mtime_ns, *facts) in zip(self._paths, self._rows(), strict=False)
+            path: facts[number]
+            for path, (size, mtime_ns, number) in zip(self._paths, rows, strict=False)
             if self._stamps.get(path) == (size, mtime_ns)
         }
 
@@ -91,11 +77,14 @@ class Register:
         """Keep what was found, for the next time; where the cache cannot be written, it is found anew then."""
         if self._file is None:
             return
+        numbers: dict[Facts, int] = {}
         rows = [
-            (*self._stamps[path], *found[path]) if path in found and path in self._stamps else _UNKNOWN
+            (*self._stamps[path], numbers.setdefault(found[path], len(numbers)))
+            if path in found and path in self._stamps
+            else _UNKNOWN
             for path in self._paths
         ]
-        body = np.array(rows, dtype=_ROW).tobytes()
+        body = np.array(rows, dtype=_ROW).tobytes() + np.array(list(numbers), dtype=_FACTS).tobytes()
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, self._prefix(body) + body)
@@ -103,25 +92,27 @@ class Register:
         except OSError as error:
             _log.info("%s cannot be written (%s)", self._file, error.strerror)
 
-    def _rows(self) -> list[tuple[Any, ...]]:
-        """The rows of the register on disk; none if there is none, or it is damaged."""
+    def _read(self) -> tuple[list[tuple[int, int, int]], list[Facts]]:
+        """The rows of the register on disk and the facts they name; none if there is none, or it is damaged."""
         if self._file is None:
-            return []
+            return [], []
         try:
             data = self._file.read_bytes()
         except FileNotFoundError:
-            return []
+            return [], []
         except OSError as error:
             _log.warning("%s cannot be read (%s): indexes are opened instead", self._file, error.strerror)
-            return []
+            return [], []
         body = data[_PREFIX.size :]
-        if data[: _PREFIX.size] != self._prefix(body) or len(body) != len(self._paths) * _ROW.itemsize:
+        if data[: _PREFIX.size] != self._prefix(body):
             _log.warning("%s is damaged: indexes are opened instead", self._file)
-            return []
+            return [], []
         with contextlib.suppress(OSError):  # a cache may be read-only
             os.utime(self._file)  # those that were used last are kept
-        rows: list[tuple[Any, ...]] = np.frombuffer(body, dtype=_ROW).tolist()
-        return rows
+        rows: list[tuple[int, int, int]] = np.frombuffer(body, _ROW, len(self._paths)).tolist()
+        return rows, [
+            Facts(*row) for row in np.frombuffer(body, _FACTS, offset=len(rows) * _ROW.itemsize).tolist()
+        ]
 
     def _prefix(self, body: bytes) -> bytes:
         """What stands before the rows of these files."""

@@ -56,6 +56,12 @@ def test_what_was_not_found_is_not_known(paths, tmp_path):
     assert Register(tmp_path, paths).load() == some
 
 
+def test_nothing_can_be_kept(paths, tmp_path, caplog):
+    Register(tmp_path, paths).save({})
+    assert Register(tmp_path, paths).load() == {}
+    assert not caplog.records
+
+
 def change_size(path):
     time = path.stat().st_mtime_ns
     path.write_bytes(path.read_bytes() + b"y")
