@@ -61,23 +61,29 @@ _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
     {
+        "canvas": _FOURS,
         "chain": _FOURS,
         "difference": _FOURS,
         "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "erased": _FOURS,
-        "filter": Work(tile=(32, 32)),
+        "filter": Work(tile=(64, 256)),
+        "gather": _FOURS,
         "jpeg": Work(tile=(32, 32)),
-        "median": Work(tile=(32, 32)),
-        "moments": Work(tile=(1, 1), passes=("add", "finish")),
-        "one_hot": Work(tile=(1, 4096)),
+        "mean": Work(tile=(64, 256)),
+        "median": Work(tile=(64, 256)),
         "mixed": _FOURS,
+        "moments": Work(tile=(1, 1), passes=("add", "finish")),
+        "one_hot": Work(tile=(1, 16384)),
+        "order": _FOURS,
+        "noise": _FOURS,
         "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
-        "separable": Work(tile=(64, 32)),
+        "separable": Work(tile=(64, 256)),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": _FOURS,
+        "warp": Work(tile=(32, 32)),
     }
 )
 """The work of the skeletons that have not one thread for a pixel, or for a few."""

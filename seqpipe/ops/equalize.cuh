@@ -5,8 +5,15 @@
 
 #include "pixels.cuh"
 
-constexpr int LEVELS = IN == 0 ? 256 : 65536, COPIES = IN == 0 ? 8 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1;
-constexpr int SHARE = LEVELS / THREADS;
+#if CHANNELS && IN == 0
+#define BY_LEVELS 1
+constexpr int TABLES = CHANNELS;
+#include "levels.cuh"
+#else
+#define BY_LEVELS 0
+constexpr int LEVELS = IN == 0 ? 256 : 65536;
+#endif
+constexpr int COPIES = IN == 0 ? 8 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1, SHARE = LEVELS / THREADS;
 
 // Of one channel of one image: how many blocks are done, and what has been counted, which becomes the table.
 struct Counted {
@@ -16,7 +23,7 @@ __device__ __forceinline__ Counted* counted(const Job& job, int number) {
     return (Counted*)(job.scratch + (Address)number * job.scratch_of_image);
 }
 
-__device__ __forceinline__ int level_of(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
+__device__ __forceinline__ int level_at(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
 
 // What has been counted becomes the table; `sums` is for a number of each thread.
 __device__ void make_table(const Image& image, volatile unsigned* levels, unsigned* sums, unsigned* lowest) {
@@ -49,6 +56,35 @@ __device__ void make_table(const Image& image, volatile unsigned* levels, unsign
     }
 }
 
+// Counts the levels of a block's pixels, of some channels.
+__device__ __forceinline__ void count_levels(const Image& image, int channel, unsigned* own, Counted* of_image) {
+#if BY_LEVELS
+    const auto add = [own](int k, unsigned level) { atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u); };
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+        [&](const Image& image, unsigned four) {
+            Words<0, CHANNELS> words;
+            words.read(image.in, four);
+#pragma unroll
+            for (int k = 0; k < FOUR * CHANNELS; k++) add(k % CHANNELS, words.words[k / 4] >> k % 4 * 8 & 255u);
+        },
+        [&](const Image& image, int y, int x) {
+#pragma unroll
+            for (int k = 0; k < CHANNELS; k++)
+                add(k, level_at(image.from(y, x) + (Address)(k * image.item.in_strides[4])));
+        });
+#else
+    for_pixels(image, [&](Address in, Address) {
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) {
+            const int level = level_at(in + (Address)((channel + k) * image.item.in_strides[4]));
+            unsigned* const at = IN == 0 ? own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES
+                                         : of_image[channel + k].levels + level;
+            atomicAdd(at, 1u);
+        }
+    });
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_constant__ Job job) {
     __shared__ unsigned own[OWN], sums[THREADS], lowest;
     __shared__ bool last;
@@ -61,15 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_cons
     for (int channel = 0; channel < channels; channel += TOGETHER) {
         for (int e = threadIdx.x; e < OWN; e += THREADS) own[e] = 0;
         __syncthreads();
-        for_pixels(image, [&](Address in, Address) {
-#pragma unroll
-            for (int k = 0; k < TOGETHER; k++) {
-                const int level = level_of(in + (Address)((channel + k) * image.item.in_strides[4]));
-                unsigned* const at = IN == 0 ? own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES
-                                             : of_image[channel + k].levels + level;
-                atomicAdd(at, 1u);
-            }
-        });
+        count_levels(image, channel, own, of_image);
         __syncthreads();
         for (int e = threadIdx.x; IN == 0 && e < TOGETHER * LEVELS; e += THREADS) {
             unsigned sum = 0;
@@ -88,13 +116,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_cons
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
-    __shared__ unsigned table[IN == 0 ? TOGETHER * LEVELS : 1];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Counted* const of_image = counted(job, number);
+#if BY_LEVELS
+    for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS)
+        levels[e] = stored<OUT>(acts ? __uint_as_float(of_image[e / LEVELS].levels[e % LEVELS]) : (float)(e % LEVELS));
+    __syncthreads();
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+              [](const Image& image, unsigned four) { make_four(image, four); },
+              [](const Image& image, int y, int x) { make(image, y, x); });
+#else
+    __shared__ unsigned table[IN == 0 ? TOGETHER * LEVELS : 1];
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
         __syncthreads();
         for (int e = threadIdx.x; IN == 0 && e < TOGETHER * LEVELS; e += THREADS)
@@ -104,11 +140,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++) {
                 const Address from = in + (Address)((channel + k) * image.item.in_strides[4]);
-                const int level = level_of(from);
+                const int level = level_at(from);
                 const unsigned found = IN == 0 ? table[k * LEVELS + level] : of_image[channel + k].levels[level];
                 store<OUT>(out + (Address)((channel + k) * image.item.out_strides[4]),
                            acts ? Real(__uint_as_float(found)) : load<IN>(from));
             }
         });
     }
+#endif
 }

@@ -24,11 +24,111 @@ __device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
     return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
 }
 
+__device__ __forceinline__ Real luma_of(Real red, Real green, Real blue) {
+    return red * Real(0.299f) + green * Real(0.587f) + blue * Real(0.114f);
+}
 __device__ __forceinline__ unsigned luma_of(const Image& image, Address at) {
     if (CHANNELS_OF(image) == 1) return (int)load<IN>(at).v + OFFSET;
     const Address aside = (Address)image.item.in_strides[4];
-    const Real red = load<IN>(at) * Real(0.299f), green = load<IN>(at + aside) * Real(0.587f);
-    return __float2int_rn((red + green + load<IN>(at + 2 * aside) * Real(0.114f)).v) + OFFSET;
+    return __float2int_rn(luma_of(load<IN>(at), load<IN>(at + aside), load<IN>(at + 2 * aside)).v) + OFFSET;
+}
+
+// What a thread finds: ends of channels, in turn the highest and the lowest, as places; or the sum of luma.
+struct Found {
+    unsigned values[SHARED];
+    __device__ __forceinline__ void put(int k, unsigned value) { values[k] = values[k] > value ? values[k] : value; }
+};
+
+#if CHANNELS && IN == 0 && OUT == 0
+#define BY_LEVELS 1
+constexpr int TABLES = LUMA ? 1 : CHANNELS;
+#include "levels.cuh"
+
+// Of four pixels; ends are levels at first, counted from the other end for the lowest.
+__device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& found) {
+    Real values[FOUR * CHANNELS];
+    if (LUMA) words.give(values);
+#pragma unroll
+    for (int number = 0; number < FOUR; number++) {
+        if constexpr (LUMA) {
+            const Real* const pixel = values + number * CHANNELS;
+            const Real sum = CHANNELS == 1 ? pixel[0] : luma_of(pixel[0], pixel[1 % CHANNELS], pixel[2 % CHANNELS]);
+            found.values[0] += (unsigned)__float2int_rn(sum.v);
+        } else {
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; channel++) {
+                const int byte = number * CHANNELS + channel;
+                const unsigned level = words.words[byte / 4] >> byte % 4 * 8 & 255u;
+                found.put(2 * channel, level), found.put(2 * channel + 1, 255u - level);
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ Found survey_of(const Image& image, int) {
+    Found found = {};
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+        [&](const Image& image, unsigned four) {
+            Words<0, CHANNELS> words;
+            words.read(image.in, four);
+            find(words, found);
+        },
+        [&](const Image& image, int y, int x) {
+            if constexpr (LUMA) {
+                found.values[0] += luma_of(image, image.from(y, x));
+            } else {
+#pragma unroll
+                for (int channel = 0; channel < CHANNELS; channel++) {
+                    const unsigned level = (int)load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4])).v;
+                    found.put(2 * channel, level), found.put(2 * channel + 1, 255u - level);
+                }
+            }
+        });
+#pragma unroll
+    for (int k = 0; !LUMA && k < SHARED; k++) {
+        const unsigned place = place_of((float)(k % 2 ? 255u - found.values[k] : found.values[k]));
+        found.values[k] = k % 2 ? ~place : place;
+    }
+    return found;
+}
+#else
+#define BY_LEVELS 0
+__device__ __forceinline__ Found survey_of(const Image& image, int channel) {
+    Found found = {};
+    for_pixels(image, [&](Address in, Address) {
+        if constexpr (LUMA) {
+            found.values[0] += luma_of(image, in);
+        } else {
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) {
+                const float value = load<IN>(in + (Address)((channel + k) * image.item.in_strides[4])).v;
+                const unsigned place = place_of(value);
+                if (value == value) found.put(2 * k, place), found.put(2 * k + 1, ~place);
+            }
+        }
+    });
+    return found;
+}
+#endif
+
+// What all threads of a block have found, of which some threads have a value each; `own` is for all of it.
+__device__ __forceinline__ unsigned of_block(const Found& found, unsigned* own) {
+    constexpr int LANES = 32, PARTS = THREADS / LANES;
+    const auto put = [](unsigned& at, unsigned value) { at = LUMA ? at + value : at > value ? at : value; };
+#pragma unroll
+    for (int k = 0; k < SHARED; k++) own[k * THREADS + threadIdx.x] = found.values[k];
+    __syncthreads();
+    if (threadIdx.x < SHARED * LANES) {
+        unsigned* const at = own + threadIdx.x / LANES * THREADS + threadIdx.x % LANES;
+        unsigned value = at[0];
+#pragma unroll
+        for (int part = 1; part < PARTS; part++) put(value, at[part * LANES]);
+        at[0] = value;
+    }
+    __syncthreads();
+    unsigned value = 0;
+    for (int lane = 0; threadIdx.x < SHARED && lane < LANES; lane++) put(value, own[threadIdx.x * THREADS + lane]);
+    return value;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_constant__ Job job) {
@@ -39,34 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_con
     if (blockIdx.x >= tiles_of(image.item) || !image.row.acts) return;
     Gathered* const of_image = gathered(job, number);
     for (int channel = 0; channel < (LUMA ? 1 : CHANNELS_OF(image)); channel += TOGETHER) {
-        unsigned found[SHARED] = {};
-        for_pixels(image, [&](Address in, Address) {
-            if constexpr (LUMA) {
-                found[0] += luma_of(image, in);
-            } else {
-#pragma unroll
-                for (int k = 0; k < TOGETHER; k++) {
-                    const float value = load<IN>(in + (Address)((channel + k) * image.item.in_strides[4])).v;
-                    const unsigned place = place_of(value);
-                    if (value == value) {
-                        found[2 * k] = found[2 * k] > place ? found[2 * k] : place;
-                        found[2 * k + 1] = found[2 * k + 1] > ~place ? found[2 * k + 1] : ~place;
-                    }
-                }
-            }
-        });
-#pragma unroll
-        for (int k = 0; k < SHARED; k++) own[k * THREADS + threadIdx.x] = found[k];
-        for (int half = THREADS / 2; half; half /= 2) {
-            __syncthreads();
-            for (int k = 0; threadIdx.x < half && k < SHARED; k++) {
-                unsigned* const at = own + k * THREADS + threadIdx.x;
-                at[0] = LUMA ? at[0] + at[half] : at[0] > at[half] ? at[0] : at[half];
-            }
-        }
-        __syncthreads();
+        const unsigned value = of_block(survey_of(image, channel), own);
         if (threadIdx.x < SHARED) {
-            const unsigned value = own[threadIdx.x * THREADS];
             if constexpr (LUMA)
                 atomicAdd(&of_image->sum, (unsigned long long)value);
             else
@@ -76,6 +150,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_con
     }
 }
 
+__device__ __forceinline__ Known known_of(const Image& image, const Gathered* of_image, int channel) {
+    Known known;
+    if constexpr (LUMA) {
+        const long long pixels = (long long)image.item.width * image.item.height;
+        const long long sum = (long long)of_image->sum - OFFSET * pixels;
+        known.mean = (float)floor((double)sum / (double)pixels + 0.5);
+    } else {
+        known.highest = value_at(of_image[channel].ends[0]);
+        known.lowest = value_at(~of_image[channel].ends[1]);
+    }
+    return known;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
@@ -83,19 +170,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
     if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Gathered* const of_image = gathered(job, number);
+#if BY_LEVELS
+    for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS) {
+        const Real value = (float)(e % LEVELS);
+        levels[e] = stored<OUT>(acts ? changed(value, known_of(image, of_image, e / LEVELS), image.row) : value);
+    }
+    __syncthreads();
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+              [](const Image& image, unsigned four) { make_four(image, four); },
+              [](const Image& image, int y, int x) { make(image, y, x); });
+#else
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
         Known known[TOGETHER];
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++) {
-            if constexpr (LUMA) {
-                const long long pixels = (long long)image.item.width * image.item.height;
-                const long long sum = (long long)of_image->sum - OFFSET * pixels;
-                known[k].mean = (float)floor((double)sum / (double)pixels + 0.5);
-            } else {
-                known[k].highest = value_at(of_image[channel + k].ends[0]);
-                known[k].lowest = value_at(~of_image[channel + k].ends[1]);
-            }
-        }
+        for (int k = 0; k < TOGETHER; k++) known[k] = known_of(image, of_image, channel + k);
         for_pixels(image, [&](Address in, Address out) {
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++) {
@@ -105,4 +193,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
             }
         });
     }
+#endif
 }

@@ -5,11 +5,8 @@ __device__ __forceinline__ Real changed(Real value, int channel, const Row& row)
 }
 
 #if CHANNELS && IN == 0 && OUT == 0
-#include "words.cuh"
-
-// Where the statements do the same for all channels (ALIKE), one table is for all.
-constexpr int LEVELS = 256, TABLES = ALIKE ? 1 : CHANNELS;
-__shared__ unsigned char levels[TABLES * LEVELS];
+constexpr int TABLES = ALIKE ? 1 : CHANNELS;  // ALIKE: the statements do the same for all channels
+#include "levels.cuh"
 
 __device__ __forceinline__ void find_levels(const Image& image) {
     for (int level = threadIdx.x; level < LEVELS; level += THREADS)
@@ -19,36 +16,6 @@ __device__ __forceinline__ void find_levels(const Image& image) {
             levels[table * LEVELS + level] = stored<OUT>(image.row.acts ? changed(value, table, image.row) : value);
         }
     __syncthreads();
-}
-
-__device__ __forceinline__ unsigned level_of(unsigned given, int channel) {
-    return levels[channel % TABLES * LEVELS + given];
-}
-
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
-
-__device__ __forceinline__ void make_four(const Image& image, unsigned four) {
-    Words<IN, CHANNELS> words;
-    words.read(image.in, four);
-#pragma unroll
-    for (int k = 0; k < CHANNELS; k++) {
-        const unsigned given = words.words[k];
-        unsigned made[4];
-#pragma unroll
-        for (int byte = 0; byte < 4; byte++)
-            made[byte] = level_of(given >> 8 * byte & 255u, (4 * k + byte) % CHANNELS);
-        words.words[k] = __byte_perm(__byte_perm(made[0], made[1], 0x40), __byte_perm(made[2], made[3], 0x40), 0x5410);
-    }
-    words.write(image.out, four);
-}
-
-__device__ __forceinline__ void make(const Image& image, int y, int x) {
-    const Address in = image.from(y, x), out = image.to(y, x);
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS; channel++) {
-        const unsigned given = __ldg((const unsigned char*)(in + (Address)(channel * image.item.in_strides[4])));
-        *(unsigned char*)(out + (Address)(channel * image.item.out_strides[4])) = level_of(given, channel);
-    }
 }
 
 FOR_EVERY_FOUR(find_levels, together, make_four, make)

@@ -64,15 +64,26 @@ __device__ __forceinline__ bool lie_together(Address at, const long long* stride
     return at % sizeof(unsigned) == 0 && strides[4] == size && strides[3] == values * size && strides[2] == width * strides[3];
 }
 
-// As FOR_EVERY_PIXEL, by `make_four(image, four)` where `together(image)`; `begin(image)` is called by all threads first.
-#if CHANNELS
+// Whether both what is given and what is made do, of so many values.
 __device__ __forceinline__ bool lie_together(const Image& image, int given, int made) {
     return lie_together(image.in, image.item.in_strides, image.item.width, sizeof(typename Typed<IN>::T), given) &&
            lie_together(image.out, image.item.out_strides, image.item.width, sizeof(typename Typed<OUT>::T), made);
 }
 
-#define FOR_EVERY_FOUR(begin, together, make_four, make)                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) { \
+// The pixels of a thread, the first of a number of threads that are for an image: by `make_four(image, four)`, and the
+// rest, or all where they do not lie together, by `make(image, y, x)`.
+template <class MakeFour, class Make>
+__device__ __forceinline__ void for_fours(const Image& image, bool together, unsigned first, unsigned threads,
+                                          MakeFour make_four, Make make) {
+    const unsigned width = image.item.width, pixels = width * image.item.height, fours = together ? pixels / FOUR : 0;
+    for (unsigned four = first; four < fours; four += threads) make_four(image, four);
+    for (unsigned pixel = fours * FOUR + first; pixel < pixels; pixel += threads) make(image, pixel / width, pixel % width);
+}
+
+// As FOR_EVERY_PIXEL, with these; `begin(image)` is called by all threads first.
+#if CHANNELS
+#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make)                      \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image found = image_of(job, number);                                       \
@@ -80,16 +91,12 @@ __device__ __forceinline__ bool lie_together(const Image& image, int given, int 
         OwnRow row = found.row;                                                          \
         const Image image = {item, row, found.in, found.out};                            \
         begin(image);                                                                    \
-        const unsigned width = item.width, pixels = width * item.height, step = gridDim.x * THREADS; \
-        const unsigned thread = blockIdx.x * THREADS + threadIdx.x;                      \
-        unsigned done = 0;                                                               \
-        if (together(image)) {                                                           \
-            done = pixels / FOUR * FOUR;                                                 \
-            for (unsigned four = thread; four < done / FOUR; four += step) make_four(image, four); \
-        }                                                                                \
-        for (unsigned pixel = done + thread; pixel < pixels; pixel += step) make(image, pixel / width, pixel % width); \
+        for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS, \
+                  [](const Image& image, unsigned four) { make_four(image, four); },     \
+                  [](const Image& image, int y, int x) { make(image, y, x); });          \
     }
 #else
-#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_PIXEL(make)
+#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make) FOR_EVERY_PIXEL_IN(blocks, make)
 #endif
+#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_FOUR_IN(4, begin, together, make_four, make)
 __device__ __forceinline__ void nothing(const Image&) {}
