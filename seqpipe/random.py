@@ -19,7 +19,7 @@ import numpy.typing as npt
 from .array import IntArray
 from .errors import ParameterError
 
-__all__ = ["Permutation", "place_number", "stream", "streams"]
+__all__ = ["Permutation", "key_of", "place_number", "stream", "streams"]
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
@@ -77,7 +77,7 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
     place = place_number(index, "index", name), place_number(epoch, "epoch", name)
     # Draws advance the two low counter words; the two high ones hold the place, so no two places overlap.
     counter = np.array([0, 0, *place], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(counter=counter, key=_key(seed, name)))
+    return np.random.Generator(np.random.Philox(counter=counter, key=key_of(seed, name)))
 
 
 def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterator[np.random.Generator]:
@@ -98,7 +98,7 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
         generator = stream(0, "")
     bits = generator.bit_generator
     counter = [0, 0, 0, epoch]
-    place = {"counter": counter, "key": _key(seed, name).tolist()}
+    place = {"counter": counter, "key": key_of(seed, name).tolist()}
     # at the place of its counter, with nothing left of what was drawn before
     state = {"bit_generator": "Philox", "state": place, "buffer": [0, 0, 0, 0], "buffer_pos": 4}
     state |= {"has_uint32": 0, "uinteger": 0}
@@ -175,7 +175,8 @@ def _mix(x: _Words) -> _Words:
 
 
 @lru_cache(maxsize=1024)
-def _key(seed: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def key_of(seed: int, name: str) -> _Words:
+    """The key of all streams of a seed and a name: two words."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest()
     key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
     key.flags.writeable = False

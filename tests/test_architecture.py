@@ -23,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A room imports only rooms above it. Readers and operators never see each other.
 ROOMS = (
-    Room("vocabulary", ("errors", "layout", "array", "param", "random", "sequence", "kernel", "native")),
+    Room(
+        "vocabulary",
+        ("errors", "layout", "array", "param", "random", "draws", "sequence", "kernel", "native"),
+    ),
     Room("sampling", ("sampling",)),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
@@ -60,8 +63,9 @@ HOMES = {
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": ("video.ahead", "video.engine", "video.jobs", "video.workers", "pipeline.executor"),
-    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
-    "seqpipe.random": ("sampling", "ops"),
+    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
+    "seqpipe.random": ("draws", "sampling", "ops"),
+    "seqpipe.draws": ("ops",),
 }
 
 CHECKS = {

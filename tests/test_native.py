@@ -14,6 +14,7 @@ import pytest
 from seqpipe import native
 
 SOURCE = ("seqpipe.video.nvdec", "feeder.c")
+SOURCES = (SOURCE, ("seqpipe", "philox.c"))
 
 needs_compiler = pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
 
@@ -26,12 +27,15 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 @needs_compiler
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source[1])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_the_source_has_nothing_that_a_strict_compiler_minds(compiler: str, tmp_path: Path) -> None:
+def test_the_source_has_nothing_that_a_strict_compiler_minds(
+    compiler: str, source: tuple[str, str], tmp_path: Path
+) -> None:
     """As C11, on whatever compiler is here."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
-    text = resources.files(SOURCE[0]).joinpath(SOURCE[1]).read_bytes()
+    text = resources.files(source[0]).joinpath(source[1]).read_bytes()
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror"]
     command = [compiler, *flags, "-O2", "-shared", "-fPIC", "-o", str(tmp_path / "x.so"), "-x", "c", "-"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)

@@ -8,9 +8,9 @@ import json
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Distribution, PerFrame, Table, decoded, encoded
-from ._param import Parameter, param, parameters_of, signature_of
+from ._param import Parameter, block_dtype_of, param, parameters_of, signature_of
 from ._spec import COMPUTED, Spec
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Declaration(ABC):
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
         takes: what it acts on; what does not act on images has a call of its own.
         by_frame: whether parameters may differ between the frames of a sequence.
+        samples_together: whether :meth:`sample` also takes :class:`seqpipe.draws.Draws`, the numbers of several samples
+            that are alike, for a generator, and gives values for each of them. It is said anew where ``sample`` is.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
@@ -90,6 +92,7 @@ class Declaration(ABC):
     keeps_frames: ClassVar[bool] = True
     takes: ClassVar[Takes] = "images"
     by_frame: ClassVar[bool] = True
+    samples_together: ClassVar[bool] = False
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
     composed: ClassVar[bool] = False
@@ -118,6 +121,8 @@ class Declaration(ABC):
 
     def __init_subclass__(cls, *, register: bool = True, name: str | None = None) -> None:
         super().__init_subclass__()
+        if "sample" in cls.__dict__ and "samples_together" not in cls.__dict__:
+            cls.samples_together = False
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
@@ -274,7 +279,7 @@ class Declaration(ABC):
     @classmethod
     def block_dtype(cls) -> np.dtype[Any]:
         """A row of a block of parameters: whether it acts, the parameters that can be drawn, the derived fields."""
-        return _block_dtype(cls)
+        return block_dtype_of(cls)
 
     def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:
         """Frames, rows and columns of the result of one sample."""
@@ -387,13 +392,3 @@ class Declaration(ABC):
 
 def _rebuild(cls: type[Declaration], settings: dict[str, Any]) -> Declaration:
     return cls(**settings)
-
-
-@lru_cache(maxsize=512)
-def _block_dtype(cls: Hashable) -> np.dtype[Any]:
-    kind: Any = cls
-    fields = [q.field for q in kind.drawable]
-    for entry in kind.derived:
-        name, length = entry if isinstance(entry, tuple) else (entry, 0)
-        fields.append((name, np.float32, (length,)) if length else (name, np.float32))
-    return np.dtype([("acts", np.int32), *fields])

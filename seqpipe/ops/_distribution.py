@@ -88,7 +88,12 @@ class Uniform(Distribution):
         if not whole:
             return rng.uniform(self.lo, self.hi, size)
         values = rng.integers(self.lo, self.hi, size, endpoint=True)
-        return values.astype(np.float64) if shape else float(values)
+        return values.astype(np.float64) if isinstance(values, np.ndarray) else float(values)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the range has a width, which NumPy needs to draw from it."""
+        return bool(np.isfinite(np.subtract(self.hi, self.lo)).all())
 
     def support(self) -> tuple[Any, Any]:
         """``(lo, hi)``."""
@@ -153,7 +158,8 @@ class Choice(Distribution):
             which = rng.integers(0, len(self.values), shape or None)
         else:
             which = _shares(self.weights).searchsorted(rng.random(shape or None), side="right")
-        return np.array(self.values, np.float64)[which] if shape else float(self.values[which])
+        several = isinstance(which, np.ndarray)
+        return np.array(self.values, np.float64)[which] if several else float(self.values[which])
 
     def support(self) -> tuple[float, float]:
         """The least and the greatest of the values."""

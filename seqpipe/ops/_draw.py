@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -14,19 +13,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..draws import Draws, UnevenError, numbers_of
 from ..errors import ParameterError
 from ..random import place_number, streams
 from ._declaration import Declaration
-from ._distribution import PerFrame, Table, Uniform
+from ._distribution import Choice, PerFrame, Table, Uniform
 from ._param import Parameter
 from ._spec import Spec
 
 __all__ = [
     "Block",
     "Constant",
-    "Ranges",
     "constant_of",
-    "ranges_of",
     "resolve",
     "values_of",
     "values_of_all",
@@ -34,6 +32,7 @@ __all__ = [
 ]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
+_FEW: Final = 2  # samples for which a generator each is quicker than arrays
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
 
 
@@ -102,7 +101,7 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         ParameterError: the epoch is not one, or a table has not one value for each sample, or for each frame.
     """
     epoch = place_number(epoch, "epoch", op.name)
-    if op.is_constant and (len(specs) == 1 or specs.count(specs[0]) == len(specs)):
+    if op.is_constant and _alike(specs):
         constant = constant_of(op, specs[0])
         return Block(constant.rows, (0,) * len(specs), 0, constant)
     by_frame = op.is_by_frame
@@ -179,10 +178,108 @@ def _draw(
     indices: Seq[int],
 ) -> Any:
     """Write what is drawn; returns which rows act."""
-    drawing = streams(op.seed, op.name, epoch, indices)
-    ranges = ranges_of(op)
+    ranges = _ranges_of(op)
     if ranges is not None:
-        return ranges.write(rows, drawing, op.p)
+        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + 1)
+        return ranges.write(rows, numbers, op.p)
+    if len(specs) > _FEW and _can_draw_together(op) and _alike(specs):
+        try:
+            return _drawn_together(op, rows, specs, Draws(op.seed, op.name, epoch, indices))
+        except UnevenError:
+            pass
+    return _drawn_one_by_one(op, rows, specs, first, streams(op.seed, op.name, epoch, indices))
+
+
+class _Ranges(NamedTuple):
+    """Parameters of which each is drawn from a range, once for each sample: Python's numbers are the quickest here.
+
+    Attributes:
+        fields: of a row, one for each number; with its place in the vector, None where the field is a number.
+        lo: the least value of each number.
+        width: the greatest less the least.
+    """
+
+    fields: tuple[tuple[str, int | None], ...]
+    lo: tuple[float, ...]
+    width: tuple[float, ...]
+
+    def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
+        """Write what :meth:`Distribution.draw` gives; returns which rows act.
+
+        Args:
+            rows: one for each sample.
+            numbers: from 0 to 1, for each field those of all samples, and those for what acts.
+            p: the probability of that.
+        """
+        for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
+            column = rows[name] if place is None else rows[name][:, place]
+            column[...] = [lo + width * number for number in drawn]
+        return np.array([number < p for number in numbers[-1]]) if p < 1 else np.True_
+
+
+def _ranges_of(op: Declaration) -> _Ranges | None:
+    """The ranges that an operator draws from once for each sample; None if it draws in another way, too."""
+    found = op.__dict__.get("_ranges", op)
+    if found is op:
+        found = op.__dict__["_ranges"] = _ranges(op)
+    ranges: _Ranges | None = found
+    return ranges
+
+
+def _ranges(op: Declaration) -> _Ranges | None:
+    if op.is_by_frame or type(op).sample is not Declaration.sample:
+        return None
+    fields: list[tuple[str, int | None]] = []
+    ends: list[tuple[float, float]] = []
+    for q, value, _ in op.distributions:
+        if type(value) is not Uniform or q.param.kind is not float or not value.is_finite:
+            return None
+        for place in range(q.size) if q.size else (None,):
+            lo, hi = (float(end[place] if np.ndim(end) else end) for end in (value.lo, value.hi))
+            # what rounding could lead beyond the bounds has to be seen to
+            if q.param.hi is not None and lo + (hi - lo) * _LAST > q.param.hi:
+                return None
+            fields.append((q.name, place))
+            ends.append((lo, hi))
+    return _Ranges(tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends))
+
+
+def _can_draw_together(op: Declaration) -> bool:
+    """Whether an operator draws the numbers of all samples in the same steps, and :class:`Draws` knows these."""
+    found: bool | None = op.__dict__.get("_in_step")
+    if found is None:
+        own = type(op).sample is not Declaration.sample and not op.samples_together
+        known = all(
+            type(value) is Choice or (type(value) is Uniform and value.is_finite)
+            for _, value, _ in op.distributions
+        )
+        found = op.__dict__["_in_step"] = known and not own
+    return found
+
+
+def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: Draws) -> Any:
+    """What is drawn for samples that are alike, all at once."""
+    of_samples = rows.reshape(len(specs), -1)
+    rng: Any = draws  # it has what of a generator such operators use
+    for name, value in op.sample(rng, specs[0]).items():
+        column = of_samples[name]
+        if missing := column.ndim - value.ndim:  # there are no axes of frames, or of a vector's numbers
+            value = value.reshape(len(value), *[1] * missing, *value.shape[1:])
+        column[...] = value
+    if op.p == 1:
+        return np.True_
+    acts = draws.random(specs[0].frames if op.per_frame else None) < op.p
+    return acts.ravel() if acts.size == len(rows) else acts.repeat(len(rows) // len(acts))
+
+
+def _drawn_one_by_one(
+    op: Declaration,
+    rows: npt.NDArray[Any],
+    specs: Seq[Spec],
+    first: Seq[int],
+    drawing: Iterable[np.random.Generator],
+) -> Any:
+    """What is drawn for one sample after the other, each by its own generator."""
     acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else np.True_
     found: list[dict[str, Any]] = []
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
@@ -202,62 +299,12 @@ def _draw(
     return acts
 
 
-class Ranges(NamedTuple):
-    """Parameters of which each is drawn from a range, one number after the other.
-
-    Attributes:
-        fields: of a row, one for each number; with its place in the vector, None where the field is a number.
-        lo: the least value of each number.
-        width: the greatest less the least.
-    """
-
-    fields: tuple[tuple[str, int | None], ...]
-    lo: tuple[float, ...]
-    width: tuple[float, ...]
-
-    def write(self, rows: npt.NDArray[Any], drawing: Iterable[np.random.Generator], p: float) -> Any:
-        """Write what :meth:`Distribution.draw` gives, a row for each generator; returns which rows act."""
-        columns = [rows[name] if place is None else rows[name][:, place] for name, place in self.fields]
-        ranges = list(zip(columns, self.lo, self.width, strict=True))
-        last: list[float] = []
-        for number, rng in enumerate(drawing):
-            for column, lo, width in ranges:
-                column[number] = lo + width * rng.random()
-            if p < 1:
-                last.append(rng.random())
-        return np.array(last) < p if p < 1 else np.True_
-
-
-def ranges_of(op: Declaration) -> Ranges | None:
-    """The ranges that an operator draws from once for each sample; None if it draws in another way, too."""
-    found = op.__dict__.get("_ranges", op)
-    if found is op:
-        found = op.__dict__["_ranges"] = _ranges(op)
-    ranges: Ranges | None = found
-    return ranges
-
-
-def _ranges(op: Declaration) -> Ranges | None:
-    if op.is_by_frame or type(op).sample is not Declaration.sample:
-        return None
-    fields: list[tuple[str, int | None]] = []
-    ends: list[tuple[float, float]] = []
-    for q, value, _ in op.distributions:
-        if type(value) is not Uniform or q.param.kind is not float:
-            return None
-        for place in range(q.size) if q.size else (None,):
-            lo, hi = (float(end[place] if np.ndim(end) else end) for end in (value.lo, value.hi))
-            greatest = lo + (hi - lo) * _LAST
-            # what rounding could lead beyond the bounds has to be seen to, and NumPy refuses what is not finite
-            if not math.isfinite(greatest) or (q.param.hi is not None and greatest > q.param.hi):
-                return None
-            fields.append((q.name, place))
-            ends.append((lo, hi))
-    return Ranges(tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends))
+def _alike(specs: Seq[Spec]) -> bool:
+    return len(specs) == 1 or specs.count(specs[0]) == len(specs)
 
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
-    alike = specs.count(specs[0]) == len(specs)
+    alike = _alike(specs)
     for spec, start, end in (
         [(specs[0], 0, len(rows))] if alike else zip(specs, first, first[1:], strict=False)
     ):

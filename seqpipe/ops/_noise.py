@@ -64,6 +64,7 @@ class Noise(Op, register=False):
     """An operator that draws for every value: of each sample a key, of which all numbers of its frames follow."""
 
     frames_alike: ClassVar[bool] = False
+    samples_together: ClassVar[bool] = True
 
     @classmethod
     def block_dtype(cls) -> np.dtype[Any]:
@@ -72,10 +73,10 @@ class Noise(Op, register=False):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """What is drawn for any operator, and the key."""
-        # those of rng.integers(-(2**31), 2**31, 2), of a generator that has not drawn yet; at a tenth of the time
-        word = int(rng.bit_generator.random_raw())
-        key = (word & _LOW) - 2**31, (word >> 32) - 2**31
-        return {**super().sample(rng, spec), "key": key, "frame": range(spec.frames)}
+        # those of rng.integers(-(2**31), 2**31, 2), of a generator that has not drawn yet; at a third of the time
+        words = np.array(rng.bit_generator.random_raw(), "<u8", ndmin=1)
+        key = words.view("<u4").astype(np.int64).reshape(-1, 2) - 2**31
+        return {**super().sample(rng, spec), "key": key, "frame": np.arange(spec.frames)[None]}
 
     def noisy(self, x: Array, p: Any, change: Callable[[Any, Bits, Bits], Array]) -> Array:
         """Images, each value changed by its random bits.

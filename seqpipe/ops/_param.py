@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Hashable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +18,17 @@ from ..errors import ParameterError
 from ..param import Param
 from ._distribution import Distribution, PerFrame, Table, Uniform
 
-__all__ = ["ANY", "MATRIX", "Parameter", "at_most_one", "levels", "param", "parameters_of", "signature_of"]
+__all__ = [
+    "ANY",
+    "MATRIX",
+    "Parameter",
+    "at_most_one",
+    "block_dtype_of",
+    "levels",
+    "param",
+    "parameters_of",
+    "signature_of",
+]
 
 ANY: Final = -1
 """The size of vectors of any length."""
@@ -125,11 +137,12 @@ class Parameter:
         lo, hi = self.param.lo, self.param.hi
         if lo is None and hi is None:
             return values
-        if not shape:  # what NumPy does, which takes twenty times as long for one number
+        if np.ndim(values) == 0:  # what NumPy does, which takes twenty times as long for one number
             values = float(values)
             values = values if lo is None or values > lo else lo
             return values if hi is None or values < hi else hi
-        return np.clip(values, lo, hi)
+        values = values if lo is None else np.maximum(values, lo)
+        return values if hi is None else np.minimum(values, hi)
 
     def _is_range(self, value: tuple[Any, ...]) -> bool:
         if self.size:
@@ -296,6 +309,17 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
         named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
         found.append((depth, named))
     return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
+
+
+@lru_cache(maxsize=512)
+def block_dtype_of(op: Hashable) -> np.dtype[Any]:
+    """A row of an operator's block: whether it acts, its parameters that may be drawn, and what is derived of them."""
+    kind: Any = op
+    fields = [("acts", np.int32), *(q.field for q in kind.drawable)]
+    for entry in kind.derived:
+        name, length = entry if isinstance(entry, tuple) else (entry, 0)
+        fields.append((name, np.float32, (length,)) if length else (name, np.float32))
+    return np.dtype(fields)
 
 
 def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:

@@ -129,8 +129,12 @@ class Policy(Geometry, register=False):
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Values:  # noqa: ARG002  magnitudes do not depend on it
         """The magnitudes of the steps that were drawn."""
         steps, bins = rows["steps"].astype(np.int64), rows["bins"].astype(np.int64)
-        signed = np.array([self.ranges[name].signed for name in self.names])[steps]
-        return {"magnitudes": self.magnitudes[steps, bins] * np.where(signed, rows["signs"], 1)}
+        return {"magnitudes": self.magnitudes[steps, bins] * np.where(self._signed[steps], rows["signs"], 1)}
+
+    @cached_property
+    def _signed(self) -> npt.NDArray[np.bool_]:
+        """Whether the magnitude of each step may be negative."""
+        return np.array([self.ranges[name].signed for name in self.names])
 
     @overload
     def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[Drawn, ...]: ...

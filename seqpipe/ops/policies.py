@@ -67,6 +67,7 @@ class RandAugment(_Suite):
     m: Number = param(9, "magnitude of all steps, from 0 to num_magnitude_bins - 1", kind=int, lo=0)
 
     ranges = NARROW
+    samples_together = True
     derived = fields(_MOST)
     examples = (
         {"n": 2, "m": 9, "seed": 1},
@@ -99,9 +100,10 @@ class RandAugment(_Suite):
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """Steps and signs, as many as there may be: the first of them do not depend on ``n``."""
         draws = rng.random((2, _MOST))
-        steps = np.floor(draws[0] * len(self.names))
-        steps[self.n :] = -1
-        return {"steps": steps, "signs": np.where(draws[1] < 0.5, -1, 1), **super().sample(rng, spec)}
+        steps = np.floor(draws[..., 0, :] * len(self.names))
+        steps[..., self.n :] = -1
+        signs = np.where(draws[..., 1, :] < 0.5, -1, 1)
+        return {"steps": steps, "signs": signs, **super().sample(rng, spec)}
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The same bin for all steps."""
@@ -118,6 +120,7 @@ class TrivialAugmentWide(_Suite):
 
     ranges = WIDE
     relative = False
+    samples_together = True
     derived = fields(1)
     examples = (
         {"seed": 3},
@@ -153,6 +156,7 @@ class AutoAugment(Policy):
     policy: str = param("imagenet", "which of those that were found", choices=tuple(FOUND))
 
     ranges = AUTO
+    samples_together = True
     derived = fields(2)
     examples = (
         {"seed": 2},
@@ -165,14 +169,24 @@ class AutoAugment(Policy):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """A pair, which of its steps act, and their signs."""
-        pair = FOUND[self.policy][rng.integers(0, len(FOUND[self.policy]))]
-        acts = rng.random(len(pair)) < [probability for _, probability, _ in pair]
+        steps, probabilities, bins = self._pairs
+        pair = rng.integers(0, len(steps))
+        acts = rng.random(2) < probabilities[pair]
         return {
-            "steps": np.where(acts, [self.names.index(name) for name, _, _ in pair], -1),
-            "bins": [place for _, _, place in pair],
-            "signs": 1 - 2 * rng.integers(0, 2, len(pair)),
+            "steps": np.where(acts, steps[pair], -1),
+            "bins": bins[pair],
+            "signs": 1 - 2 * rng.integers(0, 2, 2),
             **super().sample(rng, spec),
         }
+
+    @cached_property
+    def _pairs(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """The numbers of the steps that were found, ``(pairs, 2)``, and their probabilities and bins."""
+        names, probabilities, bins = zip(
+            *(zip(*pair, strict=True) for pair in FOUND[self.policy]), strict=True
+        )
+        steps = [[self.names.index(name) for name in pair] for pair in names]
+        return np.array(steps), np.array(probabilities), np.array(bins)
 
 
 def _greatest(value: Any) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..draws import whole_numbers
 from ..errors import ParameterError
 from ._distribution import Flag
 from ._mapping import Mapping, scaling
@@ -166,9 +168,10 @@ class RandomResizedCrop(Extent, Scaled):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
-        if not self.per_frame:
-            return {"window": self._window(rng, spec.height, spec.width)}
-        return {"window": [self._window(rng, spec.height, spec.width) for _ in range(spec.frames)]}
+        below = whole_numbers(rng)
+        count = spec.frames if self.per_frame else 1
+        windows = [self._window(rng.random, below, spec.height, spec.width) for _ in range(count)]
+        return {"window": windows if self.per_frame else windows[0]}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
@@ -182,18 +185,19 @@ class RandomResizedCrop(Extent, Scaled):
         (least, most), (lo, hi) = self.random_area, map(math.log, self.random_aspect_ratio)
         return (least, most - least), (lo, hi - lo)
 
-    def _window(self, rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
+    def _window(
+        self, random: Callable[[], float], below: Callable[[int], int], height: int, width: int
+    ) -> tuple[int, int, int, int]:
         """Left, top, columns and rows."""
         lo, hi = self.random_aspect_ratio
         (least, more), (log_lo, log_more) = self._windows_drawn
         for _ in range(self.num_attempts):
             # uniform() gives the same numbers in five times the time
-            area = height * width * (least + more * rng.random())
-            ratio = math.exp(log_lo + log_more * rng.random())
+            area = height * width * (least + more * random())
+            ratio = math.exp(log_lo + log_more * random())
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
-                left = int(rng.integers(0, width - columns, endpoint=True))
-                return left, int(rng.integers(0, height - rows, endpoint=True)), columns, rows
+                return below(width - columns + 1), below(height - rows + 1), columns, rows
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
         return (width - columns) // 2, (height - rows) // 2, columns, rows

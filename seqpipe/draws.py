@@ -1,0 +1,208 @@
+"""Numbers of several streams at once, and single whole numbers of one: as NumPy's generator gives them, in less time.
+
+To place a generator takes as long as to draw ten numbers, and to ask it for one as long as a sum of a thousand. Here
+the words of all samples of a call are made by one call of ``philox.c``, and their numbers by NumPy's arrays: a row for
+each sample. Where samples need different steps, :class:`UnevenError` says so, and each is drawn by its own generator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .array import FloatArray, IntArray
+from .native import load_native
+from .random import key_of, streams
+
+__all__ = ["Draws", "UnevenError", "numbers_of", "whole_numbers", "words_of"]
+
+_BLOCK: Final = 4  # words that a counter gives
+_HALVES: Final = 1 << 32
+_LOW: Final = _HALVES - 1
+_WORD: Final = np.dtype("<u8")  # its lower half is the first one in memory
+_HALF: Final = np.dtype("<u4")
+_UNUSED: Final = np.uint64(11)  # bits of a word that a number from 0 to 1 has no room for
+_UNIT: Final = 2.0**-53
+
+_Words = npt.NDArray[np.uint64]
+
+
+class UnevenError(Exception):
+    """The next numbers of some streams are not as many steps away as those of others, or are not known here."""
+
+
+class Draws:
+    """The random numbers of several samples: those of :func:`seqpipe.random.stream` for each, in its order.
+
+    What is drawn has an axis of the samples before the others. The methods are those of NumPy's generator, as far as
+    operators need them, and raise :class:`UnevenError` for what they cannot do.
+
+    Args:
+        seed: the user's seed.
+        name: what draws.
+        epoch: the epoch.
+        indices: the samples' indices.
+    """
+
+    def __init__(self, seed: int, name: str, epoch: int, indices: Seq[int]) -> None:
+        self._place = seed, name, epoch, indices
+        self._words = words_of(*self._place, _BLOCK)
+        self._used = 0
+        self._kept: int | None = None  # the half of a word that whole numbers have left over
+
+    @property
+    def bit_generator(self) -> Draws:
+        """What gives words, as a generator's does: :meth:`random_raw`."""
+        return self
+
+    def random_raw(self) -> _Words:
+        """The next word of each sample."""
+        begin = self._passed(1)
+        return self._words[:, begin]
+
+    def random(self, size: int | tuple[int, ...] | None = None) -> FloatArray:
+        """Numbers from 0 up to 1; see :meth:`numpy.random.Generator.random`."""
+        shape = _shape(size)
+        begin = self._passed(math.prod(shape))
+        numbers: FloatArray = np.multiply(self._words[:, begin : self._used] >> _UNUSED, _UNIT)
+        return numbers.reshape(len(numbers), *shape)
+
+    def uniform(self, low: Any, high: Any, size: int | tuple[int, ...] | None = None) -> FloatArray:
+        """Numbers from ``low`` up to ``high``; see :meth:`numpy.random.Generator.uniform`."""
+        least, most = (np.asarray(end, np.float64) if isinstance(end, tuple) else end for end in (low, high))
+        numbers: FloatArray = least + (most - least) * self.random(size)
+        return numbers
+
+    def integers(
+        self,
+        low: Any,
+        high: Any = None,
+        size: int | tuple[int, ...] | None = None,
+        *,
+        endpoint: bool = False,
+    ) -> IntArray:
+        """Whole numbers; see :meth:`numpy.random.Generator.integers`.
+
+        Each is a half of a word, times their count, without its lower half: Lemire, "Fast random integer generation in
+        an interval", 2019. Of the few that would make some numbers likelier, another one would have to be drawn.
+
+        Raises:
+            UnevenError: one of these was drawn, there are more than 2³² numbers, or ranges of their own.
+        """
+        first, end = (0, low) if high is None else (low, high)
+        if isinstance(first, tuple) or isinstance(end, tuple):
+            raise UnevenError
+        count = end - first + endpoint
+        if not 0 < count <= _HALVES:
+            raise UnevenError
+        shape = _shape(size)
+        if count == 1 or 0 in shape:
+            return np.full((len(self._words), *shape), first)
+        numbers = self._halves(math.prod(shape))
+        if count < _HALVES:
+            products = numbers.astype(_WORD)
+            products *= np.uint64(count)
+            parts, uneven = products.view(_HALF), _HALVES % count
+            if uneven and parts[:, ::2].min() < uneven:
+                raise UnevenError
+            numbers = parts[:, 1::2]
+        whole: IntArray = numbers.astype(np.int64)
+        if first:
+            whole += first
+        return whole.reshape(len(whole), *shape)
+
+    def _passed(self, count: int) -> int:
+        """Pass so many words of each sample; returns the first of them."""
+        begin, self._used = self._used, self._used + count
+        if self._used > self._words.shape[1]:
+            self._words = words_of(*self._place, self._used)
+        return begin
+
+    def _halves(self, count: int) -> npt.NDArray[np.uint32]:
+        """Halves of words, the lower one first: what is kept, and the next ones."""
+        kept = self._kept
+        more = count - (kept is not None)
+        begin = 2 * self._passed((more + 1) // 2)
+        self._kept = 2 * self._used - 1 if more % 2 else None
+        halves = self._words.view(_HALF)
+        found = halves[:, begin : begin + more]
+        if kept is None:
+            return found
+        return halves[:, kept, None] if not more else np.concatenate([halves[:, kept, None], found], axis=1)
+
+
+def _shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    return () if size is None else size if isinstance(size, tuple) else (size,)
+
+
+def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> _Words:
+    """The first random words of several samples ``(samples, words)``: of so many or some more, up to a whole block."""
+    blocks = -(-count // _BLOCK)
+    native = _native()
+    if native is None:
+        raw = [rng.bit_generator.random_raw(blocks * _BLOCK) for rng in streams(seed, name, epoch, indices)]
+        return np.array(raw, _WORD).reshape(len(raw), -1)
+    out = (ctypes.c_uint64 * (len(indices) * blocks * _BLOCK))()
+    native.seqpipe_words(*_place(seed, name, epoch, indices), blocks, out)
+    buffer: Any = out
+    return np.frombuffer(buffer, _WORD).reshape(len(indices), -1)
+
+
+def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[list[float]]:
+    """The first numbers from 0 up to 1 of several samples: the first one of each, then the second, up to so many."""
+    native = _native()
+    if native is None:
+        drawn = [rng.random(count).tolist() for rng in streams(seed, name, epoch, indices)]
+        return [list(numbers) for numbers in zip(*drawn, strict=True)]
+    blocks = -(-count // _BLOCK)
+    out = (ctypes.c_double * (len(indices) * blocks * _BLOCK))()
+    native.seqpipe_numbers(*_place(seed, name, epoch, indices), blocks, out)
+    return [out[number :: blocks * _BLOCK] for number in range(count)]
+
+
+def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> tuple[Any, ...]:
+    """What the functions of ``philox.c`` begin with."""
+    samples = len(indices)
+    return *key_of(seed, name).tolist(), epoch, (ctypes.c_uint64 * samples)(*indices), samples
+
+
+@cache
+def _native() -> ctypes.PyDLL | None:
+    """``philox.c``; None where there is no C compiler. It is too quick to let other threads run meanwhile."""
+    library = load_native(__package__, "philox.c")
+    if library is None:
+        return None
+    native = ctypes.PyDLL(library._name)
+    word, count, pointer = ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
+    for function in (native.seqpipe_words, native.seqpipe_numbers):
+        function.restype, function.argtypes = None, (word, word, word, pointer, count, count, pointer)
+    return native
+
+
+def whole_numbers(rng: np.random.Generator) -> Callable[[int], int]:
+    """A function that gives, for a count up to 2³², what ``rng.integers(count)`` does, in a third of the time.
+
+    It has to be all that takes whole numbers from the generator, for it keeps halves of words itself.
+    """
+    draw = rng.bit_generator.random_raw
+    kept: list[int] = []
+
+    def number(count: int) -> int:
+        if count == 1:
+            return 0
+        while True:
+            if not kept:
+                word = int(draw())
+                kept.extend((word >> 32, word & _LOW))
+            product: int = kept.pop() * count
+            if product & _LOW >= _HALVES % count:
+                return product >> 32
+
+    return number

@@ -1,0 +1,94 @@
+"""Numbers of many streams at once are those of NumPy's generator for each, with and without a C compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqpipe import draws
+from seqpipe.draws import Draws, UnevenError, numbers_of, whole_numbers, words_of
+from seqpipe.native import compiler
+from seqpipe.random import stream
+
+INDICES = [5, 0, 2**64 - 1, 7, 5]
+SIZES = st.sampled_from([None, 0, 1, 3, (2, 3), (4,)])
+STEPS = st.one_of(
+    st.tuples(st.just("random"), st.tuples(), SIZES),
+    st.tuples(st.just("uniform"), st.sampled_from([(-2.0, 3.5), (0.25, 0.25)]), SIZES),
+    st.tuples(
+        st.just("integers"), st.sampled_from([(1,), (2,), (9,), (-4, 3), (-(2**31), 2**31), (7, 8)]), SIZES
+    ),
+)
+
+
+@pytest.fixture(
+    params=[pytest.param(True, marks=pytest.mark.skipif(compiler() is None, reason="no C compiler")), False],
+    ids=["C", "Python"],
+)
+def native(request, monkeypatch):
+    """Both ways to the words."""
+    if request.param:
+        assert draws._native() is not None
+    else:
+        monkeypatch.setattr(draws, "_native", lambda: None)
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("count", [1, 4, 5, 33])
+def test_words_and_numbers_are_those_of_each_stream(count):
+    words = words_of(3, "flip", 2**64 - 1, INDICES, count)
+    numbers = numbers_of(3, "flip", 2**64 - 1, INDICES, count)
+    assert len(numbers) == count
+    for place, index in enumerate(INDICES):
+        assert Draws(3, "flip", 2**64 - 1, INDICES).bit_generator.random_raw()[place] == words[place, 0]
+        raw = stream(3, "flip", 2**64 - 1, index).bit_generator.random_raw(count)
+        np.testing.assert_array_equal(words[place, :count], raw)
+        wanted = stream(3, "flip", 2**64 - 1, index).random(count).tolist()
+        assert [column[place] for column in numbers] == wanted
+
+
+@pytest.mark.usefixtures("native")
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(STEPS, min_size=1, max_size=8), seed=st.integers(0, 99))
+def test_every_order_of_draws_gives_what_the_generators_give(steps, seed):
+    """Halves of words that whole numbers leave over are used by the next ones, whatever comes between."""
+    together = Draws(seed, "steps", 4, INDICES)
+    alone = [stream(seed, "steps", 4, index) for index in INDICES]
+    for name, arguments, size in steps:
+        try:
+            found = getattr(together, name)(*arguments, size=size)
+        except UnevenError:
+            return
+        for numbers, rng in zip(found, alone, strict=True):
+            np.testing.assert_array_equal(numbers, getattr(rng, name)(*arguments, size=size))
+
+
+def test_vectors_of_ranges_and_both_ends():
+    together, alone = Draws(1, "a", 0, INDICES), [stream(1, "a", 0, index) for index in INDICES]
+    low, high = (0.0, 10.0, -1.0), (1.0, 10.0, 1.0)
+    for numbers, rng in zip(together.uniform(low, high, (3,)), alone, strict=True):
+        np.testing.assert_array_equal(numbers, rng.uniform(low, high, (3,)))
+    for numbers, rng in zip(together.integers(2, 5, 7, endpoint=True), alone, strict=True):
+        np.testing.assert_array_equal(numbers, rng.integers(2, 5, 7, endpoint=True))
+
+
+def test_numbers_that_need_other_steps_are_not_guessed():
+    """Of 3 · 10⁹ numbers, NumPy draws a half of a word anew in three of ten cases."""
+    with pytest.raises(UnevenError):
+        Draws(0, "a", 0, range(50)).integers(3 * 10**9)
+    for arguments in ((2**32 + 1,), (0,), ((1, 2), (3, 4)), (5, 5)):
+        with pytest.raises(UnevenError):
+            Draws(0, "a", 0, [1]).integers(*arguments)
+
+
+@given(counts=st.lists(st.sampled_from([1, 2, 9, 2**31 + 1, 3 * 10**9, 2**32]), max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_single_whole_numbers_are_those_of_the_generator(counts):
+    """Also where some have to be drawn anew, and where other numbers are drawn between them."""
+    rng, wanted = stream(6, "b"), stream(6, "b")
+    below = whole_numbers(rng)
+    for count in counts:
+        assert below(count) == wanted.integers(count)
+        assert rng.random() == wanted.random()
