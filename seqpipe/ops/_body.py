@@ -68,7 +68,7 @@ WORK: Final = MappingProxyType(
         "erased": _FOURS,
         "filter": Work(tile=(64, 256)),
         "gather": _FOURS,
-        "jpeg": Work(tile=(32, 32)),
+        "jpeg": Work(tile=(64, 32)),
         "mean": Work(tile=(64, 256)),
         "median": Work(tile=(64, 256)),
         "mixed": _FOURS,
@@ -83,7 +83,7 @@ WORK: Final = MappingProxyType(
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": _FOURS,
-        "warp": Work(tile=(32, 32)),
+        "warp": Work(tile=(32, 64)),
     }
 )
 """The work of the skeletons that have not one thread for a pixel, or for a few."""
