@@ -155,16 +155,7 @@ def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[in
     """Frames, rows and columns of the results of an array, whose first sample has a number."""
     if op.keeps_size and op.keeps_frames:
         return part.form.spec[:3]
-    constant = block.constant
-    extent = _common_extent(op, part, block, sample) if constant is None else constant.extent
-    check_size(op, "results", *extent[1:])
-    return extent
-
-
-def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
-    """That of samples with parameters of their own, which is one for all of them."""
-    spec = part.form.spec
-    extents = sorted(op.extents(block, range(sample, sample + part.form.samples), spec))
+    extents = sorted(block.extents(op, range(sample, sample + part.form.samples), part.form.spec))
     if len(extents) > 1:
         sizes = sorted({extent[1:] for extent in extents})
         what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
@@ -173,6 +164,7 @@ def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> t
             source=op.name,
             advice="Give the samples as a list",
         )
+    check_size(op, "results", *extents[0][1:])
     return extents[0]
 
 

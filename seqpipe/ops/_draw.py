@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,11 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..draws import Draws, UnevenError, numbers_of
+from ..draws import numbers_of
 from ..errors import ParameterError
-from ..random import place_number, streams
+from ..random import place_number
 from ._declaration import Declaration
-from ._distribution import Choice, PerFrame, Table, Uniform
+from ._distribution import PerFrame, Table
+from ._drawing import alike, draw
 from ._param import Parameter
 from ._spec import Spec
 
@@ -25,6 +25,7 @@ __all__ = [
     "Block",
     "Constant",
     "constant_of",
+    "joined",
     "resolve",
     "values_of",
     "values_of_all",
@@ -32,13 +33,11 @@ __all__ = [
 ]
 
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
-_FEW: Final = 2  # samples for which a generator each is quicker than arrays
-_LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
 
 
 @dataclass(eq=False)
 class Constant:
-    """What is the same for all samples of a shape, if no parameter varies.
+    """What is the same for samples of a shape, if no parameter varies.
 
     Attributes:
         rows: a block of one row.
@@ -71,12 +70,14 @@ class Block(NamedTuple):
         rows: a structured array ``(R,)``, as :meth:`Declaration.block_dtype` says.
         first: for each sample, the row of its first frame.
         step: from a frame's row to that of the next: 0 if a sample has one row for all of its frames.
-        constant: the same for one of them, if they are all alike and nothing varies.
+        constants: the same for each sample, if they are alike and nothing varies but whether the operator acts.
+        constant: the same for one of them, if nothing varies at all.
     """
 
     rows: npt.NDArray[Any]
     first: tuple[int, ...]
     step: int
+    constants: tuple[Constant, ...] = ()
     constant: Constant | None = None
 
     def of(self, sample: int, frames: int) -> npt.NDArray[Any]:
@@ -86,6 +87,33 @@ class Block(NamedTuple):
     def of_all(self, sample: int, end: int, frames: int) -> npt.NDArray[Any]:
         """The rows of the samples from one on up to another, of which each has as many frames."""
         return self.rows[self.first[sample] : self.first[end - 1] + (frames if self.step else 1)]
+
+    def extents(self, op: Declaration, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Frames, rows and columns of the results of some samples.
+
+        Args:
+            op: the operator.
+            samples: their numbers.
+            spec: each of them.
+        """
+        if self.constant is not None:
+            return {self.constant.extent}
+        if self.constants:
+            return {constant.extent for constant in self.constants[samples.start : samples.stop]}
+        return op.extents(self, samples, spec)
+
+    @classmethod
+    def of_constants(cls, constants: tuple[Constant, ...]) -> Block:
+        """A block for samples whose parameters are constant, but for whether the operator acts."""
+        first = constants[0]
+        if constants.count(first) == len(constants):
+            return cls(first.rows, (0,) * len(constants), 0, constants, first)
+        return cls(joined([one.rows for one in constants]), tuple(range(len(constants))), 0, constants)
+
+
+def joined(parts: Seq[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Rows one after the other, read-only: to concatenate structures takes NumPy ten times as long."""
+    return np.frombuffer(b"".join([part.tobytes() for part in parts]), parts[0].dtype)
 
 
 def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> Block:
@@ -101,13 +129,27 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         ParameterError: the epoch is not one, or a table has not one value for each sample, or for each frame.
     """
     epoch = place_number(epoch, "epoch", op.name)
-    if op.is_constant and _alike(specs):
-        constant = constant_of(op, specs[0])
-        return Block(constant.rows, (0,) * len(specs), 0, constant)
+    if alike(specs):
+        if op.is_constant:
+            return Block.of_constants((constant_of(op, specs[0]),) * len(specs))
+        if _acts_at_random(op):
+            (numbers,) = numbers_of(op.seed, op.name, epoch, indices, 1)
+            acts = [number < op.p for number in numbers]
+            kept = {one: constant_of(op, specs[0], acts=one) for one in set(acts)}
+            return Block.of_constants(tuple([kept[one] for one in acts]))
     by_frame = op.is_by_frame
     first = [0, *accumulate(spec.frames for spec in specs)] if by_frame else range(len(specs) + 1)
     rows = _rows(op, specs, first, epoch, indices)
     return Block(rows, tuple(first[:-1]), int(by_frame))
+
+
+def _acts_at_random(op: Declaration) -> bool:
+    """Whether nothing of an operator varies but whether it acts on a sample."""
+    found: bool | None = op.__dict__.get("_acts_at_random")
+    if found is None:
+        varies = op.distributions or op.tabled or op.is_by_frame or type(op).sample is not Declaration.sample
+        found = op.__dict__["_acts_at_random"] = 0 < op.p < 1 and not varies
+    return found
 
 
 def values_of(row: np.void) -> SimpleNamespace:
@@ -141,16 +183,22 @@ def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     return tuple((name, dtype[name] == np.int32) for name in dtype.names or ())
 
 
-def constant_of(op: Declaration, spec: Spec) -> Constant:
-    """What an operator whose parameters are constant does to samples of a shape; it is kept."""
-    kept: dict[Spec, Constant] = op.__dict__.setdefault("_rows", {})
-    found = kept.get(spec)
+def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
+    """What an operator whose parameters are constant does to samples of a shape; it is kept.
+
+    Args:
+        op: the operator.
+        spec: the samples.
+        acts: whether these are samples that it acts on, if it does on any.
+    """
+    kept: dict[tuple[Spec, bool], Constant] = op.__dict__.setdefault("_constants", {})
+    found = kept.get((spec, acts))
     if found is None:
-        rows = _rows(op, [spec], [0, 1], 0, [0])
+        rows = _finished(op, op.template.copy(), [spec], [0, 1], acts and op.p > 0)
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[spec] = Constant(rows, values_of_all(rows), op.extent(rows, spec))
+        found = kept[spec, acts] = Constant(rows, values_of_all(rows), op.extent(rows, spec))
     return found
 
 
@@ -160,153 +208,24 @@ def _rows(
     rows = op.template.repeat(first[-1])
     for q in op.tabled:
         _write_table(op, q, rows, specs, first)
-    acts: Any = op.p > 0
-    if op.is_random:
-        acts = _draw(op, rows, specs, first, epoch, indices)
+    acts = draw(op, rows, specs, first, epoch, indices) if op.is_random else op.p > 0
+    return _finished(op, rows, specs, first, acts)
+
+
+def _finished(
+    op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int], acts: Any
+) -> npt.NDArray[Any]:
+    """Rows with what follows from their parameters, and with which of them act."""
     if op.derived:
         _derive(op, rows, specs, first)
     rows["acts"] = acts & _changing(op, rows) if op.may_be_identity else acts
     return rows
 
 
-def _draw(
-    op: Declaration,
-    rows: npt.NDArray[Any],
-    specs: Seq[Spec],
-    first: Seq[int],
-    epoch: int,
-    indices: Seq[int],
-) -> Any:
-    """Write what is drawn; returns which rows act."""
-    ranges = _ranges_of(op)
-    if ranges is not None:
-        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + 1)
-        return ranges.write(rows, numbers, op.p)
-    if len(specs) > _FEW and _can_draw_together(op) and _alike(specs):
-        try:
-            return _drawn_together(op, rows, specs, Draws(op.seed, op.name, epoch, indices))
-        except UnevenError:
-            pass
-    return _drawn_one_by_one(op, rows, specs, first, streams(op.seed, op.name, epoch, indices))
-
-
-class _Ranges(NamedTuple):
-    """Parameters of which each is drawn from a range, once for each sample: Python's numbers are the quickest here.
-
-    Attributes:
-        fields: of a row, one for each number; with its place in the vector, None where the field is a number.
-        lo: the least value of each number.
-        width: the greatest less the least.
-    """
-
-    fields: tuple[tuple[str, int | None], ...]
-    lo: tuple[float, ...]
-    width: tuple[float, ...]
-
-    def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
-        """Write what :meth:`Distribution.draw` gives; returns which rows act.
-
-        Args:
-            rows: one for each sample.
-            numbers: from 0 to 1, for each field those of all samples, and those for what acts.
-            p: the probability of that.
-        """
-        for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
-            column = rows[name] if place is None else rows[name][:, place]
-            column[...] = [lo + width * number for number in drawn]
-        return np.array([number < p for number in numbers[-1]]) if p < 1 else np.True_
-
-
-def _ranges_of(op: Declaration) -> _Ranges | None:
-    """The ranges that an operator draws from once for each sample; None if it draws in another way, too."""
-    found = op.__dict__.get("_ranges", op)
-    if found is op:
-        found = op.__dict__["_ranges"] = _ranges(op)
-    ranges: _Ranges | None = found
-    return ranges
-
-
-def _ranges(op: Declaration) -> _Ranges | None:
-    if op.is_by_frame or type(op).sample is not Declaration.sample:
-        return None
-    fields: list[tuple[str, int | None]] = []
-    ends: list[tuple[float, float]] = []
-    for q, value, _ in op.distributions:
-        if type(value) is not Uniform or q.param.kind is not float or not value.is_finite:
-            return None
-        for place in range(q.size) if q.size else (None,):
-            lo, hi = (float(end[place] if np.ndim(end) else end) for end in (value.lo, value.hi))
-            # what rounding could lead beyond the bounds has to be seen to
-            if q.param.hi is not None and lo + (hi - lo) * _LAST > q.param.hi:
-                return None
-            fields.append((q.name, place))
-            ends.append((lo, hi))
-    return _Ranges(tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends))
-
-
-def _can_draw_together(op: Declaration) -> bool:
-    """Whether an operator draws the numbers of all samples in the same steps, and :class:`Draws` knows these."""
-    found: bool | None = op.__dict__.get("_in_step")
-    if found is None:
-        own = type(op).sample is not Declaration.sample and not op.samples_together
-        known = all(
-            type(value) is Choice or (type(value) is Uniform and value.is_finite)
-            for _, value, _ in op.distributions
-        )
-        found = op.__dict__["_in_step"] = known and not own
-    return found
-
-
-def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: Draws) -> Any:
-    """What is drawn for samples that are alike, all at once."""
-    of_samples = rows.reshape(len(specs), -1)
-    rng: Any = draws  # it has what of a generator such operators use
-    for name, value in op.sample(rng, specs[0]).items():
-        column = of_samples[name]
-        if missing := column.ndim - value.ndim:  # there are no axes of frames, or of a vector's numbers
-            value = value.reshape(len(value), *[1] * missing, *value.shape[1:])
-        column[...] = value
-    if op.p == 1:
-        return np.True_
-    acts = draws.random(specs[0].frames if op.per_frame else None) < op.p
-    return acts.ravel() if acts.size == len(rows) else acts.repeat(len(rows) // len(acts))
-
-
-def _drawn_one_by_one(
-    op: Declaration,
-    rows: npt.NDArray[Any],
-    specs: Seq[Spec],
-    first: Seq[int],
-    drawing: Iterable[np.random.Generator],
-) -> Any:
-    """What is drawn for one sample after the other, each by its own generator."""
-    acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else np.True_
-    found: list[dict[str, Any]] = []
-    for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
-        found.append(op.sample(rng, spec))
-        # last, so that a change of p leaves the other draws as they were
-        if op.p < 1:
-            acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
-    if not op.is_by_frame and len(set(map(tuple, found))) == 1:
-        for name in found[0]:  # a column at a time takes a fifth of the time
-            drawn, column = np.array([values[name] for values in found]), rows[name]
-            # of a vector for which one number was drawn, all values are that number
-            column[...] = drawn if drawn.ndim == column.ndim else drawn[:, None]
-        return acts
-    for values, start, end in zip(found, first[:-1], first[1:], strict=True):
-        for name, value in values.items():
-            rows[name][start:end] = value
-    return acts
-
-
-def _alike(specs: Seq[Spec]) -> bool:
-    return len(specs) == 1 or specs.count(specs[0]) == len(specs)
-
-
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
-    alike = _alike(specs)
+    whole = alike(specs)
     for spec, start, end in (
-        [(specs[0], 0, len(rows))] if alike else zip(specs, first, first[1:], strict=False)
+        [(specs[0], 0, len(rows))] if whole else zip(specs, first, first[1:], strict=False)
     ):
         part = rows[start:end]
         for name, value in op.derive(part, spec).items():
@@ -336,18 +255,21 @@ def _write_table(
 
 
 def _changing(op: Declaration, rows: npt.NDArray[Any]) -> Any:
-    """Which rows change anything."""
-    changing: Any = None
-    for name, identity in _identities(type(op)):
+    """Which rows of an operator change anything: its constant parameters do not."""
+    changing: Any = False
+    for name, identity in _identities(op):
         other = rows[name] != identity
-        other = other.any(axis=-1) if other.ndim > 1 else other
-        changing = other if changing is None else changing | other
+        changing = changing | (other.any(axis=-1) if other.ndim > 1 else other)
     return changing
 
 
-@lru_cache(maxsize=512)
-def _identities(op: type[Declaration]) -> tuple[tuple[str, npt.NDArray[Any]], ...]:
-    """The parameters that may change nothing, and the values with which they do not."""
-    dtype = op.block_dtype()
-    known = [q for q in op.drawable if q.identity is not None]
-    return tuple((q.name, np.asarray(q.identity, dtype[q.name].base)) for q in known)
+def _identities(op: Declaration) -> list[tuple[str, npt.NDArray[Any]]]:
+    """The parameters that vary and may change nothing, and the values with which they do not."""
+    found: list[tuple[str, npt.NDArray[Any]]] | None = op.__dict__.get("_identities")
+    if found is None:
+        dtype, varying = op.block_dtype(), {*op.tabled, *(q for q, _, _ in op.distributions)}
+        known = [q for q in op.drawable if q.identity is not None and q in varying]
+        found = op.__dict__["_identities"] = [
+            (q.name, np.asarray(q.identity, dtype[q.name].base)) for q in known
+        ]
+    return found

@@ -203,11 +203,9 @@ def fused(
 
 def after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
-    op, specs, constant = call.op, call.specs, call.block.constant
+    op, specs = call.op, call.specs
     if specs.count(specs[0]) == len(specs):
-        extents = (
-            op.extents(call.block, range(len(specs)), specs[0]) if constant is None else {constant.extent}
-        )
+        extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
             spec = specs[0]
             after = Spec(*extents.pop(), op.result_channels(spec.channels), op.result_dtype(spec.dtype))

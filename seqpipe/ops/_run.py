@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._declaration import Declaration
-from ._draw import Block, values_of, values_of_all
+from ._draw import Block, joined, values_of, values_of_all
 from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
@@ -85,13 +85,16 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     if constant is not None:
         rows = constant.for_kernel(op, specs[0])
         return Block(rows, block.first, int(len(rows) > 1))
-    if op.keeps_frames and specs.count(specs[0]) == len(specs):
+    if op.keeps_frames and not block.constants and specs.count(specs[0]) == len(specs):
         return Block(op.kernel_rows(block.rows, specs[0]), block.first, block.step)
-    parts = [op.kernel_rows(block.of(sample, spec.frames), spec) for sample, spec in enumerate(specs)]
+    parts = [
+        block.constants[sample].for_kernel(op, spec)
+        if block.constants
+        else op.kernel_rows(block.of(sample, spec.frames), spec)
+        for sample, spec in enumerate(specs)
+    ]
     counts = [len(part) for part in parts]
-    # to concatenate structures takes NumPy ten times as long
-    rows = np.frombuffer(b"".join([part.tobytes() for part in parts]), parts[0].dtype)
-    return Block(rows, tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
+    return Block(joined(parts), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
 
 
 def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
@@ -105,8 +108,8 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
     """
     form = op.cpu if fast else op.reference
     for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
-        if block.constant is not None:
-            _on_images(op, form, x, out, block.constant.p, fast=fast)
+        if block.constants:
+            _on_images(op, form, x, out, block.constants[item.sample + n].p, fast=fast)
             continue
         rows = block.of(item.sample + n, len(x))
         if len(rows) == 1 or not op.keeps_frames:
