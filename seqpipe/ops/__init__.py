@@ -51,9 +51,10 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   its kind: ``Arrays`` in ``_arrays.py`` (or ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
 - A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
   for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
-  together. ``WORK`` in ``_body.py`` says of all others how they are cut into tiles and passes: then there are ``TALL``
-  and ``WIDE``, and ``window.cuh`` takes a tile and what is around it into shared memory. Emulation and compilation of
-  it are tested with the operators that name it.
+  together; one that only moves pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``_body.py`` says
+  of all others how they are cut into tiles and passes: then there are ``TALL`` and ``WIDE``, and ``window.cuh`` takes a
+  tile and what is around it into shared memory. Emulation and compilation of it are tested with the operators that
+  name it.
 - A family is a module of its own with one line below. Operators of users need none of this: ``register=False``
   keeps a class out of the registry, and :func:`operator` makes one of a function.
 """

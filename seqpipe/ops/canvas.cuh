@@ -1,4 +1,6 @@
 // Values of a window that may reach beyond the images: there, those of pixels within, or a level for each channel.
+#include "runs.cuh"
+
 constexpr int LEVELS = sizeof(Row::fill) / (2 * sizeof(int));
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
@@ -19,4 +21,34 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-FOR_EVERY_PIXEL(make)
+#if CHANNELS
+struct Way {
+    static constexpr bool straight = true;
+    __device__ __forceinline__ explicit Way(const Image&) {}
+};
+
+__device__ __forceinline__ void fill(const Row& row, Run& run) {
+#pragma unroll
+    for (int k = 0; k < WORDS; k++) run.words[k] = 0;
+#pragma unroll
+    for (int at = 0; at < RUN * PIXEL; at++) {
+        const int channel = at % PIXEL / ELEMENT_BYTES, byte = at % ELEMENT_BYTES;
+        const unsigned bits = row.fill[2 * channel + byte / 4];
+        run.words[at / 4] |= (bits >> 8 * (byte % 4) & 255u) << 8 * (at % 4);
+    }
+}
+
+__device__ __forceinline__ bool fetch(const Image& image, const Way&, int y, int x, Run& run) {
+    const Row& row = image.row;
+    const int from_y = bordered(row.top + y, image.item.in_height, row.border), from_x = row.left + x;
+    if (from_y >= 0 && from_x >= 0 && from_x + RUN <= image.item.in_width) {
+        read(image.from(from_y, from_x), run);
+        return true;
+    }
+    if (from_y >= 0 && (row.border != CONSTANT || (from_x > -RUN && from_x < image.item.in_width))) return false;
+    fill(row, run);
+    return true;
+}
+#endif
+
+#include "moved.cuh"

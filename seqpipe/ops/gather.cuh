@@ -1,4 +1,6 @@
 // Values from where the mapping says, as they are; 0 where that is outside.
+#include "runs.cuh"
+
 // The source pixel that a place lies in; pixel i reaches from i to i + 1.
 __device__ __forceinline__ int pixel_at(const Real* line, Real x, Real y, Real divisor) {
     const Real place = line[0] * x + line[1] * y + line[2];
@@ -20,4 +22,33 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-FOR_EVERY_PIXEL(make)
+#if CHANNELS
+// Where the images are mirrored or shifted by whole pixels, and nothing is outside.
+struct Way {
+    bool straight;
+    int top, left, down, right;  // the source of the first pixel, and the way to the next in its column and its row
+    __device__ __forceinline__ explicit Way(const Image& image) {
+        const Item& item = image.item;
+        const Real* m = image.row.matrix;
+        down = m[4] < Real(0.0f) ? -1 : 1, right = m[0] < Real(0.0f) ? -1 : 1;
+        top = (int)m[5].v - (down < 0), left = (int)m[2].v - (right < 0);
+        straight = m[0].v == right && m[4].v == down && m[1].v == 0 && m[3].v == 0 && m[6].v == 0 && m[7].v == 0 &&
+                   m[8].v == 1 && m[2].v == left + (right < 0) && m[5].v == top + (down < 0) &&
+                   within(left, right * (item.width - 1), item.in_width) &&
+                   within(top, down * (item.height - 1), item.in_height);
+    }
+    // Floats hold the halves of smaller numbers, so that the mapping of every pixel is exact.
+    static __device__ __forceinline__ bool within(int first, int way, int length) {
+        return first >= 0 && first < length && first + way >= 0 && first + way < length && length < 1 << 22;
+    }
+};
+
+__device__ __forceinline__ bool fetch(const Image& image, const Way& way, int y, int x, Run& run) {
+    const int from = way.left + way.right * x;
+    read(image.from(way.top + way.down * y, way.right < 0 ? from - (RUN - 1) : from), run);
+    if (way.right < 0) turn(run);
+    return true;
+}
+#endif
+
+#include "moved.cuh"

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, device_of, namespace
+from ..array import Array, device_of
 from ..errors import ParameterError
 from ..sequence import Batch, Sequence
 from ._arrays import VOXEL, Arrays, Held, NewAxis
 from ._given import like
+from ._joined import joined
 from ._param import at_most_one, param
 from ._run import on_device_of
 
@@ -134,7 +135,12 @@ class Stack(NewAxis, _Joining):
                 allowed="one for all",
             )
         axis, letters = self.new_axis(parts[0], self.axis)
-        return namespace(parts[0].array).stack([part.array for part in parts], axis), letters, axis
+        (shape,) = shapes
+        return (
+            joined([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
+            letters,
+            axis,
+        )
 
 
 class Cat(_Joining):
@@ -169,5 +175,8 @@ class Cat(_Joining):
                 source=self.name,
                 allowed=f"one extent for all but axis {axis}",
             )
-        library = namespace(parts[0].array)
-        return library.concatenate([part.array for part in parts], axis), parts[0].letters, axis
+        extent = sum(shape[axis] for shape in shapes)
+        made = joined(
+            [part.array for part in parts], axis, (*shapes[0][:axis], extent, *shapes[0][axis + 1 :])
+        )
+        return made, parts[0].letters, axis

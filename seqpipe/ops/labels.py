@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, namespace
+from ..array import Array
 from ..errors import ParameterError
 from ._arrays import Held, NewAxis, Shaping
+from ._labels import one_hot
 from ._param import param
 from ._spec import MOVED
 from ._values import typed
@@ -54,9 +55,6 @@ class OneHot(NewAxis, Shaping):
 
     def shaped(self, held: Held) -> tuple[Array, str]:
         """On where the label is the number of the class."""
-        library = namespace(held.array)
         axis, letters = self.new_axis(held, self.axis)
-        classes = library.arange(self.num_classes).reshape(-1, *[1] * (held.array.ndim - axis))
-        labels = library.expand_dims(held.array.astype(np.int64), axis)
-        on, off = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
-        return library.where(labels == classes, on, off).astype(self.dtype), letters
+        values = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
+        return one_hot(held.array, axis, self.num_classes, values), letters

@@ -1,4 +1,6 @@
 // Frames of what is given, as they are.
+#include "runs.cuh"
+
 __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Address in = image.from(y, x) + (Address)(image.row.shift * image.item.in_strides[1]);
     const Address out = image.to(y, x);
@@ -9,4 +11,16 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-FOR_EVERY_PIXEL(make)
+#if CHANNELS
+struct Way {
+    static constexpr bool straight = true;
+    __device__ __forceinline__ explicit Way(const Image&) {}
+};
+
+__device__ __forceinline__ bool fetch(const Image& image, const Way&, int y, int x, Run& run) {
+    read(image.from(y, x) + (Address)(image.row.shift * image.item.in_strides[1]), run);
+    return true;
+}
+#endif
+
+#include "moved.cuh"

@@ -13,6 +13,7 @@ from ..errors import ParameterError
 from ..sequence import Batch
 from ._arrays import Held, OnAxes
 from ._given import admitted, like
+from ._moments import mean_square_by_kernel
 from ._param import param
 from ._run import on_device_of
 from ._statistics import mean_of, rows_of, shape_of, sum_of, variance_of
@@ -184,8 +185,10 @@ class _Spread(_Float, register=False):
 
     def variance(self, x: Array, p: Any) -> Array:
         """The mean square of distances."""
-        mean = mean_of(x, p.axes) if p.mean is None else p.mean
-        return variance_of(x, mean, p.axes, self.ddof)
+        if p.mean is not None:
+            return variance_of(x, p.mean, p.axes, self.ddof)
+        found = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
+        return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if found is None else found
 
     def _more(self, held: Held, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
         mean = more["mean"]
@@ -231,7 +234,8 @@ class StdDev(_Spread, name="reductions.std_dev"):
 
 
 def _mean_square(x: Array, axes: tuple[int, ...]) -> Array:
-    return variance_of(x, namespace(x).zeros(()), axes)
+    found = mean_square_by_kernel(x, axes, from_mean=False)
+    return variance_of(x, namespace(x).zeros(()), axes) if found is None else found
 
 
 def _left(held: Held, axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,6 +17,10 @@ EXACT = {
     "squeeze": lambda x: fn.squeeze(x[:1], axis_names="F"),
     "stack": lambda x: fn.stack(x, x, axis=-1),
     "cat": lambda x: fn.cat(x, x[:1], axis_name="F"),
+    "cat of columns": lambda x: fn.cat(x, x[:, :, :2], x[:, :, :1], axis=2),
+    "cat of channels": lambda x: fn.cat(x, x, axis=-1),
+    "cat of floats": lambda x: fn.cat(x.astype("float64"), x.astype("float64"), axis=1),
+    "cat of what lies apart": lambda x: fn.cat(x[:, ::2], x, axis=1),
     "sum": lambda x: fn.reductions.sum(x, axis_names="HW"),
     "min": lambda x: fn.reductions.min(x, axes=(0, -1), keep_dims=True),
     "max": lambda x: fn.reductions.max(x),
@@ -27,6 +31,14 @@ NEAR = {
     "variance": lambda x: fn.reductions.variance(x, x.mean((1, 2)), axes=(1, 2)),
     "rms": lambda x: fn.reductions.rms(x),
     "mean_square": lambda x: fn.reductions.mean_square(x, axes=0),
+    **{
+        f"{name} of many {dtype}": lambda x, name=name, dtype=dtype: getattr(fn.reductions, name)(
+            x.repeat(400, 1).astype(dtype), axes=(1, 2, 3)
+        )
+        for name in ("std_dev", "variance", "rms", "mean_square")
+        for dtype in ("bool", "uint8", "int16", "float16", "float32")
+    },
+    "std_dev of very many": lambda x: fn.reductions.std_dev(x.repeat(10000, 1), ddof=1),
     "normalize over columns": lambda x: fn.normalize(x, axis_names="W", epsilon=1.0),
     "normalize a sequence": lambda x: fn.normalize(x),
     "normalize a batch": lambda x: fn.normalize([x, x[:2]], axis_names="FHW", batch=True)[1],
@@ -57,11 +69,12 @@ def test_what_is_added_up_in_another_order_is_near(name):
 
 @pytest.mark.gpu
 def test_labels_and_points():
-    for more in ({}, {"axis": 0, "dtype": "uint8", "on_value": 300.0}):
-        compare(
-            on_gpu(lambda x, more=more: fn.one_hot(x, num_classes=4, **more), LABELS),
-            fn.one_hot(LABELS, num_classes=4, **more),
-        )
+    for labels in (LABELS, X, X.astype("uint64")):
+        for more in ({}, {"axis": 0, "dtype": "uint8", "on_value": 300.0}, {"axis": 1, "dtype": "float16"}):
+            compare(
+                on_gpu(lambda x, more=more: fn.one_hot(x, num_classes=4, **more), labels),
+                fn.one_hot(labels, num_classes=4, **more),
+            )
     for more in (
         {"T": 1.5, "M": (0, -1, 1, 0)},
         {"M": 0.3, "dtype": "int16"},

@@ -8,6 +8,7 @@ import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
+from seqpipe.ops._joined import joined_by_kernel
 from tests.support.operators import compare
 
 X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -142,3 +143,32 @@ def test_axes_of_samples_are_counted_without_n():
 def test_what_does_not_go_together_is_refused(call, said):
     with pytest.raises(ParameterError, match=said):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float32", "float64"])
+def test_a_kernel_joins_as_numpy_does(emulated, dtype):
+    whole = np.random.default_rng(0).integers(0, 256, (5, 6, 9)).astype(dtype)
+    for axis in range(3):
+        for cuts in ([], [1], [2, 3], [0, 4], [3, 4, 6]):
+            parts = [np.ascontiguousarray(part) for part in np.split(whole, cuts, axis)]
+            out = np.full_like(whole, 77)
+            assert joined_by_kernel(parts, axis, out, emulated)
+            compare(out, whole)
+    for axis in range(4):
+        wanted = np.stack([whole, whole[::-1], whole], axis)
+        out = np.full_like(wanted, 77)
+        assert joined_by_kernel([whole, whole[::-1].copy(), whole], axis, out, emulated)
+        compare(out, wanted)
+    parts = [
+        whole[..., :3].copy(),
+        whole[..., :1].copy(),
+    ]  # what is written beside the last is not written over
+    out = np.full((5, 6, 4), 77, dtype)
+    assert joined_by_kernel(parts, 2, out, emulated)
+    compare(out, np.concatenate(parts, 2))
+    bytes_ = np.zeros(11, np.uint8)
+    out = np.zeros(9, np.uint8)
+    assert joined_by_kernel([bytes_[1:5], X[0, 0], bytes_[:1]], 0, out, emulated)
+    compare(out, np.concatenate([bytes_[1:5], X[0, 0], bytes_[:1]]))
+    assert not joined_by_kernel([whole[:, ::2]], 0, np.zeros((5, 3, 9), dtype), emulated)
+    assert joined_by_kernel([whole[:0]], 0, np.zeros((0, 6, 9), dtype), emulated)

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from seqpipe.kernel import compile_options
-from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, _body, _kernel, apply, per_frame
-from seqpipe.ops._kernel import defines_of, source_of
+from seqpipe.ops import (
+    REGISTRY,
+    BrightnessContrast,
+    Flip,
+    _body,
+    _kernel,
+    _labels,
+    _moments,
+    apply,
+    per_frame,
+)
+from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
 from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import compare, images, names
 from tests.support.own_operators import Shift
@@ -36,6 +46,21 @@ def test_every_kernel_compiles_without_spilling(cls):
         assert "0 bytes spill stores, 0 bytes spill loads" in log
         assert " 0 bytes stack frame" in log
         assert "warning" not in log
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
+def test_kernels_of_arrays_compile_without_spilling(architecture):
+    one_hot = [{"ELEMENT_BYTES": size, "LABEL": label} for size, label in ((1, 0), (2, 5), (4, 3), (8, 7))]
+    moments = [{"IN": kind, "OUT": kind} for kind in TYPES.values()]
+    for source, every in ((_labels._SOURCE, one_hot), (_moments._SOURCE, moments)):
+        for defines in every:
+            options = compile_options({**defines, "CHANNELS": 1, **GRID})
+            _, log = compiled(source.text, source.name, architecture, options)
+            kernels = len(source.work.passes)
+            assert log.count("0 bytes spill stores, 0 bytes spill loads") == kernels
+            assert log.count(" 0 bytes stack frame") == kernels
+            assert "warning" not in log
 
 
 def test_one_launch_for_more_rows_than_fit_by_value(place):

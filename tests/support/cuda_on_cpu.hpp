@@ -23,6 +23,7 @@ static char stacks[MOST_THREADS][STACK] __attribute__((aligned(64)));
 static bool running[MOST_THREADS];
 
 static void __syncthreads() { swapcontext(&contexts[threadIdx.x], &host); }
+static void __syncwarp() { __syncthreads(); }
 
 // blocks and threads take turns, so nothing comes in between
 static inline unsigned atomicAdd(unsigned* at, unsigned value) {
@@ -52,12 +53,32 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selecto
     return found;
 }
 
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return (unsigned)(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
+
+static inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
+    for (int k = 0; k < 32; k += 8) sum += (a >> k & 255) * (b >> k & 255);
+    return sum;
+}
+
 // a GPU reads nothing that is not aligned
 template <class T> static inline T __ldg(const T* at) {
     if ((size_t)at % sizeof(T)) abort();
     return *at;
 }
 
+static inline unsigned __vminu2(unsigned a, unsigned b) {
+    const unsigned low = (a & 0xffff) < (b & 0xffff) ? a : b, high = a >> 16 < b >> 16 ? a : b;
+    return (high & 0xffff0000u) | (low & 0xffff);
+}
+static inline unsigned __vmaxu2(unsigned a, unsigned b) {
+    const unsigned low = (a & 0xffff) < (b & 0xffff) ? b : a, high = a >> 16 < b >> 16 ? b : a;
+    return (high & 0xffff0000u) | (low & 0xffff);
+}
+
+static inline float __saturatef(float value) { return value > 0 ? value < 1 ? value : 1 : 0; }
+static inline int __ffs(int word) { return __builtin_ffs(word); }
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 static inline int __float2int_rn(float value) { return (int)nearbyintf(value); }

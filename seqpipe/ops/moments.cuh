@@ -1,0 +1,154 @@
+// The mean of squares of values: of their distances from their mean, or from 0. An image is a row of values of what is
+// given, and its result as many pairs of numbers as it has blocks. First each block adds up its part of the row; then
+// the first one takes the pairs together, and leaves the row's result in the first of them.
+//
+// Distances are taken from the mean of each part, and add up as Chan, Golub and LeVeque have it ("Updating formulae and
+// a pairwise algorithm for computing sample variances", 1979), so that nothing is lost by subtraction. Of whole numbers,
+// what a part adds up is exact.
+typedef Typed<IN>::T Value;
+static_assert(TALL * WIDE == 1, "a block makes one pair");
+
+struct Pair {  // of a part: its sum, and the squares of the distances from its mean, or from 0
+    double sum, squares;
+};
+
+// The sum of what the threads of a block have, for all of them.
+template <class T> __device__ T of_block(T own) {
+    __shared__ T parts[THREADS];
+    parts[threadIdx.x] = own;
+    for (int half = THREADS / 2; half; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+    }
+    __syncthreads();
+    const T sum = parts[0];
+    __syncthreads();
+    return sum;
+}
+
+// Values of a row, from one on.
+struct Part {
+    int first, count;
+};
+__device__ __forceinline__ Part part_of(const Item& item, int block) {
+    const int values = item.in_width, each = ((values - 1) / item.width + 16) / 16 * 16;
+    const int first = min(block * each, values);
+    return {first, min(each, values - first)};
+}
+
+// Shows `add` the values of a part: of 16 bits and more one by one, bytes as words of four or less.
+struct __align__(16) Vector {
+    unsigned words[4];
+};
+template <class Add> __device__ __forceinline__ void show(unsigned word, Add& add) {
+    if constexpr (sizeof(Value) == 1) {
+        add(word);
+    } else if constexpr (sizeof(Value) == 2) {
+        add((Value)(word & 0xffffu));
+        add((Value)(word >> 16));
+    } else {
+        add(__uint_as_float(word));
+    }
+}
+template <class Add> __device__ __forceinline__ void for_values(Address at, int count, Add& add) {
+    constexpr int EACH = sizeof(Vector) / sizeof(Value);
+    const int before = min((int)((16 - at % 16) % 16 / sizeof(Value)), count), vectors = (count - before) / EACH;
+    const Vector* from = (const Vector*)(at + (Address)before * sizeof(Value));
+#pragma unroll 4
+    for (int k = threadIdx.x; k < vectors; k += THREADS) {
+        const Vector found = from[k];
+#pragma unroll
+        for (int word = 0; word < 4; word++) show(found.words[word], add);
+    }
+    for (int k = threadIdx.x; k < count - vectors * EACH; k += THREADS)
+        add(__ldg((const Value*)at + (k < before ? k : k + vectors * EACH)));
+}
+
+#if IN == 0
+struct Sums {  // of 2^16 bytes at most
+    unsigned sum, squares;
+    __device__ __forceinline__ void operator()(unsigned bytes) {
+        sum = __dp4a(bytes, 0x01010101u, sum);
+        squares = __dp4a(bytes, bytes, squares);
+    }
+};
+#elif IN <= 2
+struct Sums {  // of 2^16 values at most
+    long long sum;
+    Address squares;
+    __device__ __forceinline__ void operator()(Value value) {
+        sum += value;
+        squares += (unsigned)(value * value);
+    }
+};
+#else
+struct Sum {
+    double sum;
+    __device__ __forceinline__ void operator()(Value value) { sum += (double)value_of<IN>(value).v; }
+};
+struct Squares {
+    double mean, sum;
+    __device__ __forceinline__ void operator()(Value value) {
+        const double distance = (double)value_of<IN>(value).v - mean;
+        sum += distance * distance;
+    }
+};
+#endif
+
+__device__ __forceinline__ Pair added_up(Address at, int count, bool from_mean) {
+#if IN <= 2
+    Sums own = {};
+    for_values(at, count, own);
+    const long long sum = of_block((long long)own.sum);
+    const Address squares = of_block((Address)own.squares);
+    if (!from_mean || count == 0) return {(double)sum, (double)squares};
+    return {(double)sum, (double)(count * squares - (Address)(sum * sum)) / count};
+#else
+    Sum own = {};
+    if (from_mean) for_values(at, count, own);
+    const double sum = of_block(own.sum);
+    Squares distances = {from_mean ? sum / count : 0.0, 0.0};
+    for_values(at, count, distances);
+    return {sum, of_block(distances.sum)};
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) add(const __grid_constant__ Job job) {
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (blockIdx.x >= image.item.width) return;
+    const Part part = part_of(image.item, blockIdx.x);
+    const Pair made = added_up(image.in + (Address)part.first * sizeof(Value), part.count, image.row.from_mean);
+    if (threadIdx.x == 0) ((Pair*)image.out)[blockIdx.x] = made;
+}
+
+// How far the mean of a part is from that of all.
+__device__ __forceinline__ double between(double sum, int count, double all, int values) {
+#if IN <= 2
+    const long long difference = (long long)sum * values - (long long)all * count;  // less than 2^62
+    return (double)difference / ((double)count * values);
+#else
+    return sum / count - all / values;
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) finish(const __grid_constant__ Job job) {
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images || blockIdx.x != 0) return;
+    const Image image = image_of(job, number);
+    const Pair* pairs = (const Pair*)image.out;
+    double sum = 0, squares = 0;
+    for (int k = threadIdx.x; k < image.item.width; k += THREADS) sum += pairs[k].sum, squares += pairs[k].squares;
+    if (image.row.from_mean) {
+        sum = of_block(sum);
+        for (int k = threadIdx.x; k < image.item.width; k += THREADS) {
+            const int count = part_of(image.item, k).count;
+            const double distance = count ? between(pairs[k].sum, count, sum, image.item.in_width) : 0.0;
+            squares += count * (distance * distance);
+        }
+    }
+    squares = of_block(squares);
+    const double freedom = (double)image.item.in_width - image.row.ddof;
+    if (threadIdx.x == 0) *(double*)image.out = squares / (freedom > 1 ? freedom : 1.0);
+}
