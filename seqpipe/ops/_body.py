@@ -79,6 +79,7 @@ WORK: Final = MappingProxyType(
         "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
         "separable": Work(tile=(64, 256)),
+        "shot": Work(pixels=64),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),

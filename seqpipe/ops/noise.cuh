@@ -1,194 +1,33 @@
-// Values with noise: the operator's statements make `value`, at first the one that is `given`, from its random `bits`, or
-// from `pixel_bits`, which all channels of a pixel have. `uniform`, `normal<T>` and `poisson<T>` make numbers of bits;
-// _noise.py says how, and gives the same, to the last bit.
-//
-// Where results are whole numbers, the statements are tried with T = Span first: between which two numbers a number
-// is, of which a third of the work is enough. If both are rounded to the same, so is what is between them.
-struct Words { unsigned a, b, c, d; };
+// Values with noise, each by itself. See noisy.cuh.
+#include "noisy.cuh"
 
-__device__ __forceinline__ Words philox(unsigned pixel, unsigned group, unsigned frame, unsigned low, unsigned high) {
-    Words w = {pixel, group, frame, 0};
+#if CHANNELS && IN == 0 && OUT == 0
+__device__ __forceinline__ void make_four(const Image& image, unsigned four) {
+    Words<IN, CHANNELS> words;
+    Real values[FOUR * CHANNELS];
+    words.read(image.in, four);
+    unsigned open = 0;
+    if (image.row.acts) {
+        const Row& row = image.row;
+        words.give(values);
 #pragma unroll
-    for (int round = 0; round < 10; round++) {
-        const unsigned long long first = 0xD2511F53ull * w.a, second = 0xCD9E8D57ull * w.c;
-        w = {(unsigned)(second >> 32) ^ w.b ^ low, (unsigned)second, (unsigned)(first >> 32) ^ w.d ^ high,
-             (unsigned)first};
-        low += 0x9E3779B9u, high += 0xBB67AE85u;
+        for (int number = 0; number < FOUR; number++) {
+            const Random random = philox(four * FOUR + number, 0, row.frame, row.key[0], row.key[1]);
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; channel++) {
+                const int k = number * CHANNELS + channel;
+                const Near found = changed<Near>(values[k], word_of(random, channel), random.a, row);
+                values[k] = found.value;
+                open |= is_settled(found) ? 0u : 1u << k;
+            }
+        }
+        words.take(values);
     }
-    return w;
+    words.write(image.out, four);
+    for (; open; open &= open - 1) make_value(image, four * FOUR * CHANNELS + __ffs(open) - 1);
 }
 
-__device__ __forceinline__ unsigned bits_of(float value) {
-    union { float value; unsigned bits; } both = {value};
-    return both.bits;
-}
-__device__ __forceinline__ float float_of(unsigned bits) {
-    union { unsigned bits; float value; } both = {bits};
-    return both.value;
-}
-
-template <int COUNT> __device__ __forceinline__ Real polynomial(const float (&coefficients)[COUNT], Real x) {
-    Real found = coefficients[0];
-#pragma unroll
-    for (int k = 1; k < COUNT; k++) found = found * x + Real(coefficients[k]);
-    return found;
-}
-
-__device__ __forceinline__ Real logarithm(Real x) {
-    const unsigned bits = bits_of(x.v), fraction = bits & 0x7FFFFFu;
-    const bool upper = fraction > 0x3504F3u;
-    const Real rest = float_of(fraction | (upper ? 0x3F000000u : 0x3F800000u));
-    const Real exponent = (float)((int)(bits >> 23) - 127 + upper);
-    const Real s = (rest - 1.0f) / (rest + 1.0f);
-    const float series[] = {(float)(2 / 9.), (float)(2 / 7.), (float)(2 / 5.), (float)(2 / 3.), 2.0f};
-    return exponent * 0.693147182f + polynomial(series, s * s) * s;
-}
-
-__device__ __forceinline__ Real exponential(Real x) {
-    const Real power = rintf((x * 1.44269502f).v);
-    const Real rest = x - power * 0.693359375f + power * 2.12194440e-4f;
-    const float series[] = {(float)(1 / 5040.), (float)(1 / 720.), (float)(1 / 120.), (float)(1 / 24.),
-                            (float)(1 / 6.), 0.5f, 1.0f, 1.0f};
-    return polynomial(series, rest) * float_of((unsigned)((int)power.v + 127) << 23);
-}
-
-__device__ __forceinline__ Real root(Real x) { return sqrtf(x.v); }
-
-__device__ __forceinline__ Real uniform(unsigned bits) {
-    return (Real((float)(bits >> 8)) + 0.5f) * 5.9604644775390625e-8f;
-}
-
-struct Span {
-    Real low, high;
-    __device__ __forceinline__ Span(Real value) : low(value), high(value) {}
-    __device__ __forceinline__ Span(Real low, Real high) : low(low), high(high) {}
-};
-__device__ __forceinline__ Span operator+(Span a, Real b) { return {a.low + b, a.high + b}; }
-__device__ __forceinline__ Span operator+(Real a, Span b) { return {a + b.low, a + b.high}; }
-__device__ __forceinline__ Span operator*(Span a, Real b) { return {a.low * b, a.high * b}; }  // by 0 or more
-
-#ifdef __CUDACC__
-__device__ __forceinline__ float quick_log2(float x) {
-    float found;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(x));
-    return found;
-}
-__device__ __forceinline__ float quick_by_root(float x) {
-    float found;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(x));
-    return found;
-}
+FOR_EVERY_FOUR_IN(3, nothing, together, make_four, make)
 #else
-static inline float quick_log2(float x) { return log2f(x); }
-static inline float quick_by_root(float x) { return 1.0f / sqrtf(x); }
-#endif
-
-template <class T> __device__ T normal(unsigned bits);
-
-template <> __device__ __forceinline__ Real normal<Real>(unsigned bits) {
-    const float central[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                             -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
-    const float tail[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
-                          -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f};
-    const Real outside = (Real((float)(bits >> 1)) + 0.5f) * 4.656612873077392578125e-10f;
-    const Real w = -logarithm(outside * (Real(2.0f) - outside));
-    const Real factor = w < 5.0f ? polynomial(central, w - 2.5f) : polynomial(tail, root(w) - 3.0f);
-    const Real found = factor * (Real(1.0f) - outside) * 1.41421356f;
-    return bits & 1u ? -found : found;
-}
-
-// The same to some 1e-6 of itself where it is not in a tail; a tenth of what is allowed for.
-template <> __device__ __forceinline__ Span normal<Span>(unsigned bits) {
-    const float central[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                             -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
-    const float outside = ((float)(bits >> 1) + 0.5f) * 4.656612873077392578125e-10f;
-    const float w = -0.693147182f * quick_log2(outside * (2.0f - outside)), x = w - 2.5f;
-    if (!(w < 4.99f)) return {-7.0f, 7.0f};
-    float factor = central[0];
-#pragma unroll
-    for (int k = 1; k < 9; k++) factor = fmaf(factor, x, central[k]);
-    const float size = factor * (1.0f - outside) * 1.41421356f, found = bits & 1u ? -size : size;
-    return {found - size * 1e-5f, found + size * 1e-5f};
-}
-
-// The rounded quotient of a number and a small whole number whose reciprocal is rounded (Markstein, "Computation of
-// elementary functions on the IBM RISC System/6000 processor", 1990), in a third of what division takes.
-__device__ __forceinline__ Real divided(Real x, float by, float reciprocal) {
-    const Real near = x * reciprocal;
-    return fmaf(fmaf(-near.v, by, x.v), reciprocal, near.v);
-}
-
-// Of 10 events or more.
-__device__ __forceinline__ Real expanded(Real mean, Real w) {
-    const Real scale = root(mean), square = w * w;
-    const Real first = mean + scale * w + (Real((float)(1 / 3.)) + square * (float)(1 / 6.));
-    const Real second = (w * (float)(-1 / 36.) - square * w * (float)(1 / 72.)) / scale;
-    const Real third = Real((float)(-8 / 405.)) + square * (float)(7 / 810.) + square * square * (float)(1 / 270.);
-    return fmaxf(floorf((first + second + third / mean).v), 0.0f);
-}
-__device__ __forceinline__ Span expanded(Real mean, Span span) {
-    const float w = 0.5f * (span.low.v + span.high.v), square = w * w, by_root = quick_by_root(mean.v), scale = mean.v * by_root;
-    const float second = w * ((float)(-1 / 36.) - square * (float)(1 / 72.)) * by_root;
-    const float third = (float)(-8 / 405.) + square * ((float)(7 / 810.) + square * (float)(1 / 270.));
-    const float sum = mean.v + scale * w + square * (float)(1 / 6.) + (float)(1 / 3.) + second + third * by_root * by_root;
-    if (!(sum < 1e9f)) return {0.0f, __uint_as_float(0x7F800000u)};
-    // it grows by no more than scale + 3 for a step of w
-    const float around = (span.high.v - span.low.v) * (scale + 3.0f) + sum * 2e-6f;
-    return {fmaxf(floorf(sum - around), 0.0f), fmaxf(floorf(sum + around), 0.0f)};
-}
-
-template <class T> __device__ __forceinline__ T poisson(Real mean, unsigned bits) {
-    constexpr int USUAL = 20;  // events, beyond which there hardly ever are more
-    if (mean < 10.0f) {
-        const Real place = uniform(bits);
-        Real probability = exponential(-mean), total = probability;
-#pragma unroll
-        for (int count = 1; count <= USUAL; count++) {
-            if (!(total < place && probability > 1e-10f)) return Real((float)(count - 1));
-            probability = probability * divided(mean, (float)count, 1.0f / (float)count);
-            total = total + probability;
-        }
-        Real count = (float)USUAL;
-        while (total < place && probability > 1e-10f) {
-            count = count + 1.0f;
-            probability = probability * (mean / count);
-            total = total + probability;
-        }
-        return count;
-    }
-    return expanded(mean, normal<T>(bits));
-}
-
-template <class T>
-__device__ __forceinline__ T changed(Real given, unsigned bits, unsigned pixel_bits, const Row& row) {
-    T value = given;
-    BODY
-    return value;
-}
-
-__device__ __forceinline__ Real noisy(Real given, unsigned bits, unsigned pixel_bits, const Row& row) {
-    if constexpr (OUT < 3) {
-        const Span found = changed<Span>(given, bits, pixel_bits, row);
-        if ((int)rounded<OUT>(found.low).v == (int)rounded<OUT>(found.high).v) return found.low;
-    }
-    return changed<Real>(given, bits, pixel_bits, row);
-}
-
-__device__ __forceinline__ void make(const Image& image, int y, int x) {
-    const Address in = image.from(y, x), out = image.to(y, x);
-    const unsigned pixel = (unsigned)y * image.item.width + x;
-    const Row& row = image.row;
-    const Words own = philox(pixel, 0, row.frame, row.key[0], row.key[1]);
-    Words words = own;
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS_OF(image); channel++) {
-        const int place = channel & 3;
-        if (channel && !place) words = philox(pixel, channel / 4, row.frame, row.key[0], row.key[1]);
-        const unsigned bits = place == 0 ? words.a : place == 1 ? words.b : place == 2 ? words.c : words.d;
-        const Real value = load<IN>(in + (Address)(channel * image.item.in_strides[4]));
-        const Address to = out + (Address)(channel * image.item.out_strides[4]);
-        store<OUT>(to, row.acts ? noisy(value, bits, own.a, row) : value);
-    }
-}
-
 FOR_EVERY_PIXEL_IN(4, make)
+#endif

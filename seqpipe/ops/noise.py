@@ -90,7 +90,7 @@ class NoiseShot(Noise):
         return self.noisy(x, p, drawn)
 
     body = Body(
-        "noise",
+        "shot",
         """
     const Real mean = given / row.factor;
     if (row.factor > 0.0f && mean > 0.0f) value = poisson<T>(mean, bits) * row.factor;

@@ -1,0 +1,54 @@
+// Values with noise: the operator's statements make `value`, at first the one that is `given`, from its random `bits`, or
+// from `pixel_bits`, which all channels of a pixel have. They are functions of a type of numbers; see draws.cuh.
+//
+// Where results are whole numbers, the statements are tried with T = Span first. If both ends are rounded to the same,
+// so is what is between them. Bytes that lie together are tried with T = Near, which is for `make_four` to say.
+#include "words.cuh"
+#include "draws.cuh"
+
+template <class T>
+__device__ __forceinline__ T changed(Real given, unsigned bits, unsigned pixel_bits, const Row& row) {
+    T value = given;
+    BODY
+    return value;
+}
+
+__device__ __forceinline__ Real noisy(Real given, unsigned bits, unsigned pixel_bits, const Row& row) {
+    if constexpr (OUT < 3) {
+        const Span found = changed<Span>(given, bits, pixel_bits, row);
+        if ((int)rounded<OUT>(found.low).v == (int)rounded<OUT>(found.high).v) return found.low;
+    }
+    return changed<Real>(given, bits, pixel_bits, row);
+}
+
+__device__ __forceinline__ unsigned word_of(const Random& random, int place) {
+    return place == 0 ? random.a : place == 1 ? random.b : place == 2 ? random.c : random.d;
+}
+
+__device__ __forceinline__ void make(const Image& image, int y, int x) {
+    const Address in = image.from(y, x), out = image.to(y, x);
+    const unsigned pixel = (unsigned)y * image.item.width + x;
+    const Row& row = image.row;
+    const Random own = philox(pixel, 0, row.frame, row.key[0], row.key[1]);
+    Random random = own;
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS_OF(image); channel++) {
+        const int place = channel & 3;
+        if (channel && !place) random = philox(pixel, channel / 4, row.frame, row.key[0], row.key[1]);
+        const Real value = load<IN>(in + (Address)(channel * image.item.in_strides[4]));
+        const Address to = out + (Address)(channel * image.item.out_strides[4]);
+        store<OUT>(to, row.acts ? noisy(value, word_of(random, place), own.a, row) : value);
+    }
+}
+
+#if CHANNELS && IN == 0 && OUT == 0
+__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+
+// One value from the beginning, where it is not near enough.
+__device__ __forceinline__ void make_value(const Image& image, unsigned number) {
+    const Row& row = image.row;
+    const Random random = philox(number / CHANNELS, 0, row.frame, row.key[0], row.key[1]);
+    const Real value = load<IN>(image.in + number);
+    store<OUT>(image.out + number, changed<Real>(value, word_of(random, number % CHANNELS), random.a, row));
+}
+#endif
