@@ -165,15 +165,18 @@ __device__ __forceinline__ Real expanded(Real mean, Real w) {
     const Real third = Real((float)(-8 / 405.)) + square * (float)(7 / 810.) + square * square * (float)(1 / 270.);
     return fmaxf(floorf((first + second + third / mean).v), 0.0f);
 }
-__device__ __forceinline__ Span expanded(Real mean, Span span) {
-    const float w = 0.5f * (span.low.v + span.high.v), square = w * w, by_root = quick_by_root(mean.v), scale = mean.v * by_root;
+// Between which numbers it is for a number that is as far `around` w.
+__device__ __forceinline__ Span expanded(float mean, float w, float around) {
+    const float square = w * w, by_root = quick_by_root(mean), scale = mean * by_root;
     const float second = w * ((float)(-1 / 36.) - square * (float)(1 / 72.)) * by_root;
     const float third = (float)(-8 / 405.) + square * ((float)(7 / 810.) + square * (float)(1 / 270.));
-    const float sum = mean.v + scale * w + square * (float)(1 / 6.) + (float)(1 / 3.) + second + third * by_root * by_root;
-    if (!(sum < 1e9f)) return {0.0f, __uint_as_float(0x7F800000u)};
+    const float sum = mean + scale * w + square * (float)(1 / 6.) + (float)(1 / 3.) + second + third * by_root * by_root;
     // it grows by no more than scale + 3 for a step of w
-    const float around = (span.high.v - span.low.v) * (scale + 3.0f) + sum * 2e-6f;
-    return {fmaxf(floorf(sum - around), 0.0f), fmaxf(floorf(sum + around), 0.0f)};
+    const float reach = around * (scale + 3.0f) + sum * 2e-6f;
+    return {fmaxf(floorf(sum - reach), 0.0f), sum < 1e9f ? fmaxf(floorf(sum + reach), 0.0f) : __uint_as_float(0x7F800000u)};
+}
+__device__ __forceinline__ Span expanded(Real mean, Span span) {
+    return expanded(mean.v, 0.5f * (span.low.v + span.high.v), span.high.v - span.low.v);
 }
 
 template <class T> __device__ __forceinline__ T poisson(Real mean, unsigned bits) {

@@ -73,9 +73,9 @@ __device__ __forceinline__ Value of_few(unsigned level, unsigned bits, Real fact
 // Where both ends of what it may be are rounded to the same byte, so is the number.
 __device__ __forceinline__ Value of_many(float level, unsigned bits, Real factor, float by_factor) {
     const Near near = normal<Near>(bits);
-    const Span found = expanded(level * by_factor, Span(near.value - near.off, near.value + near.off)) * factor;
+    const Span found = expanded(level * by_factor, near.value, near.off) * factor;
     const float low = fminf(found.low.v, 511.0f) + 12582912.0f, high = fminf(found.high.v, 511.0f) + 12582912.0f;
-    return {found.low, near.known & (low == high)};
+    return {found.low, bool(near.known & (low == high))};
 }
 
 __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
