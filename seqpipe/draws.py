@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from functools import cache
+from itertools import chain, repeat
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,9 @@ import numpy.typing as npt
 
 from .array import FloatArray, IntArray
 from .native import load_native
-from .random import key_of, streams
+from .random import key_of, stream, streams
 
-__all__ = ["Draws", "UnevenError", "numbers_of", "whole_numbers", "words_of"]
+__all__ = ["Draws", "Numbers", "UnevenError", "numbers_of", "words_of"]
 
 _BLOCK: Final = 4  # words that a counter gives
 _HALVES: Final = 1 << 32
@@ -53,9 +54,24 @@ class Draws:
 
     def __init__(self, seed: int, name: str, epoch: int, indices: Seq[int]) -> None:
         self._place = seed, name, epoch, indices
-        self._words = words_of(*self._place, _BLOCK)
+        self._words = np.empty((len(indices), 0), _WORD)
         self._used = 0
+        self._apart = False  # whether each sample goes on by itself
         self._kept: int | None = None  # the half of a word that whole numbers have left over
+
+    def each(self, expected: int) -> list[Numbers]:
+        """The numbers of each sample from the beginning, one by one, and then no others; so many words are at hand."""
+        self._apart = True
+        words = words_of(*self._place, expected).tolist()
+        return [Numbers(chain(own, self._later(place, len(own)))) for place, own in enumerate(words)]
+
+    def _later(self, place: int, passed: int) -> Iterator[int]:
+        """The words of a sample after some."""
+        seed, name, epoch, indices = self._place
+        draw = stream(seed, name, epoch, indices[place]).bit_generator.random_raw
+        draw(passed, output=False)
+        while True:
+            yield int(draw())
 
     @property
     def bit_generator(self) -> Draws:
@@ -120,6 +136,8 @@ class Draws:
 
     def _passed(self, count: int) -> int:
         """Pass so many words of each sample; returns the first of them."""
+        if self._apart:
+            raise UnevenError
         begin, self._used = self._used, self._used + count
         if self._used > self._words.shape[1]:
             self._words = words_of(*self._place, self._used)
@@ -186,23 +204,36 @@ def _native() -> ctypes.PyDLL | None:
     return native
 
 
-def whole_numbers(rng: np.random.Generator) -> Callable[[int], int]:
-    """A function that gives, for a count up to 2³², what ``rng.integers(count)`` does, in a third of the time.
+class Numbers:
+    """The numbers of one sample, one by one: those of a generator, in a fraction of the time, for they are Python's.
 
-    It has to be all that takes whole numbers from the generator, for it keeps halves of words itself.
+    Args:
+        words: the random words.
     """
-    draw = rng.bit_generator.random_raw
-    kept: list[int] = []
 
-    def number(count: int) -> int:
+    def __init__(self, words: Iterator[int]) -> None:
+        self._words = words
+        self._half: int | None = None
+
+    @classmethod
+    def of(cls, rng: np.random.Generator) -> Numbers:
+        """Those of a generator that has not drawn whole numbers yet."""
+        draw = rng.bit_generator.random_raw
+        return cls(int(draw()) for _ in repeat(None))
+
+    def random(self) -> float:
+        """A number from 0 up to 1; see :meth:`numpy.random.Generator.random`."""
+        return (next(self._words) >> 11) * _UNIT
+
+    def below(self, count: int) -> int:
+        """A whole number from 0 to ``count - 1``, of 2³² at most; see :meth:`Draws.integers`."""
         if count == 1:
             return 0
         while True:
-            if not kept:
-                word = int(draw())
-                kept.extend((word >> 32, word & _LOW))
-            product: int = kept.pop() * count
+            half, self._half = self._half, None
+            if half is None:
+                word = next(self._words)
+                half, self._half = word & _LOW, word >> 32
+            product = half * count
             if product & _LOW >= _HALVES % count:
                 return product >> 32
-
-    return number

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe import draws
-from seqpipe.draws import Draws, UnevenError, numbers_of, whole_numbers, words_of
+from seqpipe.draws import Draws, Numbers, UnevenError, numbers_of, words_of
 from seqpipe.native import compiler
 from seqpipe.random import stream
 
@@ -83,12 +83,19 @@ def test_numbers_that_need_other_steps_are_not_guessed():
             Draws(0, "a", 0, [1]).integers(*arguments)
 
 
+def test_samples_that_went_on_by_themselves_are_not_together_any_more():
+    together = Draws(0, "a", 0, [1, 2])
+    together.each(4)
+    with pytest.raises(UnevenError):
+        together.random()
+
+
 @given(counts=st.lists(st.sampled_from([1, 2, 9, 2**31 + 1, 3 * 10**9, 2**32]), max_size=20))
 @settings(max_examples=60, deadline=None)
-def test_single_whole_numbers_are_those_of_the_generator(counts):
-    """Also where some have to be drawn anew, and where other numbers are drawn between them."""
-    rng, wanted = stream(6, "b"), stream(6, "b")
-    below = whole_numbers(rng)
+def test_numbers_one_by_one_are_those_of_the_generator(counts):
+    """Also where some have to be drawn anew, other numbers are between them, and more are drawn than are at hand."""
+    wanted = stream(6, "b", 1, 7)
+    own = Numbers.of(stream(6, "b", 1, 7)), Draws(6, "b", 1, [3, 7]).each(5)[1]
     for count in counts:
-        assert below(count) == wanted.integers(count)
-        assert rng.random() == wanted.random()
+        assert [numbers.below(count) for numbers in own] == [wanted.integers(count)] * 2
+        assert [numbers.random() for numbers in own] == [wanted.random()] * 2

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..draws import whole_numbers
+from ..draws import Draws, Numbers
 from ..errors import ParameterError
 from ._distribution import Flag
 from ._mapping import Mapping, scaling
@@ -20,6 +19,8 @@ from ._spec import Spec
 from ._window import Extent, Windowed, mirrored, window_of
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
+
+_WORDS: Final = 8  # random ones, which are enough for most windows
 
 
 class Resize(Sized):
@@ -140,6 +141,7 @@ class RandomResizedCrop(Extent, Scaled):
     num_attempts: int = param(10, "how often a window is drawn", lo=1, drawn=False)
 
     maps_rows = True
+    samples_together = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (*Scaled.derived, ("window", 4))
     examples = (
         {"size": (4, 6)},
@@ -166,12 +168,11 @@ class RandomResizedCrop(Extent, Scaled):
                     allowed="(least, greatest)",
                 )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+    def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
-        below = whole_numbers(rng)
-        count = spec.frames if self.per_frame else 1
-        windows = [self._window(rng.random, below, spec.height, spec.width) for _ in range(count)]
-        return {"window": windows if self.per_frame else windows[0]}
+        if isinstance(rng, Draws):
+            return {"window": np.array([self._windows(numbers, spec) for numbers in rng.each(_WORDS)])}
+        return {"window": self._windows(Numbers.of(rng), spec)}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
@@ -185,19 +186,23 @@ class RandomResizedCrop(Extent, Scaled):
         (least, most), (lo, hi) = self.random_area, map(math.log, self.random_aspect_ratio)
         return (least, most - least), (lo, hi - lo)
 
-    def _window(
-        self, random: Callable[[], float], below: Callable[[int], int], height: int, width: int
-    ) -> tuple[int, int, int, int]:
+    def _windows(self, numbers: Numbers, spec: Spec) -> Any:
+        """A window, or one for each frame."""
+        if not self.per_frame:
+            return self._window(numbers, spec.height, spec.width)
+        return [self._window(numbers, spec.height, spec.width) for _ in range(spec.frames)]
+
+    def _window(self, numbers: Numbers, height: int, width: int) -> tuple[int, int, int, int]:
         """Left, top, columns and rows."""
         lo, hi = self.random_aspect_ratio
         (least, more), (log_lo, log_more) = self._windows_drawn
         for _ in range(self.num_attempts):
-            # uniform() gives the same numbers in five times the time
-            area = height * width * (least + more * random())
-            ratio = math.exp(log_lo + log_more * random())
+            area = height * width * (least + more * numbers.random())
+            ratio = math.exp(log_lo + log_more * numbers.random())
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
-                return below(width - columns + 1), below(height - rows + 1), columns, rows
+                left = numbers.below(width - columns + 1)
+                return left, numbers.below(height - rows + 1), columns, rows
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
         return (width - columns) // 2, (height - rows) // 2, columns, rows
