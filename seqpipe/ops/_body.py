@@ -64,7 +64,7 @@ WORK: Final = MappingProxyType(
         "canvas": _FOURS,
         "chain": _FOURS,
         "difference": _FOURS,
-        "equalize": Work(tile=(32, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+        "equalize": Work(tile=(64, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "erased": _FOURS,
         "filter": Work(tile=(64, 256)),
         "gather": _FOURS,
@@ -82,7 +82,7 @@ WORK: Final = MappingProxyType(
         "shot": Work(pixels=64),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
-        "surveyed": Work(tile=(32, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
+        "surveyed": Work(tile=(64, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": _FOURS,
         "warp": Work(tile=(32, 64)),
     }

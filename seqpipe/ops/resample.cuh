@@ -8,6 +8,7 @@
 // before `change` takes it on.
 #include "taps.cuh"
 #include "tile.cuh"
+#include "bytes.cuh"
 
 BODY
 
@@ -89,11 +90,6 @@ struct Part {
 
 __device__ __forceinline__ int limited(int place, int length) { return min(max(place, 0), length - 1); }
 
-// A byte as the lowest bits of 2²³, which is quicker than the conversion.
-__device__ __forceinline__ Real byte_of(unsigned word, int number) {
-    return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
-}
-
 // The weights of the columns for some rows of the result.
 __device__ __forceinline__ void weigh_down(const Image& image, const Axis& down, int y, int rows, Shared& shared) {
     for (int e = threadIdx.x; e < rows * down.taps; e += THREADS) {
@@ -141,9 +137,9 @@ __device__ __forceinline__ void sum_words(const Image& image, const Part& part, 
 #pragma unroll 4
         for (int j = row * taps; j < (row + 1) * taps; j++) {
             const unsigned bytes = __ldg((const unsigned*)(column + (Address)shared.lines[j]));
-            const Real weight = shared.down[j];
+            const Weight weight = shared.down[j];
 #pragma unroll
-            for (int k = 0; k < WORD; k++) sums[k] = sums[k] + weight * byte_of(bytes, k);
+            for (int k = 0; k < WORD; k++) sums[k] = sums[k] + weight.times(bytes, k);
         }
 #pragma unroll
         for (int k = 0; k < WORD; k++) shared.sums[e * WORD + k] = sums[k];
@@ -176,13 +172,18 @@ __device__ __forceinline__ void make(const Image& image, const Part& part, const
         Real pixel[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) pixel[k] = 0.0f;
-#pragma unroll 2
-        for (int i = 0; i < across.taps; i++) {
-            const Real* const at = sums + (limited(first + i, across.length) - part.begin) * part.of_pixel;
+        const auto add = [&](int column, int i) {
+            const Real* const at = sums + (column - part.begin) * part.of_pixel;
             const Real weight = shared.across[i * part.count + x];
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] + weight * at[k * part.of_channel];
-        }
+        };
+        if (first >= 0 && first + across.taps <= across.length)
+#pragma unroll 2
+            for (int i = 0; i < across.taps; i++) add(first + i, i);
+        else
+#pragma unroll 1
+            for (int i = 0; i < across.taps; i++) add(limited(first + i, across.length), i);
         const Real share = Real(1.0f) / (shared.heights[row] * shared.widths[x]);
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) pixel[k] = pixel[k] * share;

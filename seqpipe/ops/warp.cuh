@@ -1,7 +1,15 @@
 // Values interpolated where a projective map says, as _interpolate.py does.
+//
+// Neighbouring threads make pixels of a square, whose sources are near each other, however they are turned. Bytes of pixels
+// that lie one after the other are read as words, a row of taps at once, unless some are beyond the border.
+#include "tile.cuh"
+#include "bytes.cuh"
+
+constexpr int LANES = 32, BROAD = 8, HIGH = LANES / BROAD;  // the pixels that the threads of a warp make at once
 
 struct Taps {
     int first;
+    Real part;  // of a pixel, behind the tap before
     Real weights[4];
 };
 
@@ -11,6 +19,8 @@ __device__ __forceinline__ Real cubic(Real u) {
     return u.v < 1.0f ? near : u.v < 2.0f ? far : Real(0.0f);
 }
 
+__device__ __forceinline__ Real cubic_weight(Real part, int number) { return cubic(fabsf((part - Real((float)(number - 1))).v)); }
+
 // Places are so near that they are whole numbers of 32 bits; what is none is far outside.
 __device__ __forceinline__ Real place_at(const Real* line, Real x, Real y, Real divisor) {
     const Real sum = line[0] * x + line[1] * y + line[2], place = divisor.v == 1.0f ? sum : sum / divisor;
@@ -18,13 +28,18 @@ __device__ __forceinline__ Real place_at(const Real* line, Real x, Real y, Real 
 }
 
 __device__ __forceinline__ Taps taps_at(Real place, int kind) {
-    if (kind == 0) return {(int)floorf(place.v), {1.0f, 0.0f, 0.0f, 0.0f}};
+    if (kind == 0) return {(int)floorf(place.v), 0.0f, {1.0f, 0.0f, 0.0f, 0.0f}};
     const Real moved = place - Real(0.5f), first = floorf(moved.v), part = moved - first;
-    if (kind == 1) return {(int)first.v, {Real(1.0f) - part, part, 0.0f, 0.0f}};
-    Taps taps = {(int)first.v - 1};
+    if (kind == 1) return {(int)first.v, part, {Real(1.0f) - part, part, 0.0f, 0.0f}};
+    Taps taps = {(int)first.v - 1, part};
 #pragma unroll
-    for (int k = 0; k < 4; k++) taps.weights[k] = cubic(fabsf((part - Real((float)(k - 1))).v));
+    for (int k = 0; k < 4; k++) taps.weights[k] = cubic_weight(part, k);
     return taps;
+}
+
+__device__ __forceinline__ Real weight_of(const Taps& taps, int number) {
+    const Real low = number & 1 ? taps.weights[1] : taps.weights[0], high = number & 1 ? taps.weights[3] : taps.weights[2];
+    return number & 2 ? high : low;
 }
 
 __device__ __forceinline__ bool is_inside(int place, int length) { return place >= 0 && place < length; }
@@ -45,28 +60,28 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
         Real totals[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) totals[k] = 0.0f;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            if (j >= count) break;
+#pragma unroll 1
+        for (int j = 0; j < count; j++) {
             const int row = down.first + j;
+            const Real weight = weight_of(down, j);
             Real sums[TOGETHER];
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++) sums[k] = 0.0f;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                if (i >= count) break;
+#pragma unroll 1
+            for (int i = 0; i < count; i++) {
                 const int at = across.first + i;
+                const Real share = weight_of(across, i);
                 const bool known = repeats || (is_inside(at, width) && is_inside(row, height));
                 const Address from = plane + (Address)(limited(row, height) * image.item.in_strides[2] +
                                                        limited(at, width) * image.item.in_strides[3]);
 #pragma unroll
                 for (int k = 0; k < TOGETHER; k++) {
                     const Real value = known ? load<IN>(from + (Address)(k * image.item.in_strides[4])) : fill;
-                    sums[k] = sums[k] + across.weights[i] * value;
+                    sums[k] = sums[k] + share * value;
                 }
             }
 #pragma unroll
-            for (int k = 0; k < TOGETHER; k++) totals[k] = totals[k] + down.weights[j] * sums[k];
+            for (int k = 0; k < TOGETHER; k++) totals[k] = totals[k] + weight * sums[k];
         }
         const Address to = image.to(y, x) + (Address)(channel * image.item.out_strides[4]);
 #pragma unroll
@@ -74,4 +89,132 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
-FOR_EVERY_PIXEL_IN(3, make)
+#if CHANNELS && IN == 0
+// What every pixel needs of an image, taken out of memory once.
+struct Plain {
+    Real m[9], fill;
+    int width, height, line_step;
+    long long step, plane;
+    __device__ __forceinline__ explicit Plain(const Image& image)
+        : fill(image.row.fill), width(image.item.in_width), height(image.item.in_height),
+          line_step((int)image.item.in_strides[2]), step(image.item.out_strides[3]), plane(image.item.out_strides[4]) {
+#pragma unroll
+        for (int k = 0; k < 9; k++) m[k] = image.row.matrix[k];
+    }
+};
+
+// The result of COUNT by COUNT taps whose weights are not negative; sums need not begin at 0, for no product is -0.
+template <int COUNT> __device__ __forceinline__ void weigh(Address from, int step, Taps across, Taps down, Real* totals) {
+#pragma unroll
+    for (int j = 0; j < COUNT; j++) {
+        Bytes<COUNT * CHANNELS> bytes;
+        bytes.read(from + (Address)((long long)j * step));
+#pragma unroll
+        for (int k = 0; k < CHANNELS; k++) {
+            Real sum = bytes.times(across.weights[0], k);
+#pragma unroll
+            for (int i = 1; i < COUNT; i++) sum = sum + bytes.times(across.weights[i], i * CHANNELS + k);
+            totals[k] = j ? totals[k] + down.weights[j] * sum : down.weights[j] * sum;
+        }
+    }
+}
+// The same of four by four. They need so many registers that weights are made where they are used.
+__device__ __forceinline__ void weigh_cubic(Address from, int step, Taps across, Real part, Real* totals) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS; k++) totals[k] = 0.0f;
+#pragma unroll 1
+    for (int j = 0; j < 4; j++, from += (Address)(long long)step) {
+        Bytes<4 * CHANNELS> bytes;
+        bytes.read(from);
+        const Real weight = cubic_weight(part, j);
+#pragma unroll
+        for (int k = 0; k < CHANNELS; k++) {
+            Real sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 4; i++) sum = sum + across.weights[i] * bytes.get(i * CHANNELS + k);
+            totals[k] = totals[k] + weight * sum;
+        }
+    }
+}
+
+template <int COUNT> __device__ __forceinline__ void weigh(Real fill, Taps across, Taps down, Real* totals) {
+    Real sum = across.weights[0] * fill;
+#pragma unroll
+    for (int i = 1; i < COUNT; i++) sum = sum + across.weights[i] * fill;
+    Real total = down.weights[0] * sum;
+#pragma unroll
+    for (int j = 1; j < COUNT; j++) total = total + down.weights[j] * sum;
+#pragma unroll
+    for (int k = 0; k < CHANNELS; k++) totals[k] = total;
+}
+
+// Makes the pixels of a thread whose taps are all within the image, or all outside of it; returns which the others are.
+//
+// FLAT: the map has no perspective.
+template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+    constexpr int COUNT = KIND == 2 ? 4 : KIND + 1;
+    const Plain plain(image);
+    const Real line = (float)y + 0.5f;
+    Address to = image.to(y, x);
+    unsigned left = 0;
+#pragma unroll(FLAT && KIND < 2 ? 2 : 1)
+    for (int k = 0; k < WIDE / BROAD; k++, x += BROAD, to += (Address)(BROAD * plain.step)) {
+        if (x >= tile.left + tile.wide) break;
+        const Real *m = plain.m, column = (float)x + 0.5f;
+        const Real divisor = FLAT ? Real(1.0f) : m[6] * column + m[7] * line + m[8];
+        const Taps across = taps_at(place_at(m, column, line, divisor), KIND);
+        const Taps down = taps_at(place_at(m + 3, column, line, divisor), KIND);
+        const int right = across.first + COUNT - 1, bottom = down.first + COUNT - 1;
+        Real totals[CHANNELS];
+        if (is_inside(across.first, plain.width - COUNT + 1) && is_inside(down.first, plain.height - COUNT + 1)) {
+            const Address from = image.in + (Address)((long long)down.first * plain.line_step + across.first * CHANNELS);
+            if constexpr (KIND == 2)
+                weigh_cubic(from, plain.line_step, across, down.part, totals);
+            else
+                weigh<COUNT>(from, plain.line_step, across, down, totals);
+        } else if (KIND < 2 && plain.fill.v >= 0.0f && (right < 0 || bottom < 0 || across.first >= plain.width || down.first >= plain.height)) {
+            weigh<COUNT>(plain.fill, across, down, totals);
+        } else {
+            left |= 1u << k;
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < CHANNELS; i++) store<OUT>(to + (Address)(i * plain.plane), totals[i]);
+    }
+    return left;
+}
+
+template <int KIND> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+    const Real* m = image.row.matrix;
+    const bool flat = m[6].v == 0.0f && m[7].v == 0.0f && m[8].v == 1.0f;
+    if (flat) return make_plain<KIND, true>(image, tile, y, x);
+    if constexpr (KIND < 2) return make_plain<KIND, false>(image, tile, y, x);
+    return ~0u;  // a thread would have too few registers
+}
+
+__device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+    const long long* strides = image.item.in_strides;
+    const bool beside = strides[4] == 1 && strides[3] == CHANNELS && strides[2] == (int)strides[2];
+    if (!beside) return ~0u;
+    if (image.row.kind == 1) return make_plain<1>(image, tile, y, x);
+    return image.row.kind ? make_plain<2>(image, tile, y, x) : make_plain<0>(image, tile, y, x);
+}
+#else
+__device__ __forceinline__ unsigned make_plain(const Image&, Tile, int, int) { return ~0u; }
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (blockIdx.x >= tiles_of(image.item)) return;
+    const Tile tile = tile_of(image.item, blockIdx.x);
+    const int lane = threadIdx.x % LANES, y = tile.top + threadIdx.x / LANES * HIGH + lane / BROAD;
+    if (y >= tile.top + tile.tall) return;
+    const unsigned left = make_plain(image, tile, y, tile.left + lane % BROAD);
+#pragma unroll 1
+    for (int k = 0; k < WIDE / BROAD; k++) {
+        const int x = tile.left + lane % BROAD + k * BROAD;
+        if (left >> k & 1 && x < tile.left + tile.wide) make(image, y, x);
+    }
+}

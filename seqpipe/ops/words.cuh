@@ -1,11 +1,8 @@
 // Pixels that lie one after the other are taken four at a time, in whole words of memory: a fourth of the reads and
 // writes if values are bytes.
-constexpr int FOUR = 4;
+#include "bytes.cuh"
 
-// A byte of a word as the lowest bits of 2²³, which is quicker than the conversion.
-__device__ __forceinline__ Real byte_of(unsigned word, int number) {
-    return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
-}
+constexpr int FOUR = 4;
 
 // The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
 __device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {

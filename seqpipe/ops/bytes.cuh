@@ -1,0 +1,36 @@
+// Bytes as numbers, out of the words that hold them.
+
+// A byte as the lowest bits of 2²³, which is quicker than the conversion.
+__device__ __forceinline__ float lifted_byte(unsigned word, int number) {
+    return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number));
+}
+__device__ __forceinline__ Real byte_of(unsigned word, int number) { return Real(lifted_byte(word, number)) - Real(8388608.0f); }
+
+// A weight of bytes: what 2²³ adds to the product is taken away in the same step, so that the product is the exact one,
+// rounded once.
+struct Weight {
+    Real weight, lifted;
+    __device__ __forceinline__ Weight(Real weight) : weight(weight), lifted(weight * Real(-8388608.0f)) {}
+    __device__ __forceinline__ Real times(unsigned word, int number) const {
+        return fmaf(weight.v, lifted_byte(word, number), lifted.v);
+    }
+};
+
+// So many bytes from anywhere on: the words that hold them, shifted. Of memory behind them only the rest of a word is read.
+template <int BYTES> struct Bytes {
+    static constexpr int COUNT = (BYTES + 3) / 4;
+    unsigned words[COUNT];
+    __device__ __forceinline__ void read(Address at) {
+        const unsigned* const from = (const unsigned*)(at & ~(Address)3);
+        const unsigned before = at & 3;
+        unsigned taken[COUNT + 1];
+#pragma unroll
+        for (int k = 0; k <= COUNT; k++) taken[k] = 4 * k < before + BYTES ? __ldg(from + k) : 0;
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) words[k] = __funnelshift_r(taken[k], taken[k + 1], 8 * before);
+    }
+    __device__ __forceinline__ Real get(int number) const { return byte_of(words[number / 4], number % 4); }
+    __device__ __forceinline__ Real times(Weight weight, int number) const {
+        return weight.times(words[number / 4], number % 4);
+    }
+};
