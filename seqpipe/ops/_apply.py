@@ -63,17 +63,39 @@ class Call(NamedTuple):
             check(op, spec)
         return Call(op, self.parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 
-    def results(self, backend: Backend | None, device: KernelDevice | None) -> list[Array]:
-        """The results' pixels, an array for each part."""
+    def results(
+        self, backend: Backend | None, device: KernelDevice | None, *, passing: bool = False
+    ) -> list[Array]:
+        """The results' pixels, an array for each part.
+
+        Args:
+            backend: who does it.
+            device: what kernels run on.
+            passing: whether they are only passed on, and so may be views of what is given.
+        """
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
-                out = part.result(part.form.dtype, _extent(self.op, part, self.block, sample))
-                items.append(Item(part.five, part.seen(out), sample))
+                out = self._view(part, sample) if passing else None
+                if out is None:
+                    out = part.result(part.form.dtype, _extent(self.op, part, self.block, sample))
+                    items.append(Item(part.five, part.seen(out), sample))
                 outs.append(out)
                 sample += part.samples
-            run(self.op, items, self.specs, self.block, backend, device)
+            if items:
+                run(self.op, items, self.specs, self.block, backend, device)
         return outs
+
+    def _view(self, part: Given, sample: int) -> Array | None:
+        """The result as a view, if it is the same window of every image."""
+        rows = self.block.of_all(sample, sample + part.samples, part.spec.frames)
+        window = self.op.window(rows, part.spec)
+        if window is None:
+            return None
+        places = part.view.places
+        cut = [slice(None)] * len(places)
+        cut[places.index(2)], cut[places.index(3)] = window
+        return part.array[tuple(cut)]
 
     def finished(self, outs: Seq[Array]) -> list[Any]:
         """The results as the types that were given, their metadata moved along."""
@@ -116,6 +138,7 @@ def apply(
     index: Any = None,
     backend: Backend | None = None,
     device: KernelDevice | None = None,
+    passing: bool = False,
 ) -> Any:
     """The result of an operator; see :meth:`seqpipe.ops.Op.__call__`.
 
@@ -127,16 +150,18 @@ def apply(
         index: the samples' indices, or that of the first.
         backend: who does it; None for the kernel on a GPU and the fast form on the CPU.
         device: what the kernel runs on; None for the GPU that holds the images.
+        passing: whether the result is only passed on to another operator, and so may be a view.
     """
     if type(x) is np.ndarray and backend is None:
         return _here(op, given(op, x, layout), epoch, index)
     if isinstance(x, Batch):
-        return _batch(op, x, layout, epoch, x.indices if index is None else index, backend, device)
+        indices = x.indices if index is None else index
+        return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)
     many = isinstance(x, (list, tuple))
     if many and not x:
         raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
     call = Call.of(op, x if many else (x,), layout, epoch, index)
-    results = call.finished(call.results(backend, device))
+    results = call.finished(call.results(backend, device, passing=passing))
     return type(x)(results) if many else results[0]
 
 
@@ -176,16 +201,19 @@ def _batch(
     index: Any,
     backend: Backend | None,
     device: KernelDevice | None,
+    *,
+    passing: bool,
 ) -> Batch:
     if layout not in (None, batch.layout):
         raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
     if batch.stacked is None:
         call = Call.of(op, batch.sequences, None, epoch, index)
-        fresh = Batch.of(call.finished(call.results(backend, device)))  # stacked, if they have one shape now
+        results = call.results(backend, device, passing=passing)
+        fresh = Batch.of(call.finished(results))  # stacked, if they have one shape now
         sequences, stacked = fresh.sequences, fresh.stacked
     else:
         call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
-        stacked = call.results(backend, device)[0]
+        stacked = call.results(backend, device, passing=passing)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
     mask = None if batch.mask is None else call.mask(batch.mask)

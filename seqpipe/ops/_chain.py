@@ -105,7 +105,8 @@ class Chain:
                 result, options["layout"] = done, _layout_after(_ops_of(step), done, options["layout"])
                 continue
             for op in one_by_one:
-                result = apply(op, result, backend=backend, device=device, **options)
+                passing = by_kernel and op is not self.ops[-1]
+                result = apply(op, result, backend=backend, device=device, passing=passing, **options)
                 options["layout"] = _layout_after((op,), result, options["layout"])
         found: X = result
         return found

@@ -227,6 +227,10 @@ class Declaration(ABC):
         """For each frame of the result of one sample, the frame that its number and its time are those of."""
         return np.arange(spec.frames)
 
+    def window(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
+        """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
+        return None
+
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002  for geometry
         """The affine of a volume's result."""
         return affine

@@ -15,7 +15,7 @@ from ..errors import ParameterError
 from ._body import Body
 from ._draw import Block, values_of_each
 from ._kernel import Item
-from ._mapping import Mapping, Mappings
+from ._mapping import Mapping, Mappings, scaling
 from ._op import Op
 from ._run import on_device_of, run
 from ._spec import MOVED, Spec
@@ -102,6 +102,17 @@ class Geometry(Op, register=False):
         rows = block.of_all(samples.start, samples.stop, spec.frames)
         sizes = set(self.mappings(rows, spec).sizes)
         return {(spec.frames, *sizes.pop())} if len(sizes) == 1 else super().extents(block, samples, spec)
+
+    def window(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:
+        """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
+        if not self.whole_pixels or (self.body is not None and self.body.text):
+            return None
+        matrices, sizes = self.mappings(rows, spec)
+        left, top = (int(number) for number in matrices[0, :2, 2])
+        if (matrices != scaling(left, 1, top, 1)).any():
+            return None
+        height, width = sizes[0]
+        return slice(top, top + height), slice(left, left + width)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:

@@ -16,7 +16,7 @@ from seqpipe.ops._kernel import GRID
 from seqpipe.ops._spec import COMPUTED
 from seqpipe.sequence import Batch, Sequence
 from tests.support.nvrtc import compiled, missing_nvrtc
-from tests.support.operators import built, five, names
+from tests.support.operators import built, compare, five, names
 from tests.support.operators import images as some_images
 
 FLIP = ops.Flip(horizontal=True, p=0.5, seed=1)
@@ -269,3 +269,24 @@ def test_its_kernels_compile_for_every_gpu(architecture):
         defines = {"IN": 0, "OUT": 3, "MOVES": 1, "CHANNELS": 3}
         options = compile_options({**defines, **GRID})
         compiled(source.text, "chain", architecture, options)
+
+
+def test_a_window_that_is_only_passed_on_is_a_view(emulated):
+    """Cropping before what cannot join it costs no kernel, unless images differ in their windows."""
+    x = np.random.default_rng(0).integers(0, 255, (3, 2, 20, 30, 3), dtype=np.uint8)
+    turn = ops.Rotate(angle=30.0, keep_size=True, fill_value=7.0)
+    for crop, launches in (
+        (ops.Crop(crop=(11, 17)), 1),
+        (ops.Crop(crop=(11, 17), crop_pos_x=[0.2, 0.2, 0.2]), 1),
+        (ops.Crop(crop=(11, 17), crop_pos_x=[0.1, 0.5, 0.9]), 2),
+        (ops.Flip(), 2),
+    ):
+        for layout in ("NFHWC", "NFCHW"):
+            given = np.ascontiguousarray(np.moveaxis(x, -1, 2)) if layout == "NFCHW" else x
+            wanted = apply(turn, apply(crop, given, layout=layout), layout=layout, backend="reference")
+            before = emulated.launches
+            found = ops.Chain(crop, turn)(given, layout=layout, backend="cuda", device=emulated)
+            compare(found, wanted)
+            assert emulated.launches == before + launches, (crop, layout)
+    alone = ops.Chain(ops.Crop(crop=(11, 17)))(x, backend="cuda", device=emulated)
+    assert not np.shares_memory(alone, x)
