@@ -2,7 +2,8 @@
 // of their distances from the mean; then every value is changed. What is added up may be that of a channel of an image,
 // or of all channels, and of all images of a sequence.
 
-#include "pixels.cuh"
+#include "tile.cuh"
+#include "words.cuh"
 
 struct Gathered {  // of a channel of an image
     double sum, squares;
@@ -63,15 +64,38 @@ __device__ __forceinline__ float factor_of(const Job& job, const Image& image, c
     return (float)(deviation > 0 ? (double)row.scale.v * (1 / deviation) : 0.0);
 }
 
+// The pixels of a block: by `make_four(image, four)` where they lie together, else by `make(image, y, x)`.
+template <class MakeFour, class Make>
+__device__ __forceinline__ void for_pixels(const Image& image, bool together, MakeFour make_four, Make make) {
+    for_fours(image, together, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
+}
+
+__device__ __forceinline__ Real given(const Image& image, int y, int x, int channel) {
+    return load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4]));
+}
+
 // A pass over the pixels of a block, whose `value_of(value, k)` are added up for each of the channels at once.
 template <double Gathered::*MEMBER, class Value>
 __device__ __forceinline__ void add_up(const Job& job, const Image& image, int number, int channel, Value value_of) {
     double found[TOGETHER] = {};
-    for_pixels(image, [&](Address in, Address) {
+    const auto add = [&](const Image& image, int y, int x) {
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++)
-            found[k] += value_of(load<IN>(in + (Address)((channel + k) * image.item.in_strides[4])).v, k);
-    });
+        for (int k = 0; k < TOGETHER; k++) found[k] += value_of(given(image, y, x, channel + k).v, k);
+    };
+#if CHANNELS
+    const bool together = lie_together(image.in, image.item.in_strides, image.item.width, sizeof(Typed<IN>::T), CHANNELS);
+    const auto add_four = [&](const Image& image, unsigned four) {
+        Words<IN, CHANNELS> words;
+        Real values[FOUR * CHANNELS];
+        words.read(image.in, four);
+        words.give(values);
+#pragma unroll
+        for (int at = 0; at < FOUR * CHANNELS; at++) found[at % CHANNELS] += value_of(values[at].v, at % CHANNELS);
+    };
+    for_pixels(image, together, add_four, add);
+#else
+    for_pixels(image, false, [](const Image&, unsigned) {}, add);
+#endif
 #pragma unroll
     for (int k = 0; k < TOGETHER; k++) {
         const double sum = of_block(found[k]);
@@ -116,13 +140,28 @@ __device__ __forceinline__ void each_up(const Job& job, const Image& image, int 
         means[k] = (float)mean_of(job, image, all, channel + k);
         factors[k] = factor_of(job, image, all, channel + k);
     }
-    for_pixels(image, [&](Address in, Address out) {
+    const auto changed = [&](Real value, int k) { return row.acts ? (value - means[k]) * factors[k] + row.shift : value; };
+    const auto make = [&](const Image& image, int y, int x) {
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++) {
-            const Real value = load<IN>(in + (Address)((channel + k) * image.item.in_strides[4]));
-            store<OUT>(out + (Address)((channel + k) * image.item.out_strides[4]),
-                       row.acts ? (value - means[k]) * factors[k] + row.shift : value);
-        }
-    });
+        for (int k = 0; k < TOGETHER; k++)
+            store<OUT>(image.to(y, x) + (Address)((channel + k) * image.item.out_strides[4]),
+                       changed(given(image, y, x, channel + k), k));
+    };
+#if CHANNELS
+    const auto make_four = [&](const Image& image, unsigned four) {
+        Words<IN, CHANNELS> words;
+        Words<OUT, CHANNELS> made;
+        Real values[FOUR * CHANNELS];
+        words.read(image.in, four);
+        words.give(values);
+#pragma unroll
+        for (int at = 0; at < FOUR * CHANNELS; at++) values[at] = changed(values[at], at % CHANNELS);
+        made.take(values);
+        made.write(image.out, four);
+    };
+    for_pixels(image, lie_together(image, CHANNELS, CHANNELS), make_four, make);
+#else
+    for_pixels(image, false, [](const Image&, unsigned) {}, make);
+#endif
 }
 FOR_EVERY_BLOCK(each)

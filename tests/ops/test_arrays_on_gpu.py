@@ -20,6 +20,7 @@ EXACT = {
     "cat of columns": lambda x: fn.cat(x, x[:, :, :2], x[:, :, :1], axis=2),
     "cat of channels": lambda x: fn.cat(x, x, axis=-1),
     "cat of floats": lambda x: fn.cat(x.astype("float64"), x.astype("float64"), axis=1),
+    "cat at odd places": lambda x: fn.cat(x.reshape(-1)[1:9], x.reshape(-1)[3:11]),
     "cat of what lies apart": lambda x: fn.cat(x[:, ::2], x, axis=1),
     "sum": lambda x: fn.reductions.sum(x, axis_names="HW"),
     "min": lambda x: fn.reductions.min(x, axes=(0, -1), keep_dims=True),
