@@ -67,8 +67,8 @@ class Declaration(ABC):
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
         takes: what it acts on; what does not act on images has a call of its own.
         by_frame: whether parameters may differ between the frames of a sequence.
-        samples_together: whether :meth:`sample` also takes :class:`seqpipe.draws.Draws`, the numbers of several samples
-            that are alike, for a generator, and gives values for each of them. It is said anew where ``sample`` is.
+        samples_together: whether :meth:`sample` also takes ``Draws`` of alike samples, and gives values of all.
+        derived_from: the parameters in rows that :meth:`derive` looks at; None for any.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
@@ -93,6 +93,7 @@ class Declaration(ABC):
     takes: ClassVar[Takes] = "images"
     by_frame: ClassVar[bool] = True
     samples_together: ClassVar[bool] = False
+    derived_from: ClassVar[tuple[str, ...] | None] = None
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
     composed: ClassVar[bool] = False
@@ -121,8 +122,9 @@ class Declaration(ABC):
 
     def __init_subclass__(cls, *, register: bool = True, name: str | None = None) -> None:
         super().__init_subclass__()
-        if "sample" in cls.__dict__ and "samples_together" not in cls.__dict__:
-            cls.samples_together = False
+        for method, said in (("sample", "samples_together"), ("derive", "derived_from")):
+            if method in cls.__dict__ and said not in cls.__dict__:
+                setattr(cls, said, getattr(Declaration, said))
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..array import FloatArray
 from ..draws import numbers_of
 from ..errors import ParameterError
 from ..random import place_number
@@ -22,6 +23,7 @@ from ._param import Parameter
 from ._spec import Spec
 
 __all__ = [
+    "UNMOVED",
     "Block",
     "Constant",
     "constant_of",
@@ -32,6 +34,8 @@ __all__ = [
     "values_of_each",
 ]
 
+UNMOVED: Final = np.eye(3)[None]
+"""The matrix of the mapping that changes nothing, ``(1, 3, 3)``."""
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 
 
@@ -44,12 +48,14 @@ class Constant:
         p: the same as attributes.
         extent: frames, rows and columns of the results.
         kernel_rows: what a kernel is given of it; None until one was.
+        matrices: of an operator that moves pixels, the matrix of its mapping ``(1, 3, 3)``; likewise.
     """
 
     rows: npt.NDArray[Any]
     p: SimpleNamespace
     extent: tuple[int, int, int]
     kernel_rows: npt.NDArray[Any] | None = None
+    matrices: FloatArray | None = None
 
     def for_kernel(self, op: Declaration, spec: Spec) -> npt.NDArray[Any]:
         """What a kernel is given of it, made once.
@@ -61,6 +67,13 @@ class Constant:
         if self.kernel_rows is None:
             self.kernel_rows = op.kernel_rows(self.rows, spec)
         return self.kernel_rows
+
+    def moved_by(self, op: Any, spec: Spec) -> FloatArray:
+        """The matrix of its mapping, made once, :data:`UNMOVED` if it is that; arguments as :meth:`for_kernel` has."""
+        if self.matrices is None:
+            found = op.mappings(self.rows, spec).matrices
+            self.matrices = UNMOVED if (found == UNMOVED).all() else found
+        return self.matrices
 
 
 class Block(NamedTuple):
@@ -194,7 +207,9 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
     kept: dict[tuple[Spec, bool], Constant] = op.__dict__.setdefault("_constants", {})
     found = kept.get((spec, acts))
     if found is None:
-        rows = _finished(op, op.template.copy(), [spec], [0, 1], acts and op.p > 0)
+        rows = op.template.copy()
+        _derive(op, rows, [spec], [0, 1])
+        rows = _acting(op, rows, acts and op.p > 0)
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
@@ -205,24 +220,44 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
 def _rows(
     op: Declaration, specs: Seq[Spec], first: Seq[int], epoch: int, indices: Seq[int]
 ) -> npt.NDArray[Any]:
-    rows = op.template.repeat(first[-1])
+    settled = _settled(op, specs[0]) if alike(specs) else None
+    rows = (op.template if settled is None else settled).repeat(first[-1])
     for q in op.tabled:
         _write_table(op, q, rows, specs, first)
     acts = draw(op, rows, specs, first, epoch, indices) if op.is_random else op.p > 0
-    return _finished(op, rows, specs, first, acts)
-
-
-def _finished(
-    op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int], acts: Any
-) -> npt.NDArray[Any]:
-    """Rows with what follows from their parameters, and with which of them act."""
-    if op.derived:
+    if settled is None:
         _derive(op, rows, specs, first)
+    return _acting(op, rows, acts)
+
+
+def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
+    """A row of samples of a shape, with what follows from parameters; None if these vary. It is kept."""
+    kept: dict[Spec, npt.NDArray[Any] | None] = op.__dict__.setdefault("_settled", {})
+    if spec not in kept:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[spec] = row = op.template.copy() if _is_settled(op) else None
+        if row is not None:
+            _derive(op, row, [spec], [0, 1])
+    return kept[spec]
+
+
+def _is_settled(op: Declaration) -> bool:
+    """Whether what is derived follows from parameters that are constant."""
+    varying = {q.name for q in op.tabled} | {q.name for q, _, _ in op.distributions}
+    return not op.derived or (op.derived_from is not None and varying.isdisjoint(op.derived_from))
+
+
+def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
+    """Rows with which of them act."""
     rows["acts"] = acts & _changing(op, rows) if op.may_be_identity else acts
     return rows
 
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
+    """Write what follows from the parameters."""
+    if not op.derived:
+        return
     whole = alike(specs)
     for spec, start, end in (
         [(specs[0], 0, len(rows))] if whole else zip(specs, first, first[1:], strict=False)

@@ -18,9 +18,13 @@ from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
 
-__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended"]
+__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended", "with_far"]
 
 _OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
+_FEW: Final = {  # taps of a kernel's columns and rows that summed.cuh has a short way for
+    1: tuple((n, n) for n in (3, 5, 7, 9, 11)),
+    2: ((3, 1, 1, 3), (3, 3, 3, 3), (5, 5, 5, 5)),
+}
 _CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
 
 Weights: TypeAlias = npt.NDArray[np.float32]
@@ -33,6 +37,7 @@ class Neighbours(Op, register=False):
     fill_value: float = param(0.0, "level beyond the border, if that is constant", unit="levels", drawn=False)
 
     derived: ClassVar[tuple[str, ...]] = ("edge", "beyond", "bits")
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
         """The border as kernels know it, the level beyond it, and the bits of the result if it is a whole number."""
@@ -68,7 +73,7 @@ class Separable(Neighbours, register=False):
 
     @abstractmethod
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """A column and a row of weights for each term; the centre of one of ``n`` is its element ``n // 2``."""
+        """A column and a row of weights for each term, each the same from either end; the centre is that at ``n // 2``."""
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for those that have more to do
         """The result from the sum and from what was there before."""
@@ -105,7 +110,7 @@ class Separable(Neighbours, register=False):
         """A row of the block, and the weights."""
         count = 2 * cls.terms
         weights = "weights", np.float32, (count * cls.most_taps,)
-        return with_fields(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
+        return with_far(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
         """Rows with their weights."""
@@ -115,7 +120,13 @@ class Separable(Neighbours, register=False):
             for place, one in enumerate(one for term in self.weights(values_of(row)) for one in term):
                 made["taps"][number, place] = len(one)
                 weights[number, place, : len(one)] = one
+            made["far"][number] = row["acts"] and tuple(made["taps"][number].tolist()) not in _FEW[self.terms]
         return made
+
+
+def with_far(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """A structure with more fields, and one that says whether windows are too large for the short way of a kernel."""
+    return with_fields(dtype, ("far", np.int32), *fields)
 
 
 def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:

@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array
+from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Sequence
 from ._apply import Call
 from ._declaration import Declaration
-from ._draw import Block
+from ._draw import UNMOVED, Block, joined
 from ._geometry import Geometry
 from ._given import Given
 from ._kernel import TYPES, Item, OpSource, launch, row_text
@@ -157,24 +157,47 @@ class Fused(NamedTuple):
         frames = self.specs[begin].frames
         count = (end - begin) * (frames if self._by_frame else 1)
         rows = np.zeros(count, dtype)
-        matrices = []
+        moves = UNMOVED
         for number, call in enumerate(self.calls):
-            block, spec, op = call.block.of_all(begin, end, frames), call.specs[begin], call.op
-            if _moves(type(op)):
-                found = op.mappings(block, spec)  # type: ignore[attr-defined]  # of geometry
-                matrices.append(_for_each(found.matrices, count))
-            if _changes(type(op)):
-                constant = call.block.constant
-                made = op.kernel_rows(block, spec) if constant is None else constant.for_kernel(op, spec)
-                rows[f"step{number}"] = _for_each(made, count)
-        moves = reduce(np.matmul, matrices) if matrices else np.eye(3)[None]
+            if _moves(type(call.op)):
+                moves = _after(moves, _for_each(_matrices(call, begin, end), count))
+            if _changes(type(call.op)):
+                rows[f"step{number}"] = _for_each(_kernel_rows(call, begin, end), count)
         first = self.calls[0]
         if isinstance(first.op, Scaled):
             block = _for_each(first.block.of_all(begin, end, frames), count)
             rows["step0"] = first.op.moved_rows(block, first.specs[begin], moves)
-        elif matrices:
+        elif "matrix" in (dtype.names or ()):
             rows["matrix"] = moves
         return rows
+
+
+def _matrices(call: Call, begin: int, end: int) -> FloatArray:
+    """The matrices by which an operator moves the pixels of some samples of one size; one if it is that of all."""
+    spec, block, op = call.specs[begin], call.block, call.op
+    if block.constant is not None:
+        return block.constant.moved_by(op, spec)
+    if block.constants:
+        return np.concatenate([one.moved_by(op, spec) for one in block.constants[begin:end]])
+    found: FloatArray = op.mappings(block.of_all(begin, end, spec.frames), spec).matrices  # type: ignore[attr-defined]  # of geometry
+    return found
+
+
+def _after(moves: FloatArray, later: FloatArray) -> FloatArray:
+    """Matrices of moves and of other ones after them."""
+    if moves is UNMOVED:
+        return later
+    return moves if later is UNMOVED else moves @ later
+
+
+def _kernel_rows(call: Call, begin: int, end: int) -> npt.NDArray[Any]:
+    """What a kernel is given of an operator for some samples of one size; one row if it is that of all."""
+    spec, block, op = call.specs[begin], call.block, call.op
+    if block.constant is not None:
+        return block.constant.for_kernel(op, spec)
+    if block.constants:
+        return joined([one.for_kernel(op, spec) for one in block.constants[begin:end]])
+    return op.kernel_rows(block.of_all(begin, end, spec.frames), spec)
 
 
 def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:

@@ -92,6 +92,7 @@ class Scaled(Geometry, register=False):
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.3)
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

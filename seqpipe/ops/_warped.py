@@ -46,6 +46,7 @@ class Warped(Extent, Geometry, register=False):
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
     # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
     # the other
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)

@@ -40,6 +40,7 @@ class Brightness(_Levels):
     brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
 
     derived = ("shift",)
+    derived_from = ("brightness_shift",)
     examples = (
         {"brightness": 1.5},
         {"brightness": (0.5, 1.5), "brightness_shift": (-0.25, 0.25), "seed": 1},
@@ -70,6 +71,7 @@ class Contrast(_Levels):
     )
 
     derived = ("center",)
+    derived_from = ("contrast_center",)
     examples = (
         {"contrast": 1.5},
         {"contrast": (0.5, 1.5), "contrast_center": (90.0, 160.0), "seed": 1},
@@ -104,6 +106,7 @@ class BrightnessContrast(_Levels):
     )
 
     derived = ("center", "shift")
+    derived_from = ("contrast_center", "brightness_shift")
     examples = (
         {"brightness": 1.5},
         {"brightness": (0.5, 1.5), "contrast": (0.5, 2.0), "seed": 1},

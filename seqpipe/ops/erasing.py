@@ -31,6 +31,7 @@ class _Regions(Op, register=False):
     fill_value: tuple[float, ...] = levels("level of what is erased")
 
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("levels", _LEVELS),)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     @abstractmethod
     def boxes(self, p: Any, height: int, width: int) -> IntArray:

@@ -113,6 +113,7 @@ class NoiseSaltAndPepper(Noise):
 
     takes_raw = True
     derived = ("salt", "pepper", "salted")
+    derived_from = ("prob", "salt_vs_pepper", "salt_val", "pepper_val")
     examples = (
         {"prob": 0.3},
         {"prob": (0.0, 0.5), "salt_vs_pepper": 0.25, "per_channel": True, "seed": 7},

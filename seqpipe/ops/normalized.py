@@ -61,6 +61,7 @@ class CropMirrorNormalize(Windowed, Geometry):
         "value = (value - row.mean[k]) * row.gain[k] + row.shift;",
     )
     derived = (("means", _OWN), ("gains", _OWN))
+    derived_from = ()
     examples = (
         {
             "crop": (3, 4),

@@ -138,6 +138,7 @@ class Gamma(Op):
 
     pointwise = True
     derived = ("range", "top")
+    derived_from = ("gain",)
     tolerance = (8, 1)  # of floats, since libraries round powers differently; levels hardly ever differ
     examples = (
         {"gamma": 2.2},

@@ -27,6 +27,7 @@ from seqpipe.ops import (
 from seqpipe.ops._draw import resolve, values_of, values_of_all, values_of_each
 from seqpipe.ops._spec import Spec
 from seqpipe.random import stream
+from tests.support.operators import built, cases
 
 SPEC = Spec(3, 20, 30, 3, "uint8")
 SAMPLES = 40
@@ -95,6 +96,45 @@ def test_whether_an_operator_acts_is_drawn_last():
     ):
         np.testing.assert_array_equal(drawn(op, name), np.array(column).astype(drawn(op, name).dtype))
     assert 0 < drawn(op, "acts").sum() < SAMPLES
+
+
+DERIVED = [case for case in cases() if built(case).derived_from is not None and built(case).derived]
+
+
+@pytest.mark.parametrize("case", DERIVED, ids=str)
+def test_what_is_derived_follows_from_the_parameters_that_are_named(case):
+    """Whatever else is in the rows: it is derived once for all samples where these are constant."""
+    op = built(case)
+    spec = SPEC._replace(channels=(op.channels or (3,))[0], dtype=op.dtypes[0])
+    rows, others = op.template.repeat(2), op.template.repeat(2)
+    for name in set(rows.dtype.names) - set(op.derived_from):
+        others[name] = 7
+    for (name, found), other in zip(
+        op.derive(rows, spec).items(), op.derive(others, spec).values(), strict=True
+    ):
+        np.testing.assert_array_equal(found, other, err_msg=name)
+
+
+def test_a_class_that_derives_otherwise_does_not_keep_what_its_base_names():
+    class Other(Brightness, register=False):
+        def derive(self, rows, spec):  # noqa: ARG002  the same for all types
+            return {"shift": rows["brightness"]}
+
+    assert Brightness.derived_from == ("brightness_shift",)
+    assert Other.derived_from is None
+    rows = resolve(Other(brightness=(0.5, 2.0)), [SPEC] * 3, 0, range(3)).rows
+    np.testing.assert_array_equal(rows["shift"], rows["brightness"])
+
+
+def test_a_class_that_draws_otherwise_is_given_generators():
+    class Other(RandAugment, register=False):
+        def sample(self, rng, spec):
+            assert isinstance(rng, np.random.Generator)
+            return {**super().sample(rng, spec), "m": rng.poisson(3)}
+
+    assert RandAugment.samples_together
+    drawn = resolve(Other(), [SPEC] * 3, 0, range(3)).rows
+    assert len(set(drawn["m"].tolist())) > 1
 
 
 def test_what_changes_nothing_does_not_act():
