@@ -23,6 +23,7 @@ from ..array import Array
 from ..errors import BackendError, SeqpipeError
 from ..sequence import Sequence
 from .ahead import ReadAhead
+from .children import with_children
 from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
 from .library import Library
@@ -78,6 +79,7 @@ class Engine:
     Args:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.open.open_index`.
+        processes: how many decode small pictures for these threads; None for ``SEQPIPE_PROCESSES``, else none.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
         allocate: makes memory where these ways paint.
     """
@@ -87,6 +89,7 @@ class Engine:
         threads: int | None = None,
         *,
         cache_dir: str | os.PathLike[str] | None = None,
+        processes: int | None = None,
         ways: Seq[Way] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
     ) -> None:
@@ -96,8 +99,8 @@ class Engine:
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
-            decoders = DecoderPool(idle=4 * self.threads)
-            ways = [Way("cpu", decoders, HostPainter, close=decoders.clear)]
+            decoders, close = with_children(DecoderPool(idle=4 * self.threads), processes)
+            ways = [Way("cpu", decoders, HostPainter, close=close)]
         for way in ways:
             self._closing.callback(way.close)
         self._ways = [(way, self._executor_of(way)) for way in ways]

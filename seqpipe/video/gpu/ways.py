@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
+from ..children import with_children
 from ..device import Decode
 from ..info import StreamInfo
 from ..nvdec.caps import engines, mistrust
@@ -50,9 +51,9 @@ def card_ways(
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     helpers, frame_threads = beside_engines(cores) if decode == "mixed" else (0, 1)
-    cpu = DecoderPool(idle=4 * cores // frame_threads)
+    cpu, close = with_children(DecoderPool(idle=4 * cores // frame_threads))
     if decode == "cpu":
-        return [Way("cpu", cpu, painter, close=cpu.clear)], streams.allocate
+        return [Way("cpu", cpu, painter, close=close)], streams.allocate
     with streams.bound():
         workers = _WORKERS_PER_ENGINE * (engines(device) or 1)
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
@@ -62,7 +63,7 @@ def card_ways(
     card = Way(
         "nvdec", nvdec, painter, workers, choose=mixture.for_card, fallback=cpu, done=mixture.card_done
     )
-    core = Way("cpu", cpu, painter, choose=mixture.for_refused, close=cpu.clear)
+    core = Way("cpu", cpu, painter, choose=mixture.for_refused, close=close)
     if decode == "mixed":
         core = replace(
             core,
