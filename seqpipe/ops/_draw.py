@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -27,6 +28,7 @@ __all__ = [
     "Block",
     "Constant",
     "constant_of",
+    "derives_anew",
     "joined",
     "resolve",
     "values_of",
@@ -236,16 +238,17 @@ def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     if spec not in kept:
         if len(kept) >= _KEPT:
             kept.clear()
-        kept[spec] = row = op.template.copy() if _is_settled(op) else None
+        varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
+        known = not op.derived or not derives_anew(op, {q.name for q in varying})
+        kept[spec] = row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
     return kept[spec]
 
 
-def _is_settled(op: Declaration) -> bool:
-    """Whether what is derived follows from parameters that are constant."""
-    varying = {q.name for q in op.tabled} | {q.name for q, _, _ in op.distributions}
-    return not op.derived or (op.derived_from is not None and varying.isdisjoint(op.derived_from))
+def derives_anew(op: Declaration, varying: Set[str]) -> bool:
+    """Whether what an operator derives has to be derived anew, where some parameters vary."""
+    return op.derived_from is None or not varying.isdisjoint(op.derived_from)
 
 
 def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._apply import indices_of
 from ._declaration import Declaration
-from ._draw import Block, resolve, values_of
+from ._draw import Block, constant_of, derives_anew, resolve
 from ._geometry import Geometry
 from ._interpolate import KINDS, Kind
 from ._kernel import Item
@@ -153,7 +153,7 @@ class Policy(Geometry, register=False):
         one = np.ndim(index) == 0
         count = 1 if one else len(index)
         block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
-        found = [tuple(self._drawn(values_of(block.of(n, 1)[0]))) for n in range(count)]
+        found = [tuple(steps) for steps in self._drawn(block.rows)]
         return found[0] if one else found
 
     def reference(self, x: Array, p: Any) -> Array:
@@ -167,20 +167,19 @@ class Policy(Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from, by all of its steps."""
         whole = Mapping.identity(height, width)
-        for op, values in self._steps(p, _SAMPLE._replace(height=height, width=width)):
+        for op, values in self._steps_of(p, _SAMPLE._replace(height=height, width=width)):
             if isinstance(op, Geometry):
                 whole = whole.then(op.mapping(SimpleNamespace(**values), height, width))
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: in each round a step of each sample, those with the same operator together."""
-        samples = []
+        drawn, samples = self._drawn(block.rows), []
         for item in items:
             for n in range(len(item.x)):
-                p, spec = values_of(block.of(item.sample + n, 1)[0]), specs[item.sample + n]
-                samples.append(
-                    _Sample(item.x[n : n + 1], item.out[n : n + 1], spec, list(self._steps(p, spec)))
-                )
+                spec = specs[item.sample + n]
+                steps = list(self._steps(drawn[item.sample + n], spec))
+                samples.append(_Sample(item.x[n : n + 1], item.out[n : n + 1], spec, steps))
         for sample in samples:
             if not sample.steps:
                 sample.out[...] = sample.x
@@ -204,17 +203,24 @@ class Policy(Geometry, register=False):
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _drawn(self, p: Any) -> Iterator[Drawn]:
-        """The steps of a sample."""
-        for step, magnitude in zip(p.steps, p.magnitudes, strict=True):
-            if p.acts and step >= 0:
-                yield Drawn(self.names[int(step)], float(magnitude))
+    def _drawn(self, rows: npt.NDArray[Any] | Named[str, npt.NDArray[Any]]) -> list[list[Drawn]]:
+        """The steps of each sample."""
+        columns = (rows[name].tolist() for name in ("acts", "steps", "magnitudes"))
+        return [
+            [Drawn(self.names[int(n)], m) for n, m in zip(steps, magnitudes, strict=True) if acts and n >= 0]
+            for acts, steps, magnitudes in zip(*columns, strict=True)
+        ]
 
-    def _steps(self, p: Any, spec: Spec) -> Iterator[tuple[Declaration, Values]]:
+    def _steps_of(self, p: Any, spec: Spec) -> Iterator[tuple[Declaration, Values]]:
+        """The operators that act on a sample with some parameters, and their own."""
+        (drawn,) = self._drawn({name: np.asarray([value]) for name, value in vars(p).items()})
+        return self._steps(drawn, spec)
+
+    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> Iterator[tuple[Declaration, Values]]:
         """The operators that act on a sample, and their parameters."""
         in_parts = self.max_translate_rel is not None or (self.relative and self.max_translate_abs is None)
         sizes = {"translate_x": spec.width, "translate_y": spec.height} if in_parts else {}
-        for name, magnitude in self._drawn(p):
+        for name, magnitude in drawn:
             # images of one channel have no colour to change
             if name in STEPS and not (name == "color" and spec.channels == 1):
                 yield self._operators[name], STEPS[name].values(magnitude * sizes.get(name, 1), spec)
@@ -223,7 +229,7 @@ class Policy(Geometry, register=False):
         """Images of one sample after all steps."""
         frames, height, width, channels = x.shape
         spec = Spec(frames, height, width, channels, x.dtype.name)
-        for op, values in self._steps(p, spec):
+        for op, values in self._steps_of(p, spec):
             out = namespace(x).empty(x.shape, x.dtype)
             run(op, [Item(x[None], out[None], 0)], [spec], _block(op, [spec], [values]), backend)
             x = out
@@ -261,12 +267,13 @@ def _together(op: Declaration, group: Seq[_Sample], device: KernelDevice | None)
 
 def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:
     """The parameters of an operator with values for each sample; the others are those that it has."""
-    rows = op.template.repeat(len(specs))
+    # of what a sample is, its type alone matters to these operators
+    constant = constant_of(op, Spec(1, 1, 1, specs[0].channels, specs[0].dtype))
+    rows = constant.rows.repeat(len(specs))
     rows["acts"] = 1
     for name in values[0]:
         rows[name] = [given[name] for given in values]
-    if op.derived:
-        # of what a sample is, its type alone matters to these operators
+    if op.derived and derives_anew(op, values[0].keys()):
         for name, value in op.derive(rows, specs[0]).items():
             rows[name] = value
     return Block(rows, tuple(range(len(rows))), 0)
