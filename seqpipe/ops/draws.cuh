@@ -88,7 +88,7 @@ struct Near {
     __device__ __forceinline__ Near(float value, float most, float off, bool known)
         : value(value), most(most), off(off), known(known) {}
 };
-constexpr float EPSILON = 2.4e-7f;  // the relative error of two roundings
+constexpr float EPSILON = 1.2e-7f;  // the relative error of two roundings
 __device__ __forceinline__ Near operator+(Near a, Real b) {
     const float most = a.most + fabsf(b.v);
     return {a.value + b.v, most, a.off + most * EPSILON, a.known};
@@ -136,18 +136,19 @@ template <> __device__ __forceinline__ Span normal<Span>(unsigned bits) {
 }
 
 // The same by another polynomial, of the logarithm of 64 outside * (2 - outside), which was fitted to the inverse of the
-// distribution: less than 4.3e-6 off (all of 2³² were tried on an H200) where it is not in a tail; 8e-6 is allowed for.
+// distribution: where it is not in a tail, less than 2.4e-6 off, even if that logarithm is twice as far off as it may be;
+// 3.5e-6 is allowed for.
 template <> __device__ __forceinline__ Near normal<Near>(unsigned bits) {
-    const float series[] = {-1.324178544592769e-09f, -1.8562699821700335e-08f, 6.701679211573719e-08f,
-                            3.447194785621832e-06f,  3.539007593644783e-05f,   6.180517812026665e-05f,
-                            -0.0049634212628006935f, -0.22158248722553253f,    2.6797640323638916f};
+    const float series[] = {-1.4042080831444537e-09f, -1.8375834187622786e-08f, 7.288236503200096e-08f,
+                            3.435593498579692e-06f,   3.52604802174028e-05f,    6.200800999067724e-05f,
+                            -0.004962551407516003f,   -0.22158335149288177f,    2.679763078689575f};
     const float outside = (float)bits;  // in parts of 2³²
     const float x = quick_log2(fmaf(outside, -3.469446951953614e-18f, 2.9802322387695312e-08f) * outside);
     float factor = series[0];
 #pragma unroll
     for (int k = 1; k < 9; k++) factor = fmaf(factor, x, series[k]);
     const float inside = fmaf(outside, -2.3283064365386963e-10f, 1.0f);
-    return {factor * __uint_as_float(__float_as_uint(inside) ^ bits << 31), 4.0f, 8e-6f, x > -6.2f};
+    return {factor * __uint_as_float(__float_as_uint(inside) ^ bits << 31), 4.0f, 3.5e-6f, x > -6.2f};
 }
 
 // The rounded quotient of a number and a small whole number whose reciprocal is rounded (Markstein, "Computation of
@@ -173,7 +174,9 @@ __device__ __forceinline__ Span expanded(float mean, float w, float around) {
     const float sum = mean + scale * w + square * (float)(1 / 6.) + (float)(1 / 3.) + second + third * by_root * by_root;
     // it grows by no more than scale + 3 for a step of w
     const float reach = around * (scale + 3.0f) + sum * 2e-6f;
-    return {fmaxf(floorf(sum - reach), 0.0f), sum < 1e9f ? fmaxf(floorf(sum + reach), 0.0f) : __uint_as_float(0x7F800000u)};
+    // rounded down by sums; what they round otherwise is a whole number, which is within reach of both
+    const float low = sum - reach - 0.5f + 12582912.0f - 12582912.0f, high = sum + reach - 0.5f + 12582912.0f - 12582912.0f;
+    return {fmaxf(low, 0.0f), sum < 4e6f ? fmaxf(high, 0.0f) : __uint_as_float(0x7F800000u)};
 }
 __device__ __forceinline__ Span expanded(Real mean, Span span) {
     return expanded(mean.v, 0.5f * (span.low.v + span.high.v), span.high.v - span.low.v);

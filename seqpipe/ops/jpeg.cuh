@@ -32,7 +32,7 @@ __device__ __forceinline__ Colour colour_at(const Image& image, int y, int x) {
 
 // Whether four pixels of a row, from every fourth on, are whole words.
 __device__ __forceinline__ bool rows_are_words(Address at, const long long* strides) {
-    return at % sizeof(unsigned) == 0 && strides[2] % sizeof(unsigned) == 0 && strides[3] == 3 && strides[4] == 1;
+    return (at % sizeof(unsigned) == 0) & (strides[2] % sizeof(unsigned) == 0) & (strides[3] == 3) & (strides[4] == 1);
 }
 
 // The values of two squares: luminance of eight pixels, less 128, and their differences added up.
@@ -52,8 +52,8 @@ __device__ __forceinline__ Squares squares_at(const Image& image, int y, int x) 
     Squares squares;
 #pragma unroll
     for (int k = 0; k < 2; k++) squares.blue[k] = squares.red[k] = 0.0f;
-    if (IN == 0 && y + 2 <= image.item.in_height && x + FOUR <= image.item.in_width &&
-        rows_are_words(image.in, image.item.in_strides)) {
+    const bool whole_inside = (y + 2 <= image.item.in_height) & (x + FOUR <= image.item.in_width);
+    if (IN == 0 && (whole_inside & rows_are_words(image.in, image.item.in_strides))) {
         Words<0, 3> words;
 #pragma unroll
         for (int line = 0; line < 2; line++) {

@@ -6,7 +6,7 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     Words<IN, CHANNELS> words;
     Real values[FOUR * CHANNELS];
     words.read(image.in, four);
-    unsigned open = 0;
+    unsigned which = 0;
     if (image.row.acts) {
         const Row& row = image.row;
         words.give(values);
@@ -18,16 +18,16 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
                 const int k = number * CHANNELS + channel;
                 const Near found = changed<Near>(values[k], word_of(random, channel), random.a, row);
                 values[k] = found.value;
-                open |= is_settled(found) ? 0u : 1u << k;
+                which |= is_settled(found) ? 0u : 1u << k;
             }
         }
         words.take(values);
     }
     words.write(image.out, four);
-    for (; open; open &= open - 1) make_value(image, four * FOUR * CHANNELS + __ffs(open) - 1);
+    leave_open(four, which);
 }
 
-FOR_EVERY_FOUR_IN(3, nothing, together, make_four, make)
+FOR_EVERY_FOUR_IN(2, begin_open, together, make_four, make, make_open)
 #else
 FOR_EVERY_PIXEL_IN(4, make)
 #endif

@@ -44,11 +44,43 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 #if CHANNELS && IN == 0 && OUT == 0
 __device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
 
-// One value from the beginning, where it is not near enough.
+// One value from the beginning.
 __device__ __forceinline__ void make_value(const Image& image, unsigned number) {
     const Row& row = image.row;
     const Random random = philox(number / CHANNELS, 0, row.frame, row.key[0], row.key[1]);
     const Real value = load<IN>(image.in + number);
     store<OUT>(image.out + number, changed<Real>(value, word_of(random, number % CHANNELS), random.a, row));
+}
+
+// Values that were not near enough, which are made when all others are: then by some threads at once. If they are more
+// than there is room for, all values of the block are.
+struct Open {
+    unsigned count, numbers[512];
+};
+__shared__ Open open;
+constexpr int ROOM = sizeof(open.numbers) / sizeof(unsigned), OF_FOUR = FOUR * CHANNELS;
+
+__device__ __forceinline__ void begin_open(const Image&) {
+    if (threadIdx.x == 0) open.count = 0;
+    __syncthreads();
+}
+
+// Those of four pixels, by the bits of `which`.
+__device__ __forceinline__ void leave_open(unsigned four, unsigned which) {
+    for (; which; which &= which - 1) {
+        const unsigned place = atomicAdd(&open.count, 1u);
+        if (place < ROOM) open.numbers[place] = four * OF_FOUR + __ffs(which) - 1;
+    }
+}
+
+__device__ __forceinline__ void make_open(const Image& image) {
+    __syncthreads();
+    const unsigned count = open.count, fours = (unsigned)image.item.width * image.item.height / FOUR;
+    const unsigned step = gridDim.x * THREADS, rounds = (fours + step - 1) / step;
+    const bool too_many = count > ROOM;
+    for (unsigned e = threadIdx.x; e < (too_many ? rounds * THREADS * OF_FOUR : count); e += THREADS) {
+        const unsigned four = blockIdx.x * THREADS + e / OF_FOUR % THREADS + e / (OF_FOUR * THREADS) * step;
+        if (!too_many || four < fours) make_value(image, too_many ? four * OF_FOUR + e % OF_FOUR : open.numbers[e]);
+    }
 }
 #endif

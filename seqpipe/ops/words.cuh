@@ -77,9 +77,9 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
     for (unsigned pixel = fours * FOUR + first; pixel < pixels; pixel += threads) make(image, pixel / width, pixel % width);
 }
 
-// As FOR_EVERY_PIXEL, with these; `begin(image)` is called by all threads first.
+// As FOR_EVERY_PIXEL, with these; `begin(image)` is called by all threads first, and `end(image)` last.
 #if CHANNELS
-#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make)                      \
+#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end)                 \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
@@ -91,9 +91,10 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
         for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS, \
                   [](const Image& image, unsigned four) { make_four(image, four); },     \
                   [](const Image& image, int y, int x) { make(image, y, x); });          \
+        end(image);                                                                      \
     }
 #else
-#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make) FOR_EVERY_PIXEL_IN(blocks, make)
+#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end) FOR_EVERY_PIXEL_IN(blocks, make)
 #endif
-#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_FOUR_IN(4, begin, together, make_four, make)
+#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_FOUR_IN(4, begin, together, make_four, make, nothing)
 __device__ __forceinline__ void nothing(const Image&) {}

@@ -171,6 +171,20 @@ def test_kernels_find_whole_numbers_by_bounds(place, dtype, level, stddev):
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
+@pytest.mark.parametrize("factor", [0.4, 3.0, 17.0, 20.0, 300.0])
+def test_kernels_find_counts_by_tables(place, factor):
+    """Of bytes: of levels of which some photons are expected, of which more are, and of which very many are."""
+    x = np.random.default_rng(2).integers(0, 256, (2, 61, 90, 3), dtype=np.uint8)
+    op = NoiseShot(factor=factor, seed=6)
+    compare(place(op, x), apply(op, x, backend="reference"))
+
+
+def test_kernels_make_all_values_anew_where_hardly_any_is_near_enough(place):
+    x = np.random.default_rng(3).integers(0, 256, (2, 61, 90, 3), dtype=np.uint8)
+    for op in (NoiseGaussian(stddev=2e5, mean=40.0), NoiseShot(factor=1e-6)):
+        compare(place(op, x), apply(op, x, backend="reference"))
+
+
 def test_kernels_give_the_references_bits_of_floats(emulated):
     """Small and large means, and more than four channels, that share one counter."""
     x = np.random.default_rng(0).uniform(-1, 60, (2, 31, 40, 6)).astype(np.float32)
