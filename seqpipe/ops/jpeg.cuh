@@ -144,8 +144,9 @@ __device__ __forceinline__ void squeeze(const Image& image, int top, int left, S
     Real *const row = shared.values + block * BLOCK + place * LINE, *const column = shared.values + block * BLOCK + place;
     const Lines lines = lines_of(image, top, left);
     for (int e = threadIdx.x; e < 128; e += THREADS) {
-        shared.steps[e] = image.row.steps[e];
-        shared.parts[e] = Real(1.0f) / image.row.steps[e];
+        const Real step = (float)((unsigned)image.row.steps[e / 4] >> e % 4 * 8 & 255u);
+        shared.steps[e] = step;
+        shared.parts[e] = Real(1.0f) / step;
     }
     __syncthreads();
     lines.make([&](int aside, int) {

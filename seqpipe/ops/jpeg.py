@@ -89,6 +89,18 @@ class JpegCompressionDistortion(Op):
         starts = range(0, x.shape[1], _ROWS)
         return np.concatenate([self.reference(x[:, top : top + _ROWS], p) for top in starts], axis=1)
 
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """What is derived, four steps as the bytes of a number: rows so short are given by value, without a copy."""
+        return np.dtype([("acts", np.int32), ("scale", np.float32), ("steps", np.int32, (_STEPS.size // 4,))])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
+        """The same of each row."""
+        made = np.zeros(len(rows), self.kernel_dtype())
+        made["acts"], made["scale"] = rows["acts"], rows["scale"]
+        made["steps"] = rows["steps"].astype(np.uint8).view("<i4")
+        return made
+
     body = Body("jpeg", ", ".join(f"{float(value)!r}f" for value in _DCT.ravel()))
 
 
