@@ -14,7 +14,7 @@ import pytest
 from seqpipe import kernel
 from seqpipe.errors import BackendError
 from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
-from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.nvrtc import assert_compiles_well, compiled, missing_nvrtc
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
@@ -30,10 +30,7 @@ def test_every_source_says_what_it_is_compiled_with() -> None:
 @pytest.mark.parametrize("source", all_sources(), ids=lambda source: source.name)
 def test_sources_compile_for_every_gpu_without_spilling(source: Source, architecture: str) -> None:
     for variant in source.variants:
-        code, log = compiled(source.text, source.name, architecture, compile_options(variant))
-        assert code.startswith(b"\x7fELF")
-        assert "0 bytes spill stores, 0 bytes spill loads" in log
-        assert "warning" not in log
+        assert_compiles_well(source, architecture, variant)
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())

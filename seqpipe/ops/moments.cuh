@@ -78,7 +78,7 @@ struct Sums {  // of 2^16 values at most
     Address squares;
     __device__ __forceinline__ void operator()(Value value) {
         sum += value;
-        squares += (unsigned)(value * value);
+        squares += (unsigned)value * (unsigned)value;
     }
 };
 #else

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seqpipe.kernel import compile_options
 from seqpipe.ops import (
     REGISTRY,
     BrightnessContrast,
@@ -18,7 +17,7 @@ from seqpipe.ops import (
     per_frame,
 )
 from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
-from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, images, names
 from tests.support.own_operators import Shift
 
@@ -40,12 +39,7 @@ def test_every_kernel_compiles_without_spilling(cls):
     )
     for architecture, dtype, count in dict.fromkeys(every):
         defines = defines_of(op, dtype, op.result_dtype(dtype), count)
-        source = source_of(cls)
-        code, log = compiled(source.text, cls.name, architecture, compile_options(defines))
-        assert code.startswith(b"\x7fELF")
-        assert "0 bytes spill stores, 0 bytes spill loads" in log
-        assert " 0 bytes stack frame" in log
-        assert "warning" not in log
+        assert_compiles_well(source_of(cls), architecture, defines)
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
@@ -55,12 +49,7 @@ def test_kernels_of_arrays_compile_without_spilling(architecture):
     moments = [{"IN": kind, "OUT": kind} for kind in TYPES.values()]
     for source, every in ((_labels._SOURCE, one_hot), (_moments._SOURCE, moments)):
         for defines in every:
-            options = compile_options({**defines, "CHANNELS": 1, **GRID})
-            _, log = compiled(source.text, source.name, architecture, options)
-            kernels = len(source.work.passes)
-            assert log.count("0 bytes spill stores, 0 bytes spill loads") == kernels
-            assert log.count(" 0 bytes stack frame") == kernels
-            assert "warning" not in log
+            assert_compiles_well(source, architecture, {**defines, "CHANNELS": 1, **GRID})
 
 
 def test_one_launch_for_more_rows_than_fit_by_value(place):

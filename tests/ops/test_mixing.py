@@ -10,12 +10,11 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.kernel import compile_options
 from seqpipe.ops import Chain, CutMix, Declaration, Mixup, apply
 from seqpipe.ops._draw import resolve
 from seqpipe.ops._kernel import defines_of, source_of
 from seqpipe.ops._spec import Spec
-from tests.support.nvrtc import compiled, missing_nvrtc
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, cupy, five, images
 
 LABELS = np.array([2, 0, 3, 3])
@@ -298,12 +297,7 @@ def test_kernels_compile_without_spilling(op):
         ("sm_90", "float16", 0),
         ("sm_120", "uint8", 3),
     ):
-        source, defines = source_of(type(op)), defines_of(op, dtype, dtype, channels)
-        code, log = compiled(source.text, op.name, architecture, compile_options(defines))
-        assert code.startswith(b"\x7fELF")
-        assert "0 bytes spill stores, 0 bytes spill loads" in log
-        assert " 0 bytes stack frame" in log
-        assert "warning" not in log
+        assert_compiles_well(source_of(type(op)), architecture, defines_of(op, dtype, dtype, channels))
 
 
 # ------------------------------------------------------------------------------------------ refusals

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections.abc import Sequence as Seq
 from importlib import metadata
 
-__all__ = ["compiled", "missing_nvrtc"]
+from seqpipe.kernel import Defines, Source, compile_options
+
+__all__ = ["assert_compiles_well", "compiled", "missing_nvrtc"]
 
 _DISTRIBUTION = "nvidia-cuda-nvrtc"
+_BESIDE_REGISTERS = re.compile(r"\b[1-9]\d* bytes (stack frame|spill)")
 
 
 def missing_nvrtc() -> str:
@@ -41,6 +45,15 @@ def compiled(text: str, name: str, architecture: str, options: Seq[str]) -> tupl
         return _text(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log.rstrip("\0")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def assert_compiles_well(source: Source, architecture: str, defines: Defines) -> None:
+    """The source compiles without a warning, and what its threads know all stands in registers."""
+    code, log = compiled(source.text, source.name, architecture, compile_options(defines))
+    assert code.startswith(b"\x7fELF")
+    assert "0 bytes spill stores, 0 bytes spill loads" in log
+    assert not _BESIDE_REGISTERS.search(log), log
+    assert "warning" not in log
 
 
 def _text(
