@@ -107,6 +107,13 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
+def test_kernels_keep_differences_of_the_strongest_colours_within_levels(place):
+    """Of pure blue and red, the differences are half a level beyond."""
+    x = np.random.default_rng(4).choice(np.array([0, 255], np.uint8), (6, 6, 3)).repeat(8, 0).repeat(8, 1)
+    op = JpegCompressionDistortion(quality=100)
+    compare(place(op, x), apply(op, x, backend="reference"))
+
+
 @pytest.mark.parametrize(("dtype", "full"), [("uint16", 65535), ("float32", 1.0)])
 def test_other_types_are_brought_to_eight_bits_and_back(anywhere, dtype, full):
     x = smooth((20, 30))
