@@ -15,6 +15,7 @@ from ..random import place_number
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, resolve
+from ._drawing import alike
 from ._given import Given, check, check_size, given
 from ._kernel import Item
 from ._run import on_device_of, on_host, run
@@ -59,7 +60,7 @@ class Call(NamedTuple):
         Raises:
             ParameterError: it does not take that.
         """
-        for spec in dict.fromkeys(specs):
+        for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
         return Call(op, self.parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
 

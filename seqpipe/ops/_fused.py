@@ -22,6 +22,7 @@ from ..sequence import Sequence
 from ._apply import Call
 from ._declaration import Declaration
 from ._draw import UNMOVED, Block, joined
+from ._drawing import alike
 from ._geometry import Geometry
 from ._given import Given
 from ._kernel import TYPES, Item, OpSource, launch, row_text
@@ -77,7 +78,7 @@ class Fused(NamedTuple):
         with on_device_of(first.parts[0].array):
             for part in first.parts:
                 spec = self.specs[sample]
-                if any(other != spec for other in self.specs[sample : sample + part.samples]):
+                if self.specs[sample : sample + part.samples].count(spec) < part.samples:
                     raise ParameterError(
                         "results of different sizes, of samples in one array",
                         source=self.calls[-1].op.name,
@@ -120,7 +121,8 @@ class Fused(NamedTuple):
             value.layout if isinstance(value, Sequence) else self.layout or DEFAULT_LAYOUTS[part.array.ndim]
         )
         after = reduce(lambda letters, call: call.op.result_layout(letters), self.calls, before)
-        return part._replace(form=part.form._replace(seen=view_of(after, part.array.ndim)))
+        form = part.form._replace(seen=view_of(after, part.array.ndim))
+        return Given(value, part.array, form)
 
     def _launch(self, items: Seq[Item], device: KernelDevice) -> None:
         source, dtype = _source(
@@ -138,7 +140,7 @@ class Fused(NamedTuple):
     def _block(self, dtype: np.dtype[Any]) -> Block:
         """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
         count = len(self.specs)
-        if all(call.specs.count(call.specs[0]) == count for call in self.calls):
+        if all(alike(call.specs) for call in self.calls):
             parts = [self._rows(0, count, dtype)]
             of_sample = len(parts[0]) // count
             first = tuple(range(0, len(parts[0]), of_sample))
@@ -227,7 +229,7 @@ def fused(
 def after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
     op, specs = call.op, call.specs
-    if specs.count(specs[0]) == len(specs):
+    if alike(specs):
         extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
             spec = specs[0]
