@@ -181,6 +181,14 @@ def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[in
     """Frames, rows and columns of the results of an array, whose first sample has a number."""
     if op.keeps_size and op.keeps_frames:
         return part.form.spec[:3]
+    constant = block.constant
+    extent = _common_extent(op, part, block, sample) if constant is None else constant.extent
+    check_size(op, "results", *extent[1:])
+    return extent
+
+
+def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
+    """That of samples with parameters of their own, which is one for all of them."""
     extents = sorted(block.extents(op, range(sample, sample + part.form.samples), part.form.spec))
     if len(extents) > 1:
         sizes = sorted({extent[1:] for extent in extents})
@@ -190,7 +198,6 @@ def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[in
             source=op.name,
             advice="Give the samples as a list",
         )
-    check_size(op, "results", *extents[0][1:])
     return extents[0]
 
 

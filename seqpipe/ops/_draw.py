@@ -118,11 +118,15 @@ class Block(NamedTuple):
         return op.extents(self, samples, spec)
 
     @classmethod
+    def of_constant(cls, constant: Constant, samples: int) -> Block:
+        """A block for some samples for which nothing varies."""
+        return cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
+
+    @classmethod
     def of_constants(cls, constants: tuple[Constant, ...]) -> Block:
         """A block for samples whose parameters are constant, but for whether the operator acts."""
-        first = constants[0]
-        if constants.count(first) == len(constants):
-            return cls(first.rows, (0,) * len(constants), 0, constants, first)
+        if constants.count(constants[0]) == len(constants):
+            return cls.of_constant(constants[0], len(constants))
         return cls(joined([one.rows for one in constants]), tuple(range(len(constants))), 0, constants)
 
 
@@ -146,7 +150,7 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
     epoch = place_number(epoch, "epoch", op.name)
     if alike(specs):
         if op.is_constant:
-            return Block.of_constants((constant_of(op, specs[0]),) * len(specs))
+            return Block.of_constant(constant_of(op, specs[0]), len(specs))
         if _acts_at_random(op):
             (numbers,) = numbers_of(op.seed, op.name, epoch, indices, 1)
             acts = [number < op.p for number in numbers]
@@ -253,7 +257,10 @@ def derives_anew(op: Declaration, varying: Set[str]) -> bool:
 
 def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
     """Rows with which of them act."""
-    rows["acts"] = acts & _changing(op, rows) if op.may_be_identity else acts
+    if op.may_be_identity:
+        changing = _changing(op, rows)
+        acts = changing if acts is True else acts & changing
+    rows["acts"] = acts
     return rows
 
 
@@ -294,11 +301,12 @@ def _write_table(
 
 def _changing(op: Declaration, rows: npt.NDArray[Any]) -> Any:
     """Which rows of an operator change anything: its constant parameters do not."""
-    changing: Any = False
+    changing: Any = None
     for name, identity in _identities(op):
         other = rows[name] != identity
-        changing = changing | (other.any(axis=-1) if other.ndim > 1 else other)
-    return changing
+        other = other.any(axis=-1) if other.ndim > 1 else other
+        changing = other if changing is None else changing | other
+    return False if changing is None else changing
 
 
 def _identities(op: Declaration) -> list[tuple[str, npt.NDArray[Any]]]:

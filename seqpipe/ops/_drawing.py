@@ -70,7 +70,7 @@ class _Ranges(NamedTuple):
         for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
             column = rows[name] if place is None else rows[name][:, place]
             column[...] = [lo + width * number for number in drawn]
-        return np.array([number < p for number in numbers[-1]]) if p < 1 else np.True_
+        return np.array([number < p for number in numbers[-1]]) if p < 1 else True
 
 
 def _ranges_of(op: Declaration) -> _Ranges | None:
@@ -123,7 +123,7 @@ def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], d
             value = value.reshape(len(value), *[1] * missing, *value.shape[1:])
         column[...] = value
     if op.p == 1:
-        return np.True_
+        return True
     acts = draws.random(specs[0].frames if op.per_frame else None) < op.p
     return acts.ravel() if acts.size == len(rows) else acts.repeat(len(rows) // len(acts))
 
@@ -136,7 +136,7 @@ def _drawn_one_by_one(
     drawing: Iterable[np.random.Generator],
 ) -> Any:
     """What is drawn for one sample after the other, each by its own generator."""
-    acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else np.True_
+    acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else True
     found: list[dict[str, Any]] = []
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
         found.append(op.sample(rng, spec))
