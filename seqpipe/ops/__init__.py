@@ -30,7 +30,7 @@ One class in the module of its family, here all of it::
 
 and its name in the family's ``__all__``; then ``python -m seqpipe.ops`` writes the type stubs. Validation,
 messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
-``tests/ops/test_every_operator.py`` follow. What is left to write is a test against an independent judge.
+``tests/ops/test_every_*.py`` follow. What is left to write is a test against an independent judge.
 
 - The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as
   float32; what it returns is rounded half to even and saturates, by the engine and once. ``body`` says the same

@@ -1,0 +1,292 @@
+"""What follows for every operator from its declaration: draws, refusals, functions, JSON, documentation."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from operator import attrgetter
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import REGISTRY, Op, PerFrame, Spec, Uniform, apply, per_frame
+from seqpipe.ops._draw import resolve
+from tests.support.marks import ALL, CASES, NAMES, TAKES, some
+from tests.support.operators import (
+    built,
+    case_of,
+    cases,
+    compare,
+    images,
+    may_stay,
+    names,
+    some_values,
+)
+
+SPEC = Spec(3, 5, 7, 3, "uint8")
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+
+def rows(op, indices, epoch=0, spec=SPEC):
+    block = resolve(op, [spec] * len(indices), epoch, indices)
+    return [list(map(str, block.of(n, spec.frames).tolist())) for n in range(len(indices))]
+
+
+def test_randomness_is_among_the_examples():
+    for name in names():
+        if REGISTRY[name].drawable:
+            assert any(built((name, n)).is_random for n in range(len(REGISTRY[name].examples))), name
+
+
+@some([case for case in cases() if built(case).is_random or REGISTRY[case[0]].by_frame])
+@pytest.mark.parametrize("frames", [False, True])
+def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
+    if frames and not REGISTRY[case[0]].by_frame:
+        pytest.skip("it draws for whole sequences")
+    op = built(case, per_frame=frames)
+    if not op.is_random:
+        pytest.skip("it draws nothing")
+    whole = rows(op, range(40))
+    assert rows(op, list(range(39, -1, -1)))[::-1] == whole
+    assert [rows(op, [index])[0] for index in range(40)] == whole
+    assert rows(pickle.loads(pickle.dumps(op)), range(40)) == whole
+    assert rows(op, range(40), spec=SPEC._replace(height=9)) == whole or not op.keeps_size
+    for other in (
+        rows(op, range(40), epoch=1),
+        rows(built(case, per_frame=frames, seed=op.seed + 1), range(40)),
+        rows(op, range(40, 80)),
+    ):
+        assert other != whole
+    named = type("Other", (type(op),), {"__module__": __name__}, register=False)
+    assert rows(named(**op.settings()), range(40)) != whole
+    if frames:
+        assert any(len(set(one)) > 1 for one in whole)
+    else:
+        assert all(len(one) == 1 for one in whole) == op.frames_alike
+
+
+@ALL
+def test_draws_fill_their_range_and_stay_in_it(name):
+    for q in REGISTRY[name].drawable:
+        if q.param.kind is bool:
+            op, lo, hi = built(case_of(name, q), **{q.name: seqpipe.ops.Choice([False, True])}), 0, 1
+        else:
+            values = some_values(q, 64)
+            lo, hi = values.min(axis=0), values.max(axis=0)
+            op = built(
+                case_of(name, q),
+                **{q.name: Uniform(tuple(lo), tuple(hi)) if q.size else (float(lo), float(hi))},
+            )
+        block = resolve(op, [SPEC] * 400, 0, range(400))
+        drawn = block.rows[q.name]
+        assert (drawn >= np.float32(lo)).all()
+        assert (drawn <= np.float32(hi)).all()
+        near = 0 if q.param.kind is not float else 0.02 * (np.asarray(hi) - lo)
+        assert (drawn.min(axis=0) <= lo + near).all()
+        assert (drawn.max(axis=0) >= hi - near).all()
+
+
+@NAMES
+def test_it_acts_with_its_probability(name):
+    if not may_stay(name):
+        pytest.skip("it always does")
+    op = built((name, 0), p=0.3, per_frame=False)
+    x = images(op, "uint8", samples=400)
+    block = resolve(op, [SPEC] * 400, 0, range(400))
+    which = [bool(block.of(n, SPEC.frames)["acts"][0]) for n in range(400)]
+    assert 0.22 < np.mean(which) < 0.38
+    if not op.keeps_size:
+        with pytest.raises(
+            ParameterError, match=rf"{name}: results of different sizes.*Give the samples as a list"
+        ):
+            apply(op, x)
+    if not (op.keeps_size and op.keeps_frames):
+        x = list(x)
+    found, sure = apply(op, x), apply(built((name, 0), per_frame=False), x)
+    for acts, one, certain, given in zip(which, found, sure, x, strict=True):
+        compare(one, certain if acts else given)
+
+
+# ------------------------------------------------------------------------------------------ refusals
+
+
+@NAMES
+def test_what_it_does_not_take_is_refused(name):
+    op = built((name, 0))
+    x = images(op, "uint8", "FHWC")
+    for bad, options, said in (
+        (x.astype(np.complex64), {}, r"values of type complex64; allowed: "),
+        (x.astype(">u2"), {}, r"values of type >u2; allowed: "),
+        (x, {"layout": "HWC"}, r"layout='HWC' names 3 axes, but the array has 4; allowed: FHWC"),
+        (x, {"layout": "CFHW"}, r"layout='CFHW' is unknown; allowed: HW, HWC, CHW"),
+        (x[0, 0, 0], {}, r"an array with 1 axes; allowed: 2 to 5"),
+        (x[:0], {}, r"shape \(0, 5, 7, \d\) holds no pixels"),
+        (x[:, :0], {}, r"holds no pixels"),
+        ([x, x.astype(op.dtypes[-1])], {}, r"arrays of different types, .*uint8"),
+        ([], {}, "a list of no arrays; allowed: one or more"),
+        ("frame.png", {}, "a str is not an array; allowed: NumPy, CuPy and torch"),
+        (x, {"index": [1, 2]}, r"index has the shape \(2,\).*allowed: a whole number, or 1 of them"),
+    ):
+        with pytest.raises(ParameterError, match=f"^{name}: .*{said}"):
+            op(bad, **options)
+    if op.channels:
+        with pytest.raises(ParameterError, match=rf"{name}: pixels of 7 values; allowed: "):
+            op(np.zeros((4, 4, 7), np.uint8))
+
+
+@NAMES
+def test_tables_of_the_wrong_length_are_refused(name):
+    for q in REGISTRY[name].drawable:
+        x = images(built((name, 0)), "uint8")
+        for value, said in (
+            (
+                some_values(q, 3),
+                rf"{name}: {q.name} has values for \(3,\); allowed: \(2,\), the samples given",
+            ),
+            (per_frame(some_values(q, 2)), r"has values for \(2,\); allowed: \(3,\), the frames given"),
+            (
+                per_frame(np.stack([some_values(q, 3)] * 3)),
+                r"\(3, 3\); allowed: \(2, 3\), the samples and frames",
+            ),
+        ):
+            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
+                said = f"^{name}: {q.name} asks for a value for each frame; allowed: one for a sequence"
+            with pytest.raises(ParameterError, match=said):
+                built(case_of(name, q), **{q.name: value})(x)
+
+
+@ALL
+def test_values_that_no_parameter_has_are_refused(name):
+    for q in REGISTRY[name].drawable:
+        bad = [
+            np.nan,
+            "wide",
+            [np.nan, 1.0],
+            np.array(["a"]),
+            per_frame(1),
+            (0, 1, 2, 3, 4, 5, 6),
+            [[[[1.0]]]],
+        ]
+        bad += (
+            [q.param.lo - 1, [q.param.lo - 1] * max(1, q.size), (q.param.lo - 1, q.param.lo)]
+            if q.param.lo is not None
+            else []
+        )
+        bad += [q.param.hi + 1] if q.param.hi is not None else []
+        for value in bad:
+            with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: "):
+                built(case_of(name, q), **{q.name: value})
+    with pytest.raises(
+        ParameterError, match=rf"{name}: there is no parameter 'colour_of_money'; allowed: [a-zA-Z]"
+    ):
+        built((name, 0), colour_of_money=1)
+    if REGISTRY[name].takes == "arrays":
+        return  # nothing of it is random
+    for common in ({"p": 1.5}, {"p": -0.1}, {"seed": 0.5}, {"per_frame": 2}):
+        with pytest.raises(ParameterError, match=rf"^{name}: {next(iter(common))}="):
+            built((name, 0), **common)
+
+
+@ALL
+def test_its_own_examples_of_errors(name):
+    assert REGISTRY[name].errors, "one at least"
+    for arguments, said in REGISTRY[name].errors:
+        with pytest.raises(ParameterError, match=said):
+            REGISTRY[name](**arguments)
+        with pytest.raises(ParameterError, match=said):
+            attrgetter(name)(fn)(np.zeros((4, 4, 3), np.uint8), **arguments)
+
+
+# ------------------------------------------------------------------------------------------ what follows from it
+
+
+@some(cases(*TAKES))
+def test_it_is_a_value(case):
+    op = built(case)
+    for other in (
+        built(case),
+        pickle.loads(pickle.dumps(op)),
+        Op.from_json(op.to_json()),
+        type(op)(**op.settings()),
+    ):
+        assert other == op
+        assert hash(other) == hash(op)
+        assert repr(other) == repr(op)
+    assert eval(repr(op), {**vars(seqpipe.ops), type(op).__name__: type(op)}) == op
+    name = op.parameters[-1].name  # the seed, if anything can be drawn
+    if name == "seed":
+        assert built(case, seed=op.seed + 1) != op
+    with pytest.raises(AttributeError, match="cannot assign"):
+        setattr(op, name, 5)
+
+
+@ALL
+def test_values_of_every_kind_go_there_and_back(name):
+    for q in REGISTRY[name].drawable:
+        values = some_values(q, 3)
+        for value in (
+            values,
+            per_frame(values),
+            per_frame(np.stack([values] * 2)),
+            seqpipe.ops.Normal(values.flat[0], 0.0),
+        ):
+            if isinstance(value, seqpipe.ops.Normal) and q.param.kind is bool:
+                continue
+            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
+                continue
+            op = built(case_of(name, q), **{q.name: value})
+            assert Op.from_json(op.to_json()) == op
+            assert pickle.loads(pickle.dumps(op)) == op
+
+
+@CASES
+def test_the_function_is_the_operator(case):
+    name, number = case
+    op = built(case)
+    x = images(op, "uint8")
+    compare(getattr(fn, name)(x, **REGISTRY[name].examples[number], index=3), op(x, index=3))
+
+
+@NAMES
+def test_the_function_looks_at_types(name):
+    """True, 1 and 1.0 are equal and hash alike; an operator kept for one of them is not used for another."""
+    for q in REGISTRY[name].drawable:
+        if q.param.kind is not bool and not q.size and q.param.check(1) == 1:
+            arguments = {**REGISTRY[name].examples[case_of(name, q)[1]], q.name: 1}
+            x = images(REGISTRY[name], "uint8")
+            getattr(fn, name)(x, **arguments)
+            getattr(fn, name)(x, **{**arguments, q.name: (1, 1)})
+            for value in (True, (True, True)):
+                with pytest.raises(ParameterError, match=f"^{name}: {q.name}=.*; allowed: "):
+                    getattr(fn, name)(x, **{**arguments, q.name: value})
+
+
+@ALL
+def test_it_is_documented(name):
+    cls = REGISTRY[name]
+    function = attrgetter(name)(fn)
+    assert cls.__doc__
+    assert cls.examples
+    assert inspect.getdoc(function).startswith(inspect.getdoc(cls).partition("\n")[0])
+    signature = inspect.signature(function)
+    if cls.takes == "images":
+        assert [*signature.parameters] == ["x", *(q.name for q in cls.parameters), "layout", "epoch", "index"]
+    for q in cls.parameters:
+        assert len(q.param.doc) > 3
+        assert f"{q.name}: {q.param.doc.rstrip('.')}" in function.__doc__
+        assert signature.parameters[q.name].default == q.default
+        if q.identity is not None:
+            assert q.normal(q.identity) == q.identity
+    if cls.__module__.startswith("seqpipe."):
+        (row,) = (line for line in seqpipe.ops.table().splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.count(" | ") == 5
+        assert all(f"`{q.name}={q.default!r}`" in row for q in cls.parameters[:-3])
+    assert re.fullmatch(r"([a-z]+\.)?[a-z][a-z0-9_]*", name)
+    if cls.__module__.startswith("seqpipe."):
+        assert attrgetter(name.rpartition(".")[0] + "." * ("." in name) + cls.__name__)(seqpipe.ops) is cls
