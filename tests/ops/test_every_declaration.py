@@ -136,7 +136,7 @@ def test_what_it_does_not_take_is_refused(name):
         with pytest.raises(ParameterError, match=f"^{name}: .*{said}"):
             op(bad, **options)
     if op.channels:
-        with pytest.raises(ParameterError, match=rf"{name}: pixels of 7 values; allowed: "):
+        with pytest.raises(ParameterError, match=rf"{name}: .*pixels of 7( values)?; allowed: "):
             op(np.zeros((4, 4, 7), np.uint8))
 
 
