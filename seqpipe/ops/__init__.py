@@ -51,7 +51,8 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   its kind: ``Arrays`` in ``_arrays.py`` (or ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
 - A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
   for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
-  together; one that only moves pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``_body.py`` says
+  together. Others have those words from ``words.cuh``, and tables of bytes from ``levels.cuh``; one that only moves
+  pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``_body.py`` says
   of all others how they are cut into tiles and passes: then there are ``TALL`` and ``WIDE``, and ``window.cuh`` takes a
   tile and what is around it into shared memory. Emulation and compilation of it are tested with the operators that
   name it.

@@ -3,6 +3,7 @@
 // IN, OUT   types of values: 0 uint8, 1 uint16, 2 int16, 3 float16, 4 float32; where values are moved as they are,
 //           ELEMENT_BYTES says how long they are
 // CHANNELS  values of a pixel, or 0 where images differ in that
+// ALIKE     where values are computed, whether the operator's statements do not ask for the channel
 // INLINE    bytes of tables that are given by value
 // THREADS, IMAGES_IN_Y      of a block; of the grid along y, before it goes on along z
 
