@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
-from ._distribution import Distribution, PerFrame, Table, decoded, encoded
+from ._distribution import Distribution, PerFrame, Table, decoded, encoded, unframed
 from ._param import Parameter, block_dtype_of, param, parameters_of, signature_of
 from ._spec import COMPUTED, Spec
 
@@ -41,6 +41,9 @@ REGISTRY: dict[str, type[Declaration]] = {}
 """Every operator by its name."""
 
 _warned: set[str] = set()
+_VARYING: Final = (Distribution, Table, PerFrame)
+# methods, and what is said about them: what a class with a method of its own does not say, is as at first
+_SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -69,6 +72,7 @@ class Declaration(ABC):
         by_frame: whether parameters may differ between the frames of a sequence.
         samples_together: whether :meth:`sample` also takes ``Draws`` of alike samples, and gives values of all.
         derived_from: the parameters in rows that :meth:`derive` looks at; None for any.
+        rows_together: whether :meth:`kernel_rows` takes rows of several alike samples, though it moves frames.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
             row of parameters for each frame.
         body: how it is done on a GPU; None runs the reference on CuPy arrays.
@@ -94,6 +98,7 @@ class Declaration(ABC):
     by_frame: ClassVar[bool] = True
     samples_together: ClassVar[bool] = False
     derived_from: ClassVar[tuple[str, ...] | None] = None
+    rows_together: ClassVar[bool] = False
     frames_alike: ClassVar[bool] = True
     body: ClassVar[Body | None] = None
     composed: ClassVar[bool] = False
@@ -122,7 +127,7 @@ class Declaration(ABC):
 
     def __init_subclass__(cls, *, register: bool = True, name: str | None = None) -> None:
         super().__init_subclass__()
-        for method, said in (("sample", "samples_together"), ("derive", "derived_from")):
+        for method, said in _SAID_ANEW:
             if method in cls.__dict__ and said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
@@ -304,20 +309,14 @@ class Declaration(ABC):
         for q in self.drawable:
             value = getattr(self, q.name)
             by_frame = (self.per_frame and q.by_frame) or isinstance(value, PerFrame)
-            value = value.values if isinstance(value, PerFrame) else value
-            if isinstance(value, Distribution):
-                found.append((q, value, by_frame))
+            if isinstance(drawn := unframed(value), Distribution):
+                found.append((q, drawn, by_frame))
         return tuple(found)
 
     @cached_property
     def tabled(self) -> tuple[Parameter, ...]:
         """The parameters with values that are given for each sample or frame."""
-        found = []
-        for q in self.drawable:
-            value = getattr(self, q.name)
-            if isinstance(value.values if isinstance(value, PerFrame) else value, Table):
-                found.append(q)
-        return tuple(found)
+        return tuple(q for q in self.drawable if isinstance(unframed(getattr(self, q.name)), Table))
 
     @cached_property
     def template(self) -> npt.NDArray[Any]:
@@ -325,7 +324,7 @@ class Declaration(ABC):
         row = np.zeros(1, self.block_dtype())
         for q in self.drawable:
             value = getattr(self, q.name)
-            if not isinstance(value, (Distribution, Table, PerFrame)):
+            if not isinstance(value, _VARYING):
                 absent = np.nan if q.param.kind is float else 0
                 row[q.name] = absent if value is None else value
         return row
@@ -334,15 +333,14 @@ class Declaration(ABC):
     def may_be_identity(self) -> bool:
         """Whether there are parameters, among those that it may have, that change nothing."""
         known = [q for q in self.drawable if q.identity is not None]
-        varying = (Distribution, Table, PerFrame)
-        values = ((q, getattr(self, q.name)) for q in known)
-        return bool(known) and all(isinstance(value, varying) or value == q.identity for q, value in values)
+        return bool(known) and all(
+            isinstance(v := getattr(self, q.name), _VARYING) or v == q.identity for q in known
+        )
 
     @cached_property
     def is_constant(self) -> bool:
         """Whether its parameters are the same for every sample and frame."""
-        varying = (Distribution, Table, PerFrame)
-        varies = any(isinstance(value, varying) for value in self.settings().values())
+        varies = any(isinstance(value, _VARYING) for value in self.settings().values())
         return self.p in (0, 1) and not varies and not self._draws_together
 
     @cached_property

@@ -26,6 +26,7 @@ __all__ = [
     "decoded",
     "encoded",
     "per_frame",
+    "unframed",
 ]
 
 
@@ -217,6 +218,11 @@ def per_frame(values: Number) -> PerFrame:
             is drawn for each frame. A parameter that is a vector has one more axis.
     """
     return PerFrame(values)
+
+
+def unframed(value: Any) -> Any:
+    """What a value for each frame is taken from; any other value is as it is."""
+    return value.values if isinstance(value, PerFrame) else value
 
 
 Number: TypeAlias = npt.ArrayLike | Distribution | PerFrame

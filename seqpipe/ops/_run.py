@@ -16,6 +16,7 @@ from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._declaration import Declaration
 from ._draw import Block, joined, values_of, values_of_all
+from ._drawing import alike
 from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
@@ -85,8 +86,12 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     if constant is not None:
         rows = constant.for_kernel(op, specs[0])
         return Block(rows, block.first, int(len(rows) > 1))
-    if op.keeps_frames and not block.constants and specs.count(specs[0]) == len(specs):
-        return Block(op.kernel_rows(block.rows, specs[0]), block.first, block.step)
+    if (op.keeps_frames or op.rows_together) and not block.constants and alike(specs):
+        rows = op.kernel_rows(block.rows, specs[0])
+        if op.keeps_frames:
+            return Block(rows, block.first, block.step)
+        of_sample = len(rows) // len(specs)
+        return Block(rows, tuple(range(0, len(rows), of_sample)), int(of_sample > 1))
     parts = [
         block.constants[sample].for_kernel(op, spec)
         if block.constants

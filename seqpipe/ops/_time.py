@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -86,10 +87,17 @@ class Order(Frames, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """A row for each frame of the result."""
-        order = self.frame_order(rows, spec)
-        made = np.zeros(len(order), self.kernel_dtype())
-        made["shift"] = order - np.arange(len(order))
+        order = self._all_orders(rows, spec) if self.rows_together else self.frame_order(rows, spec)
+        made = np.zeros(order.size, self.kernel_dtype())
+        made["shift"] = (order - np.arange(order.shape[-1])).ravel()
         return made
+
+    def _all_orders(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
+        """Those of several samples, of operators whose :meth:`order` looks at the last axis of parameters alone."""
+        # constant ones have one row for all frames
+        of_sample = rows.reshape(-1, spec.frames if self.is_by_frame and len(rows) > 1 else 1)
+        p = SimpleNamespace(**{name: of_sample[name] for name in rows.dtype.names or ()})
+        return np.asarray(self.order(p, spec.frames), np.int64)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The frames in their order."""

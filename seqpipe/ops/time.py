@@ -239,6 +239,7 @@ class TemporalJitter(Order, Op):
     )
 
     by_frame = True
+    rows_together = True
     examples = (
         {"offset": (-2, 2), "seed": 4},
         {"offset": (-2, 2), "keep_order": False, "p": 0.7, "seed": 6},

@@ -21,7 +21,9 @@ from seqpipe.ops import (
     RandomBboxCrop,
     RandomResizedCrop,
     Rotate,
+    TemporalJitter,
     Uniform,
+    apply,
     per_frame,
 )
 from seqpipe.ops._draw import resolve, values_of, values_of_all, values_of_each
@@ -124,6 +126,30 @@ def test_a_class_that_derives_otherwise_does_not_keep_what_its_base_names():
     assert Other.derived_from is None
     rows = resolve(Other(brightness=(0.5, 2.0)), [SPEC] * 3, 0, range(3)).rows
     np.testing.assert_array_equal(rows["shift"], rows["brightness"])
+
+
+def test_a_class_that_orders_otherwise_is_asked_for_each_sample():
+    class Other(TemporalJitter, register=False):
+        def order(self, p, frames):
+            assert np.ndim(p.offset) == 1
+            return super().order(p, frames)
+
+    x = np.arange(3 * 5 * 2 * 2 * 1, dtype=np.uint8).reshape(3, 5, 2, 2, 1)
+    assert TemporalJitter.rows_together
+    specs = [Spec(5, 2, 2, 1, "uint8")] * 3
+    for op in (TemporalJitter(offset=(-2, 2)), Other(offset=(-2, 2))):
+        rows = resolve(op, specs, 0, range(3)).rows
+        parts = [op.kernel_rows(part, specs[0]) for part in rows.reshape(3, -1)]
+        device = Kept()
+        apply(op, x, backend="cuda", device=device)
+        assert np.concatenate(parts).tobytes() in device.job.tobytes()
+
+
+class Kept:
+    """A device that keeps what a kernel is given."""
+
+    def launch(self, _source, _function, _defines, _grid, _block, job, _stream):
+        self.job = job
 
 
 def test_a_class_that_draws_otherwise_is_given_generators():
