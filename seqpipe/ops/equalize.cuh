@@ -59,7 +59,9 @@ __device__ void make_table(const Image& image, volatile unsigned* levels, unsign
 // Counts the levels of a block's pixels, of some channels.
 __device__ __forceinline__ void count_levels(const Image& image, int channel, unsigned* own, Counted* of_image) {
 #if BY_LEVELS
-    const auto add = [own](int k, unsigned level) { atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u); };
+    const auto add = [own](int k, unsigned level) {
+        atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u);
+    };
     for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;

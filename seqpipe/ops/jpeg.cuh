@@ -134,8 +134,9 @@ static_assert(THREADS == LUMINANCE * 8, "");
 
 __device__ __forceinline__ Lines lines_of(const Image& image, int top, int left) {
     const int block = threadIdx.x / 8, half = block % (LUMINANCE / 4);
-    const bool luminance = left + block % (WIDE / 8) * 8 < image.item.in_width && top + block / (WIDE / 8) * 8 < image.item.in_height;
-    const bool difference = left + half % (WIDE / 16) * 16 < image.item.in_width && top + half / (WIDE / 16) * 16 < image.item.in_height;
+    const int width = image.item.in_width - left, height = image.item.in_height - top;  // of what there is of the image
+    const bool luminance = block % (WIDE / 8) * 8 < width && block / (WIDE / 8) * 8 < height;
+    const bool difference = half % (WIDE / 16) * 16 < width && half / (WIDE / 16) * 16 < height;
     return {luminance, block < LUMINANCE / 2 && difference};
 }
 

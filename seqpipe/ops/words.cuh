@@ -7,7 +7,8 @@ constexpr int FOUR = 4;
 // The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
 __device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
 #ifdef __CUDACC__
-    const int first = __float2int_rn(a.v), second = __float2int_rn(b.v), third = __float2int_rn(c.v), last = __float2int_rn(d.v);
+    const int first = __float2int_rn(a.v), second = __float2int_rn(b.v);
+    const int third = __float2int_rn(c.v), last = __float2int_rn(d.v);
     unsigned word;
     asm("{.reg .u32 upper; cvt.pack.sat.u8.s32.b32 upper, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;}"
         : "=r"(word) : "r"(first), "r"(second), "r"(third), "r"(last));
@@ -20,7 +21,7 @@ __device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
 // The values of four pixels, of so many each, as words of memory.
 template <int TYPE, int VALUES> struct Words {
     typedef typename Typed<TYPE>::T T;
-    static constexpr int MANY = FOUR * VALUES, COUNT = MANY * sizeof(T) / sizeof(unsigned), EACH = sizeof(unsigned) / sizeof(T);
+    static constexpr int MANY = FOUR * VALUES, EACH = sizeof(unsigned) / sizeof(T), COUNT = MANY / EACH;
     unsigned words[COUNT];
     __device__ __forceinline__ void read(Address at, unsigned four) {
 #pragma unroll
@@ -58,7 +59,8 @@ template <int TYPE, int VALUES> struct Words {
 
 // Whether the pixels of an image, of so many values, lie one after the other, in whole words.
 __device__ __forceinline__ bool lie_together(Address at, const long long* strides, int width, int size, int values) {
-    return at % sizeof(unsigned) == 0 && strides[4] == size && strides[3] == values * size && strides[2] == width * strides[3];
+    return at % sizeof(unsigned) == 0 && strides[4] == size && strides[3] == values * size &&
+           strides[2] == width * strides[3];
 }
 
 // Whether both what is given and what is made do, of so many values.
