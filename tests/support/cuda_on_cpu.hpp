@@ -1,5 +1,7 @@
 // What a kernel of seqpipe needs of CUDA, for a C++ compiler: blocks run one after the other, the threads of a block
 // take turns and change at __syncthreads(), each with a stack of its own.
+// C's headers as they are: what C++ puts around them takes longer to read than a kernel to compile
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
