@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy.typing as npt
 
 from ._spec import COMPUTED
 
@@ -38,12 +40,21 @@ class Work(NamedTuple):
         passes: the kernels, each of which is done with all images before the next one begins.
         scratch: for types of values, bytes of memory for each channel of each image, at first 0.
         pixels: how many a thread makes, where it is not by tiles and there are very many.
+        choice: the field of a row that says by its number which one of the passes an image needs; "" for all of them.
     """
 
     tile: tuple[int, int] | None = None
     passes: tuple[str, ...] = ("each",)
     scratch: Mapping[str, int] = MappingProxyType({})
     pixels: int = 4
+    choice: str = ""
+
+    def needed(self, rows: npt.NDArray[Any]) -> tuple[str, ...]:
+        """The passes that some rows of parameters need."""
+        if not self.choice:
+            return self.passes
+        chosen = rows[self.choice]
+        return tuple(name for number, name in enumerate(self.passes) if (chosen == number).any())
 
     def blocks(self, height: int, width: int, threads: int, images: int) -> int:
         """How many blocks each of some images takes."""
@@ -57,6 +68,7 @@ class Work(NamedTuple):
 
 _MANY: Final = 1024  # blocks, which any GPU has enough to do with
 _FOURS: Final = Work(pixels=16)
+_BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), choice="reach")
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
@@ -66,11 +78,11 @@ WORK: Final = MappingProxyType(
         "difference": _FOURS,
         "equalize": Work(tile=(64, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "erased": _FOURS,
-        "filter": Work(tile=(64, 256)),
+        "filter": _BY_REACH,
         "gather": _FOURS,
         "jpeg": Work(tile=(64, 32)),
-        "mean": Work(tile=(64, 256)),
-        "median": Work(tile=(64, 256)),
+        "mean": _BY_REACH,
+        "median": _BY_REACH._replace(passes=("few", "far")),
         "mixed": _FOURS,
         "moments": Work(tile=(1, 1), passes=("add", "finish")),
         "one_hot": Work(tile=(1, 16384)),
@@ -78,7 +90,7 @@ WORK: Final = MappingProxyType(
         "noise": _FOURS,
         "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
-        "separable": Work(tile=(64, 256)),
+        "separable": _BY_REACH,
         "shot": Work(pixels=64),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),

@@ -18,12 +18,14 @@ from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
 
-__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended", "with_far"]
+__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended", "with_reach"]
 
 _OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
-_FEW: Final = {  # taps of a kernel's columns and rows that summed.cuh has a short way for
-    1: tuple((n, n) for n in (3, 5, 7, 9, 11)),
-    2: ((3, 1, 1, 3), (3, 3, 3, 3), (5, 5, 5, 5)),
+_REACH: Final[
+    dict[str, dict[tuple[int, ...], int]]
+] = {  # the number of the kernel of summed.cuh for taps of columns and rows; 2 for those that are not here
+    "separable": {(3, 3): 0, (7, 7): 1, (11, 11): 1, (3, 1, 1, 3): 0, (3, 3, 3, 3): 1},
+    "mean": {(3, 3): 0, (5, 5): 1, (7, 7): 1},
 }
 _CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
 
@@ -73,7 +75,10 @@ class Separable(Neighbours, register=False):
 
     @abstractmethod
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """A column and a row of weights for each term, each the same from either end; the centre is that at ``n // 2``."""
+        """A column and a row of weights for each term.
+
+        Each is the same from either end; the centre of one of ``n`` is its element ``n // 2``.
+        """
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for those that have more to do
         """The result from the sum and from what was there before."""
@@ -110,23 +115,29 @@ class Separable(Neighbours, register=False):
         """A row of the block, and the weights."""
         count = 2 * cls.terms
         weights = "weights", np.float32, (count * cls.most_taps,)
-        return with_far(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
+        return with_reach(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Rows with their weights."""
         made = widened(rows, self.kernel_dtype())
         weights = made["weights"].reshape(len(rows), -1, self.most_taps)
+        kind = self.body.kind if self.body else ""
+        reach = _REACH.get(kind, {})
+        # by a weight of 0 at either end, which changes no sum of finite products: so two kernels are enough
+        longer = kind == "separable" and spec.dtype in RANGES
         for number, row in enumerate(rows):
-            for place, one in enumerate(one for term in self.weights(values_of(row)) for one in term):
-                made["taps"][number, place] = len(one)
-                weights[number, place, : len(one)] = one
-            made["far"][number] = row["acts"] and tuple(made["taps"][number].tolist()) not in _FEW[self.terms]
+            terms = [one for term in self.weights(values_of(row)) for one in term]
+            more = int(longer and tuple(map(len, terms)) in ((5, 5), (9, 9)))
+            for place, one in enumerate(terms):
+                made["taps"][number, place] = len(one) + 2 * more
+                weights[number, place, more : more + len(one)] = one
+            made["reach"][number] = row["acts"] and reach.get(tuple(made["taps"][number].tolist()), 2)
         return made
 
 
-def with_far(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
-    """A structure with more fields, and one that says whether windows are too large for the short way of a kernel."""
-    return with_fields(dtype, ("far", np.int32), *fields)
+def with_reach(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """A structure with more fields, and one that says by which of a source's kernels an image is done."""
+    return with_fields(dtype, ("reach", np.int32), *fields)
 
 
 def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:

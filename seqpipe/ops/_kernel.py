@@ -173,7 +173,7 @@ def launch(
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     job, kept = _job(entries, block.rows, images, x, scratch, of_image)
-    for function in work.passes:
+    for function in work.needed(block.rows):
         grid = blocks, min(images, in_y), -(-images // in_y)
         device.launch(source, function, {**defines, **GRID}, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it

@@ -1,12 +1,102 @@
 // Sums of products of the values around each, and weights.
 //
-// Row has window[2] and anchor[2], rows and columns, and weights[MOST_WEIGHTS] in the order of reading. What a window
-// up to MOST_SIDE rows and columns sees is taken into shared memory.
+// Row has window[2] and anchor[2], rows and columns, and weights[MOST_WEIGHTS] in the order of reading; and reach, the
+// number of the kernel that its window needs. Where it is three by three or five by five around the middle one, a warp makes
+// a strip, and its threads keep sums from line to line. Else what a window up to MOST_SIDE rows and columns sees is taken into shared memory by blocks.
 #include "window.cuh"
 
+template <int SIDE> struct Near {
+    static constexpr int REACH = SIDE / 2 * STEP, LEAD = (REACH + EACH - 1) / EACH * EACH, COUNT = OWN + 2 * REACH;
+    typedef typename Typed<OUT>::T Made;
+    static constexpr int ROWS = rows_of(2 * Seen<1, LEAD, REACH>::PITCH * sizeof(unsigned) + STRIP * sizeof(Made));
+    static constexpr int FIRST = LEAD - REACH, BEGIN = FIRST / EACH, END = (FIRST + COUNT - 1) / EACH + 1;
+
+    typedef typename Weighs<SIDE == 3>::T By;  // more do not fit into registers
+
+    Seen<ROWS, LEAD, REACH> seen[2];
+    Made aside[ROWS][STRIP];
+
+    // What a line adds to the sums of a thread's own values: the first weights to that of the line SIDE / 2 below.
+    template <int LENGTH>
+    __device__ __forceinline__ void add_line(const unsigned* from, int line, const By (&weights)[SIDE * SIDE],
+                                             Real (&running)[OWN][LENGTH]) const {
+        from += threadIdx.x % LANES * (OWN / EACH);
+        unsigned words[END];
+        Real values[COUNT];
+#pragma unroll
+        for (int k = BEGIN; k < END; k++) words[k] = from[k];
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) values[k] = factor_in(words[(FIRST + k) / EACH], (FIRST + k) % EACH, By());
+#pragma unroll
+        for (int k = 0; k < SIDE * SIDE; k++)
+#pragma unroll
+            for (int own = 0; own < OWN; own++) {
+                Real& sum = running[own][line + SIDE - 1 - k / SIDE];
+                const Real part = product(values[own + k % SIDE * STEP], weights[k]);
+                sum = k ? sum + part : part;
+            }
+    }
+
+    __device__ __forceinline__ void make(const Known& known, const Row& of_image, const Strip& strip) {
+        const unsigned lines = strip.own() < known.made.length ? strip.tall : 0;
+        By weights[SIDE * SIDE];
+        Real running[OWN][SIDE - 1 + ROWS];
+#pragma unroll
+        for (int k = 0; k < SIDE * SIDE; k++) weights[k] = By(of_image.weights[k]);
+#pragma unroll
+        for (int k = 0; k < OWN * (SIDE - 1); k++) running[k % OWN][k / OWN] = 0.0f;
+        int turn = 0;
+        __syncwarp();
+        seen[turn].ask(known, strip, strip.top - SIDE / 2);
+#pragma unroll 1
+        for (int line = 1 - SIDE; line < strip.tall; line += ROWS, turn ^= 1) {
+            const int first = strip.top + line + SIDE / 2;
+            seen[turn].wait(known, strip, first);
+            if (line + ROWS < strip.tall) seen[turn ^ 1].ask(known, strip, first + ROWS);
+            Address to = known.made.beside_at(strip.channel, strip.top + line, strip.own());
+            const bool quick = known.quick;
+            const Address step = known.made.line;
+#pragma unroll
+            for (int k = 0; k < ROWS; k++, to += step) {
+                add_line(seen[turn].line(k), k, weights, running);
+                if ((unsigned)(line + k) >= lines) continue;
+                const Real values[OWN] = {running[0][k], running[1][k], running[2][k], running[3][k]};
+                if (opaque(quick))
+                    give_own(to, values);
+                else
+#pragma unroll
+                    for (int i = 0; i < OWN; i++) aside[k][strip.own() - strip.left + i] = of_bits<OUT>(rounded_bits<OUT>(values[i]));
+            }
+            if (!quick)
+                give_apart<ROWS>(known, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
+#pragma unroll
+            for (int k = 0; k < OWN * (SIDE - 1); k++) running[k % OWN][k / OWN] = running[k % OWN][k / OWN + ROWS];
+        }
+    }
+};
+template <int SIDE> __device__ __forceinline__ void make_near(const Image& image, const Known& known, Room& room) {
+    typedef Near<SIDE> Here;
+    static_assert(sizeof(Here) <= BYTES, "fits");
+    Here& here = *(Here*)&room;
+    for_strips<Here::ROWS, SIDE - 1>(known, [&](const Strip& strip) { here.make(known, image.row, strip); });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) few(const __grid_constant__ Job job) {
+    for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
+        if (image.row.acts)
+            make_near<3>(image, known, room);
+        else
+            leave(known);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) near(const __grid_constant__ Job job) {
+    for_image(job, 1, [](const Image& image, const Known& known, Room& room) { make_near<5>(image, known, room); });
+}
+
 constexpr int MOST_WEIGHTS = sizeof(Row::weights) / sizeof(Real), MOST_SIDE = TOGETHER == 4 ? 17 : 25;
-constexpr int ROOM = TALL + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (WIDE + MOST_SIDE - 1);
-constexpr int SHARE = WIDE / GROUPS;  // columns of a thread
+constexpr int HIGH = 32, ROOM = HIGH + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (BROAD + MOST_SIDE - 1);
+constexpr int SHARE = BROAD / GROUPS;  // columns of a thread
 
 // Where a window is larger: each value is read for each result.
 __device__ __forceinline__ Real far_sum(const Image& image, int y, int x, Address channel) {
@@ -22,7 +112,7 @@ __device__ __forceinline__ Real far_sum(const Image& image, int y, int x, Addres
     return sum;
 }
 
-__device__ __forceinline__ void make_near(const Image& image, int channel, Tile tile, Real* values, const Real* weights) {
+__device__ __forceinline__ void make_tile(const Image& image, int channel, Tile tile, Real* values, const Real* weights) {
     const Row& row = image.row;
     const int rows = row.window[0], columns = row.window[1];
     const Tile seen = {tile.top - row.anchor[0], tile.left - row.anchor[1], tile.tall + rows - 1, tile.wide + columns - 1};
@@ -46,32 +136,33 @@ __device__ __forceinline__ void make_near(const Image& image, int channel, Tile 
 }
 
 __device__ __forceinline__ void make_far(const Image& image, int channel, Tile tile) {
-    for (int e = threadIdx.x; e < tile.tall * WIDE; e += THREADS) {
-        const int y = tile.top + e / WIDE, x = tile.left + e % WIDE;
-        if (e % WIDE >= tile.wide) continue;
+    for (int e = threadIdx.x; e < tile.tall * BROAD; e += THREADS) {
+        const int y = tile.top + e / BROAD, x = tile.left + e % BROAD;
+        if (e % BROAD >= tile.wide) continue;
 #pragma unroll 1
         for (int k = channel; k < channel + TOGETHER; k++) {
-            const Address step = (Address)(k * image.item.in_strides[4]);
-            const Real found = image.row.acts ? far_sum(image, y, x, step) : load<IN>(image.from(y, x) + step);
+            const Real found = far_sum(image, y, x, (Address)(k * image.item.in_strides[4]));
             store<OUT>(image.to(y, x) + (Address)(k * image.item.out_strides[4]), found);
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) far(const __grid_constant__ Job job) {
     __shared__ Real values[TOGETHER * PLANE], weights[MOST_WEIGHTS];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= tiles_of(image.item)) return;
     const Row& row = image.row;
-    const Tile tile = tile_of(image.item, blockIdx.x);
-    const bool near = row.acts && row.window[0] <= MOST_SIDE && row.window[1] <= MOST_SIDE;
-    for (int k = threadIdx.x; near && k < row.window[0] * row.window[1]; k += THREADS) weights[k] = row.weights[k];
-    for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
-        if (near)
-            make_near(image, channel, tile, values, weights);
-        else
-            make_far(image, channel, tile);
+    if (row.reach != 2) return;
+    const bool fits = row.window[0] <= MOST_SIDE && row.window[1] <= MOST_SIDE;
+    for (int k = threadIdx.x; fits && k < row.window[0] * row.window[1]; k += THREADS) weights[k] = row.weights[k];
+    for (int place = blockIdx.x; place < tiles_of<HIGH>(image.item); place += gridDim.x) {
+        const Tile tile = tile_of<HIGH>(image.item, place);
+        for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
+            if (fits)
+                make_tile(image, channel, tile, values, weights);
+            else
+                make_far(image, channel, tile);
+        }
     }
 }

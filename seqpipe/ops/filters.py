@@ -78,7 +78,7 @@ class BoxBlur(Separable):
 
     window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=127, identity=1)
 
-    derived = (*Separable.derived, "area")
+    derived = (*Separable.derived, "area", "share")
     examples = (
         {},
         {"window_size": (1, 6), "seed": 1},
@@ -89,8 +89,9 @@ class BoxBlur(Separable):
     )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The area of the window besides what all filters have."""
-        return {**super().derive(rows, spec), "area": rows["window_size"] ** 2}
+        """The area of the window, and the share of each of its pixels, besides what all filters have."""
+        area = rows["window_size"] ** 2
+        return {**super().derive(rows, spec), "area": area, "share": 1 / area.astype(np.float32)}
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """Ones."""
@@ -101,7 +102,7 @@ class BoxBlur(Separable):
         """The mean."""
         return value / p.area
 
-    body = Body("separable", "value = value / row.area;")
+    body = Body("mean", "value = mean_of(value, row.area, row.share);")
 
 
 class Laplacian(Separable):

@@ -1,11 +1,9 @@
 // The median of the square window around each value. Values are compared as whole numbers of 0 or more in their order.
 //
-// Row has window_size, up to MOST_SIDE.
+// Row has window_size, up to MOST_SIDE, and reach, the number of the kernel that it needs: of three a warp makes a strip,
+// else a block makes a tile.
 #include "sortable.cuh"
 #include "window.cuh"
-
-constexpr int MOST_SIDE = 15, ROOM = TALL + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (WIDE + MOST_SIDE - 1);
-constexpr int SHARE = WIDE / GROUPS;  // columns of a thread
 
 // Orders have ORDER_BITS bits.
 enum { ORDER_BITS = IN == 0 ? 8 : IN < 3 ? 16 : 32 };
@@ -18,26 +16,138 @@ __device__ __forceinline__ Real unordered(unsigned order) {
     return value_at(order);
 }
 
-__device__ __forceinline__ unsigned least(unsigned a, unsigned b) { return a < b ? a : b; }
-__device__ __forceinline__ unsigned most(unsigned a, unsigned b) { return a < b ? b : a; }
-__device__ __forceinline__ unsigned middle(unsigned a, unsigned b, unsigned c) {
-    return most(least(a, b), least(most(a, b), c));
+// Of three by three. Whole numbers lie two by two in a word, and so are compared.
+struct Near {
+    static constexpr int LOTS = IN < 3 ? 2 : OWN, REACH = STEP, LEAD = (REACH + EACH - 1) / EACH * EACH;
+    typedef Typed<OUT>::T Made;
+    static constexpr int ROWS = rows_of(2 * Seen<1, LEAD, REACH>::PITCH * sizeof(unsigned) + STRIP * sizeof(Made));
+
+    Seen<ROWS, LEAD, REACH> seen[2];
+    Made aside[ROWS][STRIP];
+
+    static __device__ __forceinline__ unsigned least(unsigned a, unsigned b) {
+        if constexpr (IN < 3)
+            return __vminu2(a, b);
+        else
+            return a < b ? a : b;
+    }
+    static __device__ __forceinline__ unsigned most(unsigned a, unsigned b) {
+        if constexpr (IN < 3)
+            return __vmaxu2(a, b);
+        else
+            return a < b ? b : a;
+    }
+    static __device__ __forceinline__ unsigned middle(unsigned a, unsigned b, unsigned c) {
+        return most(least(a, b), least(most(a, b), c));
+    }
+
+    // Three beside each other in order, for each of a thread's own.
+    struct Ordered {
+        unsigned low[LOTS], mid[LOTS], high[LOTS];
+    };
+
+    // OWN values, the first of which is value `first` of these words.
+    static __device__ __forceinline__ void lots_of(const unsigned* words, int first, unsigned (&lots)[LOTS]) {
+        const unsigned* const from = words + first / EACH;
+        const unsigned phase = 0x3210 + 0x1111 * (first % EACH * SIZE);
+        if constexpr (IN == 0) {
+            const unsigned four = first % EACH ? __byte_perm(from[0], from[1], phase) : from[0];
+            lots[0] = four & 0x00ff00ff, lots[1] = four >> 8 & 0x00ff00ff;
+        } else if constexpr (IN < 3) {
+#pragma unroll
+            for (int k = 0; k < LOTS; k++)
+                lots[k] = (first % EACH ? __byte_perm(from[k], from[k + 1], phase) : from[k]) ^ (IN == 2 ? 0x80008000 : 0);
+        } else {
+#pragma unroll
+            for (int k = 0; k < LOTS; k++) lots[k] = place_of(__uint_as_float(from[k]));
+        }
+    }
+    static __device__ __forceinline__ void values_of(const unsigned (&lots)[LOTS], unsigned (&bits)[OWN]) {
+#pragma unroll
+        for (int k = 0; k < OWN; k++) {
+            if constexpr (IN == 0)
+                bits[k] = lots[k % 2] >> k / 2 * 16;
+            else if constexpr (IN < 3)
+                bits[k] = (lots[k / 2] ^ (IN == 2 ? 0x80008000 : 0)) >> k % 2 * 16;
+            else
+                bits[k] = rounded_bits<OUT>(value_at(lots[k]));
+        }
+    }
+
+    static __device__ __forceinline__ Ordered in_order(const unsigned* from) {
+        constexpr int COUNT = (LEAD + REACH + OWN - 1) / EACH + 1;
+        from += threadIdx.x % LANES * (OWN / EACH);
+        unsigned words[COUNT + 1], left[LOTS], own[LOTS], right[LOTS];
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) words[k] = from[k];
+        words[COUNT] = 0;
+        lots_of(words, LEAD - REACH, left);
+        lots_of(words, LEAD, own);
+        lots_of(words, LEAD + REACH, right);
+        Ordered found;
+#pragma unroll
+        for (int k = 0; k < LOTS; k++) {
+            const unsigned small = least(left[k], own[k]), large = most(left[k], own[k]);
+            found.low[k] = least(small, right[k]), found.high[k] = most(large, right[k]);
+            found.mid[k] = most(small, least(large, right[k]));
+        }
+        return found;
+    }
+
+    // The middle one of the greatest first, the middle second, the least third.
+    static __device__ __forceinline__ void medians(const Ordered& a, const Ordered& b, const Ordered& c, unsigned (&bits)[OWN]) {
+        unsigned found[LOTS];
+#pragma unroll
+        for (int k = 0; k < LOTS; k++)
+            found[k] = middle(most(most(a.low[k], b.low[k]), c.low[k]), middle(a.mid[k], b.mid[k], c.mid[k]),
+                              least(least(a.high[k], b.high[k]), c.high[k]));
+        values_of(found, bits);
+    }
+
+    __device__ __forceinline__ void make(const Known& known, const Strip& strip) {
+        const unsigned own = strip.own() < known.made.length ? strip.tall : 0;
+        Ordered lines[2 + ROWS];
+        lines[0] = lines[1] = Ordered{};
+        int turn = 0;
+        __syncwarp();
+        seen[turn].ask(known, strip, strip.top - 1);
+#pragma unroll 1
+        for (int line = -2; line < strip.tall; line += ROWS, turn ^= 1) {
+            seen[turn].wait(known, strip, strip.top + line + 1);
+            if (line + ROWS < strip.tall) seen[turn ^ 1].ask(known, strip, strip.top + line + 1 + ROWS);
+            Address to = known.made.beside_at(strip.channel, strip.top + line, strip.own());
+            const bool quick = known.quick;
+            const Address step = known.made.line;
+#pragma unroll
+            for (int k = 0; k < ROWS; k++, to += step) {
+                lines[k + 2] = in_order(seen[turn].line(k));
+                if ((unsigned)(line + k) >= own) continue;
+                unsigned bits[OWN];
+                medians(lines[k], lines[k + 1], lines[k + 2], bits);
+                if (opaque(quick))
+                    give_bits(to, bits);
+                else
+#pragma unroll
+                    for (int i = 0; i < OWN; i++) aside[k][strip.own() - strip.left + i] = of_bits<OUT>(bits[i]);
+            }
+            if (!quick) give_apart<ROWS>(known, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
+            lines[0] = lines[ROWS], lines[1] = lines[ROWS + 1];
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) few(const __grid_constant__ Job job) {
+    static_assert(sizeof(Near) <= BYTES, "fits");
+    for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
+        if (!image.row.acts) return leave(known);
+        Near& here = *(Near*)&room;
+        for_strips<Near::ROWS, 2>(known, [&](const Strip& strip) { here.make(known, strip); });
+    });
 }
 
-// Of three by three: each column in order; then the middle one of the greatest first, the middle second, the least third.
-__device__ __forceinline__ void medians_of_nine(const unsigned* at, unsigned (&found)[SHARE]) {
-    unsigned low[SHARE + 2], mid[SHARE + 2], high[SHARE + 2];
-#pragma unroll
-    for (int x = 0; x < SHARE + 2; x++) {
-        const unsigned a = at[x * PITCH], b = at[x * PITCH + 1], c = at[x * PITCH + 2];
-        const unsigned small = least(a, b), large = most(a, b);
-        low[x] = least(small, c), high[x] = most(large, c), mid[x] = most(small, least(large, c));
-    }
-#pragma unroll
-    for (int i = 0; i < SHARE; i++)
-        found[i] = middle(most(most(low[i], low[i + 1]), low[i + 2]), middle(mid[i], mid[i + 1], mid[i + 2]),
-                          least(least(high[i], high[i + 1]), high[i + 2]));
-}
+constexpr int HIGH = 32, MOST_SIDE = 15, ROOM = HIGH + MOST_SIDE - 1, PITCH = ROOM | 1;
+constexpr int PLANE = PITCH * (BROAD + MOST_SIDE - 1);
+constexpr int SHARE = BROAD / GROUPS;  // columns of a thread
 
 // From the highest bit on: the greatest order that no more values are below of than of the middle one.
 __device__ __forceinline__ void medians(const unsigned* at, int size, unsigned (&found)[SHARE]) {
@@ -63,37 +173,30 @@ __device__ __forceinline__ void medians(const unsigned* at, int size, unsigned (
 }
 
 __device__ __forceinline__ void make(const Image& image, int channel, Tile tile, unsigned* orders) {
-    const int size = image.row.acts ? image.row.window_size : 1, before = size / 2;
+    const int size = image.row.window_size, before = size / 2;
     const Tile seen = {tile.top - before, tile.left - before, tile.tall + size - 1, tile.wide + size - 1};
     take<TOGETHER, PITCH, PLANE, ROOM>(image, channel, seen, orders, [](Real value) { return ordered(value); });
-    if (size > 1) {
-        const int y = threadIdx.x % LANES, x = threadIdx.x / LANES * SHARE;
-        unsigned found[TOGETHER][SHARE];
-        if (y < tile.tall && x < tile.wide)
+    const int y = threadIdx.x % LANES, x = threadIdx.x / LANES * SHARE;
+    unsigned found[TOGETHER][SHARE];
+    if (y < tile.tall && x < tile.wide)
 #pragma unroll
-            for (int k = 0; k < TOGETHER; k++) {
-                const unsigned* const at = orders + (k * PLANE + x * PITCH + y);
-                if (size == 3)
-                    medians_of_nine(at, found[k]);
-                else
-                    medians(at, size, found[k]);
-            }
-        __syncthreads();
+        for (int k = 0; k < TOGETHER; k++) medians(orders + (k * PLANE + x * PITCH + y), size, found[k]);
+    __syncthreads();
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++)
+    for (int k = 0; k < TOGETHER; k++)
 #pragma unroll
-            for (int i = 0; i < SHARE; i++) orders[k * PLANE + (x + i) * PITCH + y] = found[k][i];
-        __syncthreads();
-    }
+        for (int i = 0; i < SHARE; i++) orders[k * PLANE + (x + i) * PITCH + y] = found[k][i];
+    __syncthreads();
     give<TOGETHER, PITCH, PLANE>(image, channel, tile, orders, [](unsigned order) { return unordered(order); });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 3 : 4) far(const __grid_constant__ Job job) {
     __shared__ unsigned orders[TOGETHER * PLANE];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= tiles_of(image.item)) return;
-    for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER)
-        make(image, channel, tile_of(image.item, blockIdx.x), orders);
+    if (image.row.reach != 1) return;
+    for (int place = blockIdx.x; place < tiles_of<HIGH>(image.item); place += gridDim.x)
+        for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER)
+            make(image, channel, tile_of<HIGH>(image.item, place), orders);
 }

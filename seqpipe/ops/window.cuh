@@ -1,9 +1,21 @@
-// For results that depend on values around them. A block has a tile of TALL rows and WIDE columns, and takes it and what
-// is around it into shared memory, where the value of row y and column x stands at x * PITCH + y. PITCH is odd, so that
-// neighbouring threads meet no bank twice, be it that each has a row, or each a column.
-#include "tile.cuh"
+// For results that depend on many values around them. A block has a tile of HIGH rows and BROAD columns, and takes it and
+// what is around it into shared memory, where the value of row y and column x stands at x * PITCH + y. PITCH is odd, so
+// that neighbouring threads meet no bank twice, be it that each has a row, or each a column.
+#include "strip.cuh"
 
-constexpr int LANES = 32, GROUPS = THREADS / LANES;
+constexpr int BROAD = 32, GROUPS = THREADS / LANES;
+
+struct Tile {
+    int top, left, tall, wide;
+};
+template <int HIGH> __device__ __forceinline__ Tile tile_of(const Item& item, int number) {
+    const int across = (item.width + BROAD - 1) / BROAD, top = number / across * HIGH, left = number % across * BROAD;
+    return {top, left, min(HIGH, item.height - top), min(BROAD, item.width - left)};
+}
+template <int HIGH> __device__ __forceinline__ int tiles_of(const Item& item) {
+    return (item.height + HIGH - 1) / HIGH * ((item.width + BROAD - 1) / BROAD);
+}
+
 constexpr long long NOWHERE = 1ll << 63;
 
 // Lines from `top` on, columns from `left` on, of some channels, to planes of PLANE numbers each. ROOM is for how many lines.

@@ -11,13 +11,18 @@ from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._filter import Neighbours, by_frame, extended
-from ._kernel import widened, with_fields
+from ._filter import Neighbours, by_frame, extended, with_reach
+from ._kernel import widened
 from ._param import MATRIX, param
 from ._spec import COMPUTED, Spec
 
 __all__ = ["Filter", "MedianBlur"]
 
+_REACH: Final = {
+    (3, 3): 0,
+    (5, 5): 1,
+}  # the number of the kernel of filter.cuh for a window; 2 for all others
+_MOST_WEIGHT: Final = 1e30  # of that kernel, for it takes 2²³ times as much
 _MOST_WEIGHTS: Final = 625  # of a kernel, that then still goes to the GPU with the launch
 
 
@@ -120,7 +125,7 @@ class Filter(Neighbours):
     def kernel_dtype(cls) -> np.dtype[Any]:
         """A row of the block, and the kernel."""
         places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
-        return with_fields(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
+        return with_reach(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
         """Rows with the kernel."""
@@ -131,6 +136,11 @@ class Filter(Neighbours):
             self._center,
             weights,
         )
+        short = (
+            self._center == (self._window[0] // 2, self._window[1] // 2)
+            and np.abs(weights).max() < _MOST_WEIGHT
+        )
+        made["reach"] = made["acts"] * (_REACH.get(self._window, 2) if short else 2)
         return made
 
     body = Body("filter")
@@ -177,5 +187,16 @@ class MedianBlur(Neighbours):
         inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
         found = [cv2.medianBlur(frame, size)[inner] for frame in around]
         return np.stack(found).reshape(x.shape).astype(np.float32)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block."""
+        return with_reach(cls.block_dtype())
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows of the block."""
+        made = widened(rows, self.kernel_dtype())
+        made["reach"] = made["acts"] * (made["window_size"] != 3)
+        return made
 
     body = Body("median")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
@@ -246,3 +248,76 @@ def test_windows_of_even_size_are_refused():
     for name in ("window_size", "smoothing_size"):
         with pytest.raises(ParameterError, match=rf"laplacian: {name}=6 is not valid; allowed: odd numbers"):
             Laplacian(**{name: 6})
+
+
+@pytest.mark.parametrize(
+    "op", [GaussianBlur(sigma=1.0), BoxBlur(), Sharpen(), Laplacian(), Laplacian(smoothing_size=1)], ids=repr
+)
+def test_weights_are_the_same_from_either_end(op):
+    """Kernels make each product once for both."""
+    for values in ({"sigma": 0.4}, {"sigma": 1.7}, {"sigma": 9.3, "window_size": 127}, {"window_size": 7}):
+        p = SimpleNamespace(**{"window_size": 0, "sigma": 0.0, **values})
+        for term in op.weights(p):
+            for one in term:
+                assert one.tobytes() == one[::-1].tobytes()
+
+
+def test_means_by_two_corrections_are_exact():
+    """As mean.cuh makes them of bytes: a fused product and sum is one in float64 where that holds it."""
+    for window in (2, 3, 4, 5, 7, 12, 31, 127):
+        area = np.float32(window * window)
+        share, total = 1 / area, np.arange(255 * window * window + 1, dtype=np.float32)
+        about = (total * share).astype(np.float64)
+        left = (total - about * area).astype(np.float32)
+        np.testing.assert_array_equal(
+            (left.astype(np.float64) * share + about).astype(np.float32), total / area
+        )
+
+
+@pytest.mark.parametrize(("border", "channels"), [*((border, 3) for border in SCIPY), ("wrap", 1)])
+def test_strips_reach_over_one_another(emulated, border, channels):
+    """Of 128 values and a few lines on a GPU, in whole words; what is beyond the border is put in value by value."""
+    x = np.random.default_rng(channels).integers(0, 256, (70, 72, channels), dtype=np.uint8)
+    small = tuple(map(tuple, np.random.default_rng(1).normal(0, 0.3, (3, 3)).tolist()))
+    for op in (
+        GaussianBlur(sigma=1.2, border=border, fill_value=9.0),
+        BoxBlur(border=border, fill_value=200.0),
+        Laplacian(smoothing_size=1, border=border, dtype="int16"),
+        Filter(kernel=small, border=border, fill_value=77.0),
+        MedianBlur(border=border, fill_value=100.0),
+    ):
+        compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "float16"])
+def test_strips_hold_every_type(emulated, dtype):
+    x = (
+        np.random.default_rng(2)
+        .integers(-300, 900, (20, 44, 3))
+        .clip(0 if dtype[0] == "u" else None)
+        .astype(dtype)
+    )
+    for op in (
+        GaussianBlur(sigma=0.9, border="constant", fill_value=0.3),
+        Sharpen(),
+        BoxBlur(window_size=5),
+        MedianBlur(),
+    ):
+        compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+def test_images_of_one_call_may_need_different_kernels(place):
+    """With short ways, with a long one, and those that stay as they are."""
+    x = np.stack([image((40, 44), seed=k) for k in range(6)])
+    for op in (
+        GaussianBlur(sigma=per_frame([0.2, 0.6, 0.9, 1.2, 1.6, 2.4])),
+        BoxBlur(window_size=per_frame([1, 2, 3, 5, 7, 9])),
+        MedianBlur(window_size=per_frame([1, 2, 3, 3, 4, 5])),
+    ):
+        compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))
+
+
+def test_weights_may_be_as_large_as_floats_are(place):
+    x = image((8, 12))
+    op = Filter(kernel=((0, 0, 0), (0, 1e35, -1e35), (0, 0, 0)))
+    compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))

@@ -1,0 +1,303 @@
+// For results that depend on few values around them. A line is a row of an image, as values one after the other: of all
+// channels, or of one where there is no saying how many there are; so the next value of a channel is STEP further. A
+// warp makes a strip, STRIP values of some lines, from top to bottom. It takes some lines at a time into shared memory,
+// and what is beside them; borders are met there alone, and what follows knows none.
+
+constexpr int LANES = 32, WARPS = THREADS / LANES, STEP = TOGETHER;
+constexpr int STRIP = WIDE / 2, OWN = STRIP / LANES;  // values beside each other, and those of a thread
+
+// Values lie in shared memory as in the image, EACH in a word; but halves as floats, for what is beyond need be no half.
+constexpr int SIZE = IN == 0 ? 1 : IN < 3 ? 2 : 4, EACH = sizeof(unsigned) / SIZE;
+
+// Where the compiler needs more registers for the same.
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 1000
+constexpr bool MANY_REGISTERS = true;
+#else
+constexpr bool MANY_REGISTERS = false;
+#endif
+
+// Four numbers that are moved at once.
+struct __align__(16) Quad {
+    Real values[OWN];
+};
+
+// Where the values of an image's lines lie.
+template <int TYPE> struct Lines {
+    static constexpr int LONG = sizeof(typename Typed<TYPE>::T);
+    Address first;
+    long long line, pixel, value;  // bytes from one to the next
+    int length;                    // values
+    bool beside, words;            // lie values one after the other, and lines on whole words
+    __device__ __forceinline__ void set(Address image, const long long* strides, int width) {
+        first = image, line = strides[2], pixel = strides[3], value = strides[4], length = width * STEP;
+        beside = pixel == STEP * LONG && (STEP == 1 || value == LONG);
+        words = beside && first % sizeof(unsigned) == 0 && line % (int)sizeof(unsigned) == 0 &&
+                (CHANNELS || value % (int)sizeof(unsigned) == 0);
+    }
+    __device__ __forceinline__ Address start(int channel, int y) const {
+        return first + (Address)(CHANNELS ? y * line : y * line + channel * value);
+    }
+    __device__ __forceinline__ Address beside_at(int channel, int y, int number) const {
+        return start(channel, y) + (Address)(long long)(number * LONG);
+    }
+    __device__ __forceinline__ Address at(int channel, int y, int number) const {
+        if (beside) return beside_at(channel, y, number);
+        return start(channel, y) + (Address)(number / STEP * pixel + number % STEP * value);
+    }
+};
+
+// What the threads of a block know of its image. It is in shared memory, for their registers are few.
+struct Known {
+    Lines<IN> given;
+    Lines<OUT> made;
+    int height, width, border, channels, images;
+    Real beyond;
+    bool quick;  // whether all are whole words, of each thread
+};
+__device__ __forceinline__ void set(const Job& job, const Image& image, Known& known) {
+    if (threadIdx.x == 0) {
+        known.given.set(image.in, image.item.in_strides, image.item.in_width);
+        known.made.set(image.out, image.item.out_strides, image.item.width);
+        known.height = image.item.in_height, known.width = image.item.in_width;
+        known.channels = image.item.channels, known.images = job.images;
+        known.border = (int)image.row.edge.v, known.beyond = image.row.beyond;
+        known.quick = known.given.words && known.made.words && IN != 3 && known.given.length % OWN == 0;
+    }
+    __syncthreads();
+}
+
+// A condition that the compiler knows nothing of, so that it does not write twice what is between two looks at it.
+__device__ __forceinline__ bool opaque(int condition) {
+    asm volatile("" : "+r"(condition));
+    return condition;
+}
+
+struct Strip {
+    int channel, top, left, tall;  // lines; values from the left
+    __device__ __forceinline__ int own() const { return left + (int)threadIdx.x % LANES * OWN; }
+};
+
+// All strips of an image, the warps' one after the other. Each sees MORE lines than it makes, ROWS at a time; so it has
+// as many as are no waste, if there are images enough for all warps.
+template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_strips(const Known& known, Make make) {
+    constexpr int ENOUGH = 8192;  // warps
+    const int beside = (known.made.length + STRIP - 1) / STRIP, columns = beside * (known.channels / STEP);
+    const int step = gridDim.x * WARPS, parts = max(1, min(step, ENOUGH / known.images) / columns);
+    const int lines = max(TALL / 4, min(TALL * 4, (known.height + parts - 1) / parts));
+    const int most = (lines + MORE + ROWS - 1) / ROWS * ROWS - MORE, down = (known.height + most - 1) / most;
+#pragma unroll 1
+    for (int number = blockIdx.x * WARPS + threadIdx.x / LANES; number < columns * down; number += step) {
+        const int column = number / down, top = number % down * most;
+        make(Strip{column / beside, top, column % beside * STRIP, min(most, known.height - top)});
+    }
+}
+
+// Value `number` of a word, without the conversion, which takes longer: bits of a large number, less that number.
+__device__ __forceinline__ Real value_in(unsigned word, int number) {
+    if constexpr (IN == 0)
+        return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
+    else if constexpr (IN == 1)
+        return Real(__uint_as_float(__byte_perm(word, 0x4b000000, number ? 0x7632 : 0x7610))) - Real(8388608.0f);
+    else if constexpr (IN == 2)
+        return Real(__uint_as_float(__byte_perm(word ^ 0x80008000, 0x4b000000, number ? 0x7632 : 0x7610))) -
+               Real(8421376.0f);
+    else
+        return __uint_as_float(word);
+}
+
+// The product of such a value and a weight. Of a large number less 2²³ it is the same in one step less: 2²³ times a weight
+// is exact, and so is the sum before it is rounded, once. But what is 0 has no sign then, which only whole numbers forget.
+constexpr bool LARGE = IN < 2 && OUT < 3;
+struct Weight {
+    Real weight, less;
+    Weight() = default;
+    __device__ __forceinline__ explicit Weight(Real weight) : weight(weight), less(weight * Real(-8388608.0f)) {}
+};
+template <bool FEW> struct Weighs { typedef Real T; };
+template <> struct Weighs<true> { typedef Weight T; };
+__device__ __forceinline__ Real factor_in(unsigned word, int number, Real) { return value_in(word, number); }
+__device__ __forceinline__ Real factor_in(unsigned word, int number, Weight) {
+    if constexpr (LARGE && IN == 0)
+        return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number));
+    else if constexpr (LARGE)
+        return __uint_as_float(__byte_perm(word, 0x4b000000, number ? 0x7632 : 0x7610));
+    else
+        return value_in(word, number);
+}
+__device__ __forceinline__ Real product(Real large, Weight by) {
+    return LARGE ? Real(fmaf(large.v, by.weight.v, by.less.v)) : large * by.weight;
+}
+__device__ __forceinline__ Real product(Real value, Real weight) { return value * weight; }
+
+// A value as it is kept.
+template <int TYPE> struct Kept { typedef typename Typed<TYPE>::T T; };
+template <> struct Kept<3> { typedef float T; };
+typedef Kept<IN>::T One;
+__device__ __forceinline__ One kept_of(Real value) { return (One)value.v; }
+
+// Copies a word into shared memory, where it is after `wait_for_words`.
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void copy_word(unsigned* to, Address from) {
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+}
+__device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#else
+__device__ __forceinline__ void copy_word(unsigned* to, Address from) { *to = __ldg((const unsigned*)from); }
+__device__ __forceinline__ void wait_for_words() {}
+#endif
+
+// How many lines are taken at a time, of so many bytes each, so that all warps have room.
+constexpr int BYTES = 5984;  // of a warp
+__device__ constexpr int rows_of(int bytes) { return 8 * bytes <= BYTES ? 8 : 4 * bytes <= BYTES ? 4 : 2; }
+struct __align__(16) Room {
+    unsigned char bytes[BYTES];
+};
+
+// What a strip sees of ROWS lines, LEAD values before it, which are whole words, and REACH beyond it.
+template <int ROWS, int LEAD, int REACH> struct Seen {
+    static constexpr int COUNT = (LEAD + STRIP + REACH + EACH - 1) / EACH, PITCH = COUNT | 1;
+    static constexpr int BESIDE = LANES / ROWS;  // threads of a line
+
+    unsigned words[ROWS * PITCH];
+
+    __device__ __forceinline__ const unsigned* line(int number) const { return words + number * PITCH; }
+
+    // Asks for lines from `line` on. All threads have done with those before.
+    __device__ __forceinline__ void ask(const Known& known, const Strip& strip, int line) {
+        const int y = threadIdx.x % LANES / BESIDE, x = threadIdx.x % BESIDE;
+        const int from = bordered(line + y, known.height, known.border);
+        if (!known.quick || from < 0) return;
+        const int begin = strip.left - LEAD + x * EACH, last = known.given.length - EACH;
+        unsigned* const to = words + y * PITCH + x;
+        const Address start = known.given.beside_at(strip.channel, from, begin);
+        const bool within = begin >= 0 && begin + COUNT * EACH <= known.given.length;
+#pragma unroll
+        for (int k = 0; k < COUNT; k += BESIDE)
+            if (within && (k + BESIDE <= COUNT || k + x < COUNT)) copy_word(to + k, start + (Address)(k * 4));
+        if (within) return;
+#pragma unroll 2
+        for (int k = 0; k + x < COUNT; k += BESIDE) {
+            const int number = max(0, min(begin + k * EACH, last));
+            copy_word(to + k, known.given.beside_at(strip.channel, from, number));
+        }
+    }
+
+    // Waits for them, and puts in what is beyond the border, and all that does not lie in whole words. What is on this side
+    // of the border may be among them.
+    __device__ __forceinline__ void wait(const Known& known, const Strip& strip, int line) {
+        constexpr int FAR = 1024;  // pixels, so that there are no negative numbers
+        wait_for_words();
+        __syncwarp();
+        const int begin = strip.left - LEAD, length = known.given.length, end = min(strip.left + STRIP, length) + REACH;
+        const bool quick = known.quick;
+        const bool filled = known.border == CONSTANT && (line < 0 || line + ROWS > known.height);
+        if (quick && begin >= 0 && end <= length && !filled) return;
+        const int y = threadIdx.x % LANES / BESIDE, from = bordered(line + y, known.height, known.border);
+        One* const values = (One*)(words + y * PITCH);
+#pragma unroll 1
+        for (int number = begin + (int)threadIdx.x % BESIDE; number < end; number += BESIDE) {
+            int at = from < 0 ? -1 : number;
+            if (from >= 0 && (number < 0 || number >= length)) {
+                const unsigned far = number + FAR * STEP;
+                const int column = bordered((int)(far / STEP) - FAR, known.width, known.border);
+                at = column < 0 ? -1 : column * STEP + (int)(far % STEP);
+            } else if (quick && from >= 0) {
+                number += (length - 1 - number) / BESIDE * BESIDE;  // what is there already
+                continue;
+            }
+            if (at < 0)
+                values[number - begin] = kept_of(known.beyond);
+            else if (quick && at >= begin && at < begin + COUNT * EACH)
+                values[number - begin] = values[at - begin];
+            else
+                values[number - begin] = kept_of(load<IN>(known.given.at(strip.channel, from, at)));
+        }
+        __syncwarp();
+    }
+};
+
+// Whole numbers by the rule of `stored`, as the lower bits of 1.5 * 2²³, where floats are whole numbers.
+template <int TYPE> __device__ __forceinline__ unsigned rounded_bits(Real value) {
+    if constexpr (TYPE < 3)
+        return __float_as_uint(
+            (Real(fminf(fmaxf(value.v, Typed<TYPE>::least), Typed<TYPE>::most)) + Real(12582912.0f)).v);
+    else if constexpr (TYPE == 3)
+        return half_bits(value.v);
+    else
+        return __float_as_uint(value.v);
+}
+
+template <int TYPE> __device__ __forceinline__ typename Typed<TYPE>::T of_bits(unsigned bits) {
+    if constexpr (TYPE == 4)
+        return __uint_as_float(bits);
+    else
+        return (typename Typed<TYPE>::T)bits;
+}
+
+// A thread's own values, in whole words.
+__device__ __forceinline__ void give_bits(Address to, const unsigned (&bits)[OWN]) {
+    unsigned* const words = (unsigned*)to;
+    if constexpr (OUT == 0)
+        *words = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040), __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+    else if constexpr (OUT < 4)
+        words[0] = __byte_perm(bits[0], bits[1], 0x5410), words[1] = __byte_perm(bits[2], bits[3], 0x5410);
+    else
+#pragma unroll
+        for (int k = 0; k < OWN; k++) words[k] = bits[k];
+}
+__device__ __forceinline__ void give_own(Address to, const Real (&values)[OWN]) {
+    unsigned bits[OWN];
+#pragma unroll
+    for (int k = 0; k < OWN; k++) bits[k] = rounded_bits<OUT>(values[k]);
+    give_bits(to, bits);
+}
+__device__ __forceinline__ void take_own(Address from, Real (&values)[OWN]) {
+#pragma unroll
+    for (int k = 0; k < OWN; k++) values[k] = value_in(__ldg((const unsigned*)from + k / EACH), k % EACH);
+}
+
+// Where values are no whole words: those of ROWS lines from line `line` of a strip on, one by one. `make(k, x, center)` is
+// the result of value x in the k-th of these lines.
+template <int ROWS, class Make>
+__device__ __forceinline__ void give_apart(const Known& known, const Strip& strip, int line, Make make) {
+    __syncwarp();
+    const int count = min(STRIP, known.made.length - strip.left);
+#pragma unroll 1
+    for (int k = max(0, -line); k < min(ROWS, strip.tall - line); k++)
+#pragma unroll 1
+        for (int x = threadIdx.x % LANES; x < count; x += LANES) {
+            const Real center = load<IN>(known.given.at(strip.channel, strip.top + line + k, strip.left + x));
+            store<OUT>(known.made.at(strip.channel, strip.top + line + k, strip.left + x), make(k, x, center));
+        }
+    __syncwarp();
+}
+
+// A strip as it is.
+__device__ __forceinline__ void leave(const Known& known) {
+    for_strips<1, 0>(known, [&](const Strip& strip) {
+        if (!known.quick)
+#pragma unroll 1
+            for (int y = 0; y < strip.tall; y++)
+                give_apart<1>(known, strip, y, [](int, int, Real center) { return center; });
+        else if (strip.own() < known.made.length)
+#pragma unroll 4
+            for (int y = strip.top; y < strip.top + strip.tall; y++) {
+                Real values[OWN];
+                take_own(known.given.beside_at(strip.channel, y, strip.own()), values);
+                give_own(known.made.beside_at(strip.channel, y, strip.own()), values);
+            }
+    });
+}
+
+// The image of a block, if it is for this kernel; `make` makes what its strips are.
+template <class Make> __device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
+    __shared__ Known known;
+    __shared__ Room room[WARPS];
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (image.row.reach != reach) return;
+    set(job, image, known);
+    make(image, known, room[threadIdx.x / LANES]);
+}
