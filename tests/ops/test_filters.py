@@ -281,7 +281,7 @@ def test_strips_reach_over_one_another(emulated, border, channels):
     small = tuple(map(tuple, np.random.default_rng(1).normal(0, 0.3, (3, 3)).tolist()))
     for op in (
         GaussianBlur(sigma=1.2, border=border, fill_value=9.0),
-        BoxBlur(border=border, fill_value=200.0),
+        BoxBlur(border=border, fill_value=200.0, dtype="float32"),
         Laplacian(smoothing_size=1, border=border, dtype="int16"),
         Filter(kernel=small, border=border, fill_value=77.0),
         MedianBlur(border=border, fill_value=100.0),
