@@ -5,8 +5,8 @@ range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with
 :func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
 
 Modules whose names begin with ``_`` are the model and what families share; every other module is a family of
-operators. A ``.cuh`` file is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete, or
-what skeletons have in common and include.
+operators. A file of ``kernels`` is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete,
+or what skeletons have in common and include.
 Nothing here sees videos or readers; CuPy is reached through :mod:`seqpipe.array` and :mod:`seqpipe.kernel` only.
 
 How to add an operator

@@ -19,7 +19,7 @@ class Body:
     """The part of a kernel that is an operator's own.
 
     Attributes:
-        kind: the skeleton, a file of this package without its ``.cuh``. ``"value"``: statements that change
+        kind: the skeleton, a file of ``kernels`` without its ``.cuh``. ``"value"``: statements that change
             ``Real value``, which is that of ``int channel``; ``"pixel"``: statements that change
             ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says. What others
             need, their files say.

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+_FOLDER: Final = "kernels"
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _INLINE: Final = 4000
@@ -95,7 +96,7 @@ class OpSource(Source):
 
 def _file(package: str, name: str) -> str:
     """A source, with what it includes."""
-    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    text = resources.files(package).joinpath(_FOLDER, name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda found: _file(package, found[1]), text)
 
 
