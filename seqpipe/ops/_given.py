@@ -168,7 +168,7 @@ def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
     return ParameterError(
         f"{op.channels_from} has {count} values, for pixels of {channels}",
         source=op.name,
-        allowed=f"1 value, or {channels}",
+        allowed="1 value" if channels == 1 else f"1 value, or {channels}",
     )
 
 

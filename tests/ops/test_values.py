@@ -169,8 +169,14 @@ def test_a_mean_for_each_of_sixteen_channels(anywhere):
 def test_channels_that_do_not_fit_are_refused():
     x = np.zeros((4, 4, 3), np.uint8)
     for call, said in (
-        (lambda: fn.normalize(x, mean=(1.0, 2.0), stddev=3.0), "normalize: mean has 2 values, for pixels of 3; allowed: 1 value, or 3"),
-        (lambda: fn.normalize(x[..., 0], mean=(1.0,) * 3), "normalize: pixels of 1 values; allowed: 3"),
+        (
+            lambda: fn.normalize(x, mean=(1.0, 2.0), stddev=3.0),
+            "normalize: mean has 2 values, for pixels of 3; allowed: 1 value, or 3",
+        ),
+        (
+            lambda: fn.normalize(x[..., 0], mean=(1.0,) * 3),
+            "normalize: mean has 3 values, for pixels of 1; allowed: 1 value",
+        ),
         (
             lambda: fn.normalize(x, stddev=-1.0),
             r"normalize: stddev=-1\.0 is not valid; allowed: a number of at",
