@@ -90,7 +90,7 @@ class Call(NamedTuple):
     def _view(self, part: Given, sample: int) -> Array | None:
         """The result as a view, if it is the same window of every image."""
         rows = self.block.of_all(sample, sample + part.samples, part.spec.frames)
-        window = self.op.window(rows, part.spec)
+        window = self.op.part_taken(rows, part.spec)
         if window is None:
             return None
         places = part.view.places

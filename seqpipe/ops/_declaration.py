@@ -234,7 +234,7 @@ class Declaration(ABC):
         """For each frame of the result of one sample, the frame that its number and its time are those of."""
         return np.arange(spec.frames)
 
-    def window(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
+    def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
         """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
         return None
 

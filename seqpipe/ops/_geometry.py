@@ -103,7 +103,7 @@ class Geometry(Op, register=False):
         sizes = set(self.mappings(rows, spec).sizes)
         return {(spec.frames, *sizes.pop())} if len(sizes) == 1 else super().extents(block, samples, spec)
 
-    def window(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:
+    def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:
         """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
         if not self.whole_pixels or (self.body is not None and self.body.text):
             return None

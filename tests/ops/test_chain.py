@@ -280,6 +280,9 @@ def test_a_window_that_is_only_passed_on_is_a_view(emulated):
         (ops.Crop(crop=(11, 17), crop_pos_x=[0.2, 0.2, 0.2]), 1),
         (ops.Crop(crop=(11, 17), crop_pos_x=[0.1, 0.5, 0.9]), 2),
         (ops.Flip(), 2),
+        (ops.Pad(shape=(25, 31)), 2),
+        (ops.Slice(start=(2.0, 3.0), shape=(9.0, 8.0)), 2),
+        (ops.Erase(anchor=(1.0, 2.0), shape=(2.0, 3.0)), 2),
     ):
         for layout in ("NFHWC", "NFCHW"):
             given = np.ascontiguousarray(np.moveaxis(x, -1, 2)) if layout == "NFCHW" else x
@@ -290,3 +293,15 @@ def test_a_window_that_is_only_passed_on_is_a_view(emulated):
             assert emulated.launches == before + launches, (crop, layout)
     alone = ops.Chain(ops.Crop(crop=(11, 17)))(x, backend="cuda", device=emulated)
     assert not np.shares_memory(alone, x)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in names() if REGISTRY[name].body and issubclass(REGISTRY[name], ops.Op)]
+)
+def test_every_operator_may_come_before_one_that_cannot_join_it(emulated, name):
+    op, turn = built((name, 0)), ops.Rotate(angle=30.0, keep_size=True)
+    dtype = "uint8" if "uint8" in op.dtypes else op.dtypes[0]
+    x = five(some_images(op, dtype, "NFHWC"), "NFHWC")
+    options = {"layout": "NFHWC", "backend": "cuda", "device": emulated}
+    wanted = apply(turn, apply(op, x, **options), **options)
+    assert np.array_equal(Chain(op, turn)(x, **options), wanted)
