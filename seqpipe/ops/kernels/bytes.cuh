@@ -10,6 +10,7 @@ __device__ __forceinline__ Real byte_of(unsigned word, int number) { return Real
 // rounded once.
 struct Weight {
     Real weight, lifted;
+    Weight() = default;
     __device__ __forceinline__ Weight(Real weight) : weight(weight), lifted(weight * Real(-8388608.0f)) {}
     __device__ __forceinline__ Real times(unsigned word, int number) const {
         return fmaf(weight.v, lifted_byte(word, number), lifted.v);

@@ -5,26 +5,14 @@
 // Distances are taken from the mean of each part, and add up as Chan, Golub and LeVeque have it ("Updating formulae and
 // a pairwise algorithm for computing sample variances", 1979), so that nothing is lost by subtraction. Of whole numbers,
 // what a part adds up is exact.
+#include "block.cuh"
+
 typedef Typed<IN>::T Value;
 static_assert(TALL * WIDE == 1, "a block makes one pair");
 
 struct Pair {  // of a part: its sum, and the squares of the distances from its mean, or from 0
     double sum, squares;
 };
-
-// The sum of what the threads of a block have, for all of them.
-template <class T> __device__ T of_block(T own) {
-    __shared__ T parts[THREADS];
-    parts[threadIdx.x] = own;
-    for (int half = THREADS / 2; half; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-    }
-    __syncthreads();
-    const T sum = parts[0];
-    __syncthreads();
-    return sum;
-}
 
 // Values of a row, from one on.
 struct Part {

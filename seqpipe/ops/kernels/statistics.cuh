@@ -2,6 +2,7 @@
 // of their distances from the mean; then every value is changed. What is added up may be that of a channel of an image,
 // or of all channels, and of all images of a sequence.
 
+#include "block.cuh"
 #include "tile.cuh"
 #include "words.cuh"
 
@@ -11,20 +12,6 @@ struct Gathered {  // of a channel of an image
 
 __device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
     return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
-}
-
-// The sum of what the threads of a block have, for all of them.
-__device__ double of_block(double own) {
-    __shared__ double parts[THREADS];
-    parts[threadIdx.x] = own;
-    for (int half = THREADS / 2; half; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-    }
-    __syncthreads();
-    const double sum = parts[0];
-    __syncthreads();
-    return sum;
 }
 
 // What an image's statistics are of: images and channels in a row, and how many values they have.

@@ -3,6 +3,8 @@
 // warp makes a strip, STRIP values of some lines, from top to bottom. It takes some lines at a time into shared memory,
 // and what is beside them; borders are met there alone, and what follows knows none.
 
+#include "bytes.cuh"
+
 constexpr int LANES = 32, WARPS = THREADS / LANES, STEP = TOGETHER;
 constexpr int STRIP = WIDE / 2, OWN = STRIP / LANES;  // values beside each other, and those of a thread
 
@@ -95,7 +97,7 @@ template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_st
 // Value `number` of a word, without the conversion, which takes longer: bits of a large number, less that number.
 __device__ __forceinline__ Real value_in(unsigned word, int number) {
     if constexpr (IN == 0)
-        return Real(__uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number))) - Real(8388608.0f);
+        return byte_of(word, number);
     else if constexpr (IN == 1)
         return Real(__uint_as_float(__byte_perm(word, 0x4b000000, number ? 0x7632 : 0x7610))) - Real(8388608.0f);
     else if constexpr (IN == 2)
@@ -108,24 +110,19 @@ __device__ __forceinline__ Real value_in(unsigned word, int number) {
 // The product of such a value and a weight. Of a large number less 2²³ it is the same in one step less: 2²³ times a weight
 // is exact, and so is the sum before it is rounded, once. But what is 0 has no sign then, which only whole numbers forget.
 constexpr bool LARGE = IN < 2 && OUT < 3;
-struct Weight {
-    Real weight, less;
-    Weight() = default;
-    __device__ __forceinline__ explicit Weight(Real weight) : weight(weight), less(weight * Real(-8388608.0f)) {}
-};
 template <bool FEW> struct Weighs { typedef Real T; };
 template <> struct Weighs<true> { typedef Weight T; };
 __device__ __forceinline__ Real factor_in(unsigned word, int number, Real) { return value_in(word, number); }
 __device__ __forceinline__ Real factor_in(unsigned word, int number, Weight) {
     if constexpr (LARGE && IN == 0)
-        return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number));
+        return lifted_byte(word, number);
     else if constexpr (LARGE)
         return __uint_as_float(__byte_perm(word, 0x4b000000, number ? 0x7632 : 0x7610));
     else
         return value_in(word, number);
 }
 __device__ __forceinline__ Real product(Real large, Weight by) {
-    return LARGE ? Real(fmaf(large.v, by.weight.v, by.less.v)) : large * by.weight;
+    return LARGE ? Real(fmaf(large.v, by.weight.v, by.lifted.v)) : large * by.weight;
 }
 __device__ __forceinline__ Real product(Real value, Real weight) { return value * weight; }
 
