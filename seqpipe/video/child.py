@@ -1,159 +1,178 @@
-"""Child: a process that decodes for another one, by libavcodec as its own threads would.
+"""Child: a process that decodes for another one, as its own threads would.
 
 Every packet takes a thread of Python through the interpreter's lock a few times. With many threads and small pictures
-that is what they wait for; a process has a lock of its own.
+that is what they wait for; a process has a lock of its own. So it is given whole runs to do, reads the file itself, and
+says but a few words about every picture.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import signal
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
-from collections.abc import Sequence as Seq
 from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+from ..array import IntArray
 from ..errors import SeqpipeError
 from .child_memory import Lent, Room, Slots
+from .decode import Decoding, Lost
 from .index import PacketIndex
-from .packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
+from .jobs import Video
+from .packets import open_packets
 from .pool import DecoderPool
+from .source import open_source
 from .surface import Surface
 
-__all__ = ["Failed", "Feed", "Flush", "News", "Open", "Told", "main", "serve"]
+__all__ = ["Decode", "Failed", "File", "News", "Recent", "Told", "Used", "main", "serve"]
 
-_PICTURES_OF_A_MESSAGE: Final = 4  # so that they are converted while the next ones are decoded
-_KEPT: Final = 4  # decoders that wait for another stream of their kind
+_ITEMS_OF_A_MESSAGE: Final = 8
+_MESSAGES_AHEAD: Final = 2  # while one is painted the next is under way; more would only take memory
+_DECODERS: Final = 4  # that wait for another stream of their kind
+_FILES: Final = 16
+
+ValueT = TypeVar("ValueT")
 
 
-class Open(NamedTuple):
-    """Decode a stream from now on."""
+class Recent(Generic[ValueT]):
+    """What was used last of many things that have numbers: both sides forget the same, for they use the same."""
 
+    def __init__(self) -> None:
+        self._values: OrderedDict[int, ValueT] = OrderedDict()
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._values
+
+    def add(self, number: int, value: ValueT) -> None:
+        """Keep a thing, and forget the one that was not used for longest."""
+        self._values[number] = value
+        if len(self._values) > _FILES:
+            self._values.popitem(last=False)
+
+    def use(self, number: int) -> ValueT:
+        """A thing that is known."""
+        self._values.move_to_end(number)
+        return self._values[number]
+
+
+class File(NamedTuple):
+    """A local file and its index, told once; then its number stands for it."""
+
+    path: str
     stream: PacketIndex
-    threads: int
 
 
-class Feed(NamedTuple):
-    """Decode packets; answered by messages of news, of which the last says that it is."""
+class Decode(NamedTuple):
+    """Decode frames; answered by messages of news, of which the last one says that it is.
 
-    packets: Seq[Fed]
+    Attributes:
+        number: of the file.
+        file: the file itself if it is not known yet.
+        frames: the numbers of the frames.
+        used: rooms that were not given back yet.
+    """
+
+    number: int
+    file: File | None
+    frames: IntArray
     used: list[Room]
 
 
-class Flush(NamedTuple):
-    """Give out what is left, likewise; the decoder is then kept for another stream."""
+class Used(NamedTuple):
+    """A message of news was heard, and these rooms are free: the answer to all but the last one."""
 
-    used: list[Room]
+    rooms: list[Room]
 
 
 class Told(NamedTuple):
-    """What a :class:`~seqpipe.video.packet_decoder.Decoded` says.
+    """A frame that was decoded.
 
     Attributes:
-        packet: its number.
-        picture: where it is; the picture itself if there was no room; None for mere news.
-        damaged: whether parts of it are invented.
+        number: of the frame.
+        picture: where it is; the picture itself if there was no room.
     """
 
-    packet: int
-    picture: Lent | Surface | None
-    damaged: bool
+    number: int
+    picture: Lent | Surface
 
 
 class News(NamedTuple):
     """What became known; more follows unless this is the last message about what was asked for."""
 
-    told: list[Told]
+    items: list[Told | Lost]
     last: bool
 
 
 class Failed(NamedTuple):
-    """Why the decoder has ended; the next message must open a stream."""
+    """Why it went no further."""
 
-    error: SeqpipeError | None
-    fact: str = ""
-    packet: int | None = None
+    error: SeqpipeError
+
+
+Answer: TypeAlias = News | Failed
 
 
 class _Decoding:
     """The state of a child."""
 
     def __init__(self, memory: mmap.mmap) -> None:
-        self._slots, self._pool = Slots(memory), DecoderPool(idle=_KEPT)
-        self._open: Open | None = None
-        self._decoder: PacketDecoder | None = None
-        self._wanted: set[int] = set()
+        self.slots = Slots(memory)
+        self._pool, self._videos = DecoderPool(idle=_DECODERS), Recent[Video]()
 
-    def answers(self, asked: Any) -> Iterator[News | Failed]:
-        """What to say to a message; nothing if it opens a stream."""
-        if isinstance(asked, Open):
-            self._open, self._decoder = asked, None
-            self._wanted.clear()
-            return
-        self._slots.take_back(asked.used)
+    def answers(self, asked: Decode) -> Iterator[Answer]:
+        """What to say to a request."""
+        self.slots.take_back(asked.used)
         try:
-            yield from self._fed(asked.packets) if isinstance(asked, Feed) else self._flushed()
-        except DecodeError as error:
-            self._decoder = None
-            yield Failed(None, str(error), error.packet)
+            yield from self._news(self._video(asked), asked.frames)
         except SeqpipeError as error:
-            self._decoder = None
             yield Failed(error)
 
-    def _fed(self, packets: Seq[Fed]) -> Iterator[News]:
-        self._wanted.update(fed.number for fed in packets if fed.wanted)
-        told: list[Told] = []
-        try:
-            for news in self._present().feed(packets):
-                told += map(self._told, news)
-                if sum(one.picture is not None for one in told) >= _PICTURES_OF_A_MESSAGE:
-                    yield News(told, last=False)
-                    told = []
-        except DecodeError:
-            yield News(told, last=False)
-            raise
-        yield News(told, last=True)
+    def _video(self, asked: Decode) -> Video:
+        if asked.file is not None:
+            self._videos.add(asked.number, Video(open_source(asked.file.path), asked.file.stream))
+        return self._videos.use(asked.number)
 
-    def _flushed(self) -> Iterator[News]:
-        decoder = self._present()
-        yield News([self._told(decoded) for decoded in decoder.flush()], last=True)
-        self._wanted.clear()
-        if self._open is not None:
-            self._pool.give_back(*self._open, decoder)
-        self._decoder = None
+    def _news(self, video: Video, frames: IntArray) -> Iterator[News]:
+        items: list[Told | Lost] = []
+        with contextlib.closing(open_packets(video.source, video.index)) as packets:
+            for found in Decoding(video.index, packets, self._pool, frames):
+                if len(items) == _ITEMS_OF_A_MESSAGE:
+                    yield News(items, last=False)
+                    items = []
+                items.append(found if isinstance(found, Lost) else self._told(found))
+        yield News(items, last=True)
 
-    def _present(self) -> PacketDecoder:
-        if self._decoder is None:
-            if self._open is None:
-                raise DecodeError("no stream was opened")
-            self._decoder = self._pool.take(*self._open)
-        return self._decoder
-
-    def _told(self, decoded: Decoded) -> Told:
-        if decoded.surface is None or decoded.packet not in self._wanted:
-            return Told(decoded.packet, None, decoded.damaged)
-        self._wanted.discard(decoded.packet)
-        surface: Surface = decoded.surface(-1)
-        return Told(decoded.packet, self._slots.put(surface) or surface, decoded.damaged)
+    def _told(self, surface: Surface) -> Told:
+        return Told(surface.number, self.slots.put(surface) or surface)
 
 
 def serve(connection: Connection, memory: mmap.mmap) -> None:
     """Answer until the other side is gone."""
-    decoding = _Decoding(memory)
+    decoding, unheard = _Decoding(memory), 0
     try:
         connection.send(None)  # ready
         while True:
-            for answer in decoding.answers(connection.recv()):
+            asked: Decode | Used = connection.recv()
+            if isinstance(asked, Used):
+                decoding.slots.take_back(asked.rooms)
+                unheard -= 1
+                continue
+            for answer in decoding.answers(asked):
                 connection.send(answer)
+                unheard += isinstance(answer, News) and not answer.last
+                while unheard >= _MESSAGES_AHEAD:
+                    decoding.slots.take_back(connection.recv().rooms)
+                    unheard -= 1
     except (EOFError, ConnectionError):
         return
 
 
 def main() -> None:
     """What a child runs; its arguments are the descriptors of the connection and of the memory."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends Ctrl-C to it as well; it ends with its parent
+    # a terminal sends Ctrl-C to it as well; it ends with its parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection, memory = map(int, sys.argv[-2:])
     serve(Connection(connection), mmap.mmap(memory, 0))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .surface import Plane, Surface, SurfaceFormat
 
-__all__ = ["Lent", "Room", "SharedPictures", "Slots"]
+__all__ = ["Lent", "Lie", "Room", "SharedPictures", "Slots"]
 
 _BYTES: Final = 512 << 20
 """Of addresses; memory is taken as it is used, so what is never needed costs nothing."""
@@ -38,19 +38,44 @@ class _PlaneAt(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
 
+    def view(self, memory: npt.NDArray[np.uint8], start: int = 0) -> Plane:
+        """The plane in memory where its room begins at ``start``."""
+        return np.ndarray(self.shape, self.dtype, memory, start + self.offset)
+
+
+class Lie(NamedTuple):
+    """How a picture lies in its room: the same for all pictures of a stream, which a message then tells once.
+
+    Attributes:
+        planes: where they are.
+        format: how to read them.
+        size: bytes of the room.
+    """
+
+    planes: tuple[_PlaneAt, ...]
+    format: SurfaceFormat
+    size: int
+
+    @classmethod
+    def of(cls, surface: Surface) -> Lie:
+        """How such a picture is laid down."""
+        places, size = [], 0
+        for plane in surface.planes:
+            places.append(_PlaneAt(size, plane.shape, plane.dtype.str))
+            size += -(-plane.nbytes // _ALIGNED) * _ALIGNED
+        return cls(tuple(places), surface.format, 1 << max(size - 1, _ALIGNED).bit_length())
+
 
 class Lent(NamedTuple):
     """A picture in the shared memory, as a message tells of it.
 
     Attributes:
         room: where it is.
-        planes: where in it.
-        format: how to read them.
+        lie: how it lies there.
     """
 
     room: Room
-    planes: tuple[_PlaneAt, ...]
-    format: SurfaceFormat
+    lie: Lie
 
 
 class Slots:
@@ -64,20 +89,20 @@ class Slots:
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._free: defaultdict[int, list[Room]] = defaultdict(list)
         self._end = 0
+        self._lie = Lie((), SurfaceFormat("", 0, "", 0, 0), 0)
 
     def put(self, surface: Surface) -> Lent | None:
         """Copy a picture into the shared memory; None if there is no room."""
-        places, size = [], 0
-        for plane in surface.planes:
-            places.append(_PlaneAt(size, plane.shape, plane.dtype.str))
-            size += -(-plane.nbytes // _ALIGNED) * _ALIGNED
-        room = self._room(1 << max(size - 1, _ALIGNED).bit_length())
+        lie = Lie.of(surface)
+        if lie == self._lie:
+            lie = self._lie  # the very same, so that pickling finds it again
+        self._lie = lie
+        room = self._room(lie.size)
         if room is None:
             return None
-        lent = Lent(room, tuple(places), surface.format)
-        for target, plane in zip(_views(self._bytes, lent), surface.planes, strict=True):
-            np.copyto(target, plane)
-        return lent
+        for place, plane in zip(lie.planes, surface.planes, strict=True):
+            np.copyto(place.view(self._bytes, room.offset), plane)
+        return Lent(room, lie)
 
     def take_back(self, rooms: list[Room]) -> None:
         """Use rooms again."""
@@ -109,11 +134,13 @@ class SharedPictures:
             self.close()
             raise
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+        self._address = self._bytes.ctypes.data
         self._used: deque[Room] = deque()
 
     def borrow(self, lent: Lent) -> tuple[Plane, ...]:
         """The planes of a picture; any thread may forget them."""
-        return tuple(_views(np.asarray(_Lease(self._bytes, lent.room, self._used)), lent, of_room=True))
+        room = np.asarray(_Lease(self._bytes, self._address, lent.room, self._used))
+        return tuple(place.view(room) for place in lent.lie.planes)
 
     def used(self) -> list[Room]:
         """The rooms of pictures that were forgotten since it was asked last."""
@@ -132,26 +159,14 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "_bytes", "_room", "_used")
 
-    def __init__(self, whole: npt.NDArray[np.uint8], room: Room, used: deque[Room]) -> None:
+    def __init__(self, whole: npt.NDArray[np.uint8], address: int, room: Room, used: deque[Room]) -> None:
         self._bytes, self._room, self._used = whole, room, used
         self.__array_interface__: dict[str, Any] = {
             "version": 3,
             "shape": (room.size,),
             "typestr": "|u1",
-            "data": (whole.ctypes.data + room.offset, True),
+            "data": (address + room.offset, True),
         }
 
     def __del__(self) -> None:
         self._used.append(self._room)
-
-
-def _views(memory: npt.NDArray[np.uint8], lent: Lent, *, of_room: bool = False) -> list[Plane]:
-    """The planes of a picture as views of its room, or of all the memory."""
-    start = 0 if of_room else lent.room.offset
-    views = []
-    for place in lent.planes:
-        dtype = np.dtype(place.dtype)
-        begin = start + place.offset
-        end = begin + int(np.prod(place.shape)) * dtype.itemsize
-        views.append(memory[begin:end].view(dtype).reshape(place.shape))
-    return views

@@ -1,30 +1,31 @@
-"""ChildDecoders: decoders in processes of their own, for engines of many threads."""
+"""Children: processes that decode small pictures for an engine of many threads."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Seq
-from functools import partial
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from ..array import IntArray
 from ..errors import BackendError
 from ..param import Param
-from .child import Failed, Feed, Flush, News, Open, Told
+from .child import Answer, Decode, Failed, File, News, Recent, Told, Used
 from .child_memory import SharedPictures
+from .decode import Lost
 from .index import PacketIndex
-from .packet_decoder import Decoded, DecodeError, Decoders, Fed, PacketDecoder
-from .pool import DecoderPool
-from .surface import Plane, Surface, SurfaceFormat
+from .jobs import Video
+from .surface import Surface
 
-__all__ = ["PROCESSES", "ChildDecoder", "ChildDecoders", "processes", "with_children"]
+__all__ = ["PROCESSES", "ChildDecoding", "Children", "children", "processes"]
 
 PROCESSES: Final = Param(
     name="SEQPIPE_PROCESSES",
@@ -40,26 +41,14 @@ _ENDING_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-def with_children(own: DecoderPool, count: int | None = None) -> tuple[Decoders, Callable[[], None]]:
-    """Decoders of this process, with those of children where there are to be any.
+def children(count: int | None = None) -> Children | None:
+    """Children of an engine, or None where there are to be none.
 
     Args:
-        own: decoders of this process.
-        count: how many children; None for ``SEQPIPE_PROCESSES``.
-
-    Returns:
-        The decoders, and what ends and forgets those that are idle.
+        count: how many; None for ``SEQPIPE_PROCESSES``.
     """
     count = processes() if count is None else count
-    if not count:
-        return own, own.clear
-    children = ChildDecoders(count, own)
-
-    def close() -> None:
-        children.clear()
-        own.clear()
-
-    return children, close
+    return Children(count) if count else None
 
 
 def processes() -> int:
@@ -81,94 +70,69 @@ def processes() -> int:
     return count
 
 
-class ChildDecoder:
-    """A decoder in a child, for one stream.
-
-    Args:
-        child: the process.
-        index: the stream's index.
-        threads: frame threads.
-    """
-
-    def __init__(self, child: _Child, index: PacketIndex, threads: int) -> None:
-        self.child = child
-        child.send(Open(index.head, threads))
-
-    def feed(self, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
-        """Decode packets.
-
-        Raises:
-            DecodeError: libavcodec refused one of them.
-            BackendError: there is no decoder for the codec, or the process has ended.
-        """
-        return self.child.ask(Feed(packets, self.child.pictures.used()))
-
-    def flush(self) -> list[Decoded]:
-        """Drain the decoder and reset it."""
-        return [one for news in self.child.ask(Flush(self.child.pictures.used())) for one in news]
-
-
-class ChildDecoders:
-    """Children, started as they are needed; until one is ready, and for large pictures, others decode.
+class Children:
+    """Children, started as they are needed; what they cannot take, or not yet, is for the threads of this process.
 
     Args:
         count: how many at most.
-        own: decoders of this process.
-        pixels: of the largest pictures that are left to children.
+        pixels: of the largest pictures that are left to them.
+
+    Attributes:
+        count: how many at most; 0 once one could not be started.
     """
 
-    def __init__(self, count: int, own: Decoders, *, pixels: float = _MOST_PIXELS) -> None:
-        self._count, self._own, self._pixels = count, own, pixels
+    def __init__(self, count: int, *, pixels: float = _MOST_PIXELS) -> None:
+        self.count, self._pixels = count, pixels
         self._starting: list[_Child] = []
         self._idle: list[_Child] = []
         self._living: set[_Child] = set()
+        self._numbers: WeakKeyDictionary[PacketIndex, int] = WeakKeyDictionary()
+        self._next_number = itertools.count()
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
-        """A decoder for this stream that no one else uses.
+    def fit(self, video: Video) -> bool:
+        """Whether a video may be left to them: a local file of small pictures."""
+        info = video.index.info
+        return video.source.path is not None and info.width * info.height <= self._pixels
 
-        Raises:
-            BackendError: there is no decoder for its codec.
+    def decode(self, video: Video, frames: IntArray) -> ChildDecoding | None:
+        """Let a child decode frames.
+
+        Args:
+            video: the video.
+            frames: frame numbers, in any order.
+
+        Returns:
+            What comes of it, to be closed; None if no child can take it now.
         """
         # those of its parent are nothing to a forked process
-        fits = index.info.width * index.info.height <= self._pixels and os.getpid() == self._process
-        child = self._ready() if fits else None
-        if child is None:
-            return self._own.take(index, threads)
+        if os.getpid() != self._process or not self.fit(video) or (child := self._ready()) is None:
+            return None
         try:
-            return ChildDecoder(child, index, threads)
+            child.ask(self._number(video.index), video, frames)
         except BackendError:
             self._end(child)
-            return self._own.take(index, threads)
+            return None
+        return ChildDecoding(self, child)
 
-    def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
-        """Keep a flushed decoder for the next run."""
-        if isinstance(decoder, ChildDecoder):
-            with self._lock:
-                self._idle.append(decoder.child)
-        else:
-            self._own.give_back(index, threads, decoder)
-
-    def discard(self, decoder: PacketDecoder) -> None:
-        """Give up a decoder that has raised, or that was left in the middle of a run."""
-        if not isinstance(decoder, ChildDecoder):
-            self._own.discard(decoder)
-        elif decoder.child.asked:  # it goes on, and what it says next is for nobody
-            self._end(decoder.child)
+    def take_back(self, child: _Child) -> None:
+        """A child is no longer needed; one that has still something to say is ended, for it would be for nobody."""
+        if child.asked:
+            self._end(child)
         else:
             with self._lock:
-                self._idle.append(decoder.child)
+                self._idle.append(child)
 
     def wait(self) -> None:
         """Start all, and return when they are ready."""
         with self._lock:
-            while self._count > len(self._living):
+            while self.count > len(self._living):
                 self._start()
             self._sort(None)
 
-    def clear(self) -> None:
-        """End all children that are idle."""
+    def close(self) -> None:
+        """End all that are idle."""
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -178,12 +142,18 @@ class ChildDecoders:
         for child in ending:
             self._end(child)
 
+    def _number(self, index: PacketIndex) -> int:
+        with self._lock:
+            if index not in self._numbers:
+                self._numbers[index] = next(self._next_number)
+            return self._numbers[index]
+
     def _ready(self) -> _Child | None:
         with self._lock:
             self._sort(0)
             if self._idle:
                 return self._idle.pop()
-            if self._count > len(self._living):
+            if self.count > len(self._living):
                 self._start()
         return None
 
@@ -210,7 +180,7 @@ class ChildDecoders:
 
     def _give_up(self, why: str) -> None:
         """Start no more: what has failed once would fail every time."""
-        self._count = 0
+        self.count = 0
         _log.warning("no process can be started to decode in, threads do it: %s", why)
 
     def _end(self, child: _Child) -> None:
@@ -219,11 +189,30 @@ class ChildDecoders:
             self._living.discard(child)
 
 
+class ChildDecoding:
+    """What a child decodes, to be iterated over as a :class:`~seqpipe.video.decode.Decoding` is, and to be closed."""
+
+    def __init__(self, owner: Children, child: _Child) -> None:
+        self._owner, self._child = owner, child
+
+    def __iter__(self) -> Iterator[Surface | Lost]:
+        """The frames.
+
+        Raises:
+            SeqpipeError: the source cannot be read, or there is no decoder for it.
+            BackendError: the process has ended.
+        """
+        return self._child.items()
+
+    def close(self) -> None:
+        """Leave the child to others."""
+        self._owner.take_back(self._child)
+
+
 class _Child:
     """A process that decodes.
 
     Attributes:
-        pictures: the memory in which it leaves them.
         asked: whether it has still to say something.
 
     Raises:
@@ -231,10 +220,11 @@ class _Child:
     """
 
     def __init__(self) -> None:
-        self.pictures, self.asked = SharedPictures(), False
+        self.asked = False
+        self._pictures, self._files = SharedPictures(), Recent[None]()
         here, there = socketpair()
         with there:
-            given = there.fileno(), self.pictures.descriptor
+            given = there.fileno(), self._pictures.descriptor
             command = [sys.executable, "-c", _RUN, _ROOT, *map(str, given)]
             try:
                 self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
@@ -242,7 +232,7 @@ class _Child:
                 here.close()
                 raise
             finally:
-                self.pictures.close()
+                self._pictures.close()
         self._connection = Connection(here.detach())
 
     def is_ready(self, timeout_s: float | None) -> bool:
@@ -256,36 +246,37 @@ class _Child:
         except (EOFError, OSError) as error:
             raise self._ended() from error
 
-    def send(self, message: Any) -> None:
-        """Tell it something.
+    def ask(self, number: int, video: Video, frames: IntArray) -> None:
+        """Ask for frames of a video, whose number stands for it from now on.
 
         Raises:
             BackendError: it has ended.
         """
-        try:
-            self._connection.send(message)
-        except OSError as error:
-            raise self._ended() from error
+        if number in self._files:
+            self._files.use(number)
+            file = None
+        else:
+            self._files.add(number, None)
+            file = File(str(video.source.path), video.index.plain())
+        self._send(Decode(number, file, frames, self._pictures.used()))
+        self.asked = True
 
-    def ask(self, message: Feed | Flush) -> Iterator[list[Decoded]]:
-        """Ask for something, and say what it answers.
+    def items(self) -> Iterator[Surface | Lost]:
+        """What it answers.
 
         Raises:
-            DecodeError: the decoder refused something.
-            BackendError: the process has ended, or has no such decoder.
+            SeqpipeError: the source cannot be read, or there is no decoder for it.
+            BackendError: the process has ended.
         """
-        self.send(message)
-        self.asked = True
         while self.asked:
-            try:
-                answer: News | Failed = self._connection.recv()
-            except (EOFError, OSError) as error:
-                raise self._ended() from error
+            answer = self._heard()
+            self.asked = isinstance(answer, News) and not answer.last
             if isinstance(answer, Failed):
-                self.asked = False
-                raise answer.error or DecodeError(answer.fact, packet=answer.packet)
-            self.asked = not answer.last
-            yield [self._decoded(told) for told in answer.told]
+                raise answer.error
+            for item in answer.items:
+                yield item if isinstance(item, Lost) else self._surface(item)
+            if self.asked:
+                self._send(Used(self._pictures.used()))
 
     def leave(self) -> None:
         """Let it end."""
@@ -303,12 +294,24 @@ class _Child:
             self._process.kill()
             self._process.wait()
 
-    def _decoded(self, told: Told) -> Decoded:
+    def _surface(self, told: Told) -> Surface:
         picture = told.picture
-        if picture is None:
-            return Decoded(told.packet, None, told.damaged)
-        planes = picture.planes if isinstance(picture, Surface) else self.pictures.borrow(picture)
-        return Decoded(told.packet, partial(_surface, planes, picture.format), told.damaged)
+        if isinstance(picture, Surface):
+            return picture
+        return Surface(told.number, self._pictures.borrow(picture), picture.lie.format)
+
+    def _heard(self) -> Answer:
+        try:
+            answer: Answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._ended() from error
+        return answer
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._connection.send(message)
+        except OSError as error:
+            raise self._ended() from error
 
     def _ended(self) -> BackendError:
         self.asked = True  # so that nobody uses it again
@@ -321,7 +324,3 @@ class _Child:
             f"the process that decoded it {how}",
             advice=f"It may have been short of memory; {PROCESSES.name}=0 decodes in this process instead",
         )
-
-
-def _surface(planes: tuple[Plane, ...], form: SurfaceFormat, number: int) -> Surface:
-    return Surface(number, planes, form)

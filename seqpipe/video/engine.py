@@ -23,7 +23,7 @@ from ..array import Array
 from ..errors import BackendError, SeqpipeError
 from ..sequence import Sequence
 from .ahead import ReadAhead
-from .children import with_children
+from .children import children
 from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
 from .library import Library
@@ -99,10 +99,12 @@ class Engine:
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
-            decoders, close = with_children(DecoderPool(idle=4 * self.threads), processes)
-            ways = [Way("cpu", decoders, HostPainter, close=close)]
+            own = DecoderPool(idle=4 * self.threads)
+            ways = [Way("cpu", own, HostPainter, children(processes), close=own.clear)]
         for way in ways:
             self._closing.callback(way.close)
+            if way.helpers is not None:
+                self._closing.callback(way.helpers.close)
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,10 +12,10 @@ import numpy as np
 from ..errors import BackendError, DeviceMemoryError, SourceError
 from .decode import Decoding, Lost
 from .jobs import Video
-from .packet_decoder import Decoders
+from .packet_decoder import AnySurface, Decoders
 from .packets import PacketReader, open_packets
 from .paint import Painter
-from .way import Way
+from .way import Helpers, Way
 
 __all__ = ["Note", "Targets", "fill"]
 
@@ -54,9 +54,8 @@ def fill(
         BackendError: the way cannot decode such a stream, and has no fallback.
         SourceError: the stream cannot be read, or not be converted to what is asked for.
     """
-    decode = partial(
-        _painted, video, targets, painter, reader or partial(open_packets, video.source, video.index), threads
-    )
+    reader = reader or partial(open_packets, video.source, video.index)
+    decode = partial(_painted, video, targets, painter, reader, threads)
     try:
         try:
             return _judged(video, targets, way, note, decode)
@@ -70,12 +69,12 @@ def fill(
 
 
 def _judged(
-    video: Video, targets: Targets, way: Way, note: Note, decode: Callable[[Decoders], dict[int, str]]
+    video: Video, targets: Targets, way: Way, note: Note, decode: Callable[..., dict[int, str]]
 ) -> dict[int, str]:
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:
-        lost = decode(way.decoders)
+        lost = decode(way.decoders, way.helpers)
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if way.fallback is None:
@@ -98,12 +97,20 @@ def _painted(
     reader: Callable[[], PacketReader],
     threads: int,
     decoders: Decoders,
+    helpers: Helpers | None = None,
 ) -> dict[int, str]:
     """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
     lost: dict[int, str] = {}
     frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
-    with contextlib.closing(reader()) as packets:
-        for item in Decoding(video.index, packets, decoders, frames, threads=threads):
+    elsewhere = None if helpers is None else helpers.decode(video, frames)
+    with contextlib.ExitStack() as stack:
+        items: Iterable[AnySurface | Lost]
+        if elsewhere is None:
+            packets = stack.enter_context(contextlib.closing(reader()))
+            items = Decoding(video.index, packets, decoders, frames, threads=threads)
+        else:
+            items = stack.enter_context(contextlib.closing(elsewhere))
+        for item in items:
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
             else:

@@ -17,7 +17,7 @@ Rules for clocks that containers leave out or break, each tested:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -119,11 +119,9 @@ class PacketIndex:
         """The number of frames."""
         return len(self.packets.frame_packet)
 
-    @cached_property
-    def head(self) -> PacketIndex:
-        """What a decoder needs to know of the stream: the same without its packets."""
-        none = [getattr(self.packets, field.name)[:0] for field in fields(PacketTable)]
-        return replace(self, packets=PacketTable(*none))
+    def plain(self) -> PacketIndex:
+        """The same without what was worked out from it, to be sent elsewhere."""
+        return replace(self, packets=replace(self.packets))
 
     @cached_property
     def timestamps(self) -> FloatArray:

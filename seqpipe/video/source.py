@@ -34,10 +34,12 @@ class Source(ABC):
     Attributes:
         name: how messages and results call it.
         slow: whether every read waits for an answer from far away.
+        path: where the local file system has it, absolute; None if it is nowhere there.
     """
 
     name: str
     slow: bool = False
+    path: str | None = None
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
@@ -78,20 +80,20 @@ class _LocalFile(Source):
     def __init__(self, path: str) -> None:
         self.name = path
         # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
-        self._path = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
+        self.path: str = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
         self._descriptor = -1
         self._lock = threading.Lock()
         self._check(self._stat())
 
     def stamp(self) -> Stamp:
         stat = self._stat()
-        return self._path, stat.st_size, str(stat.st_mtime_ns)
+        return self.path, stat.st_size, str(stat.st_mtime_ns)
 
     def size(self) -> int:
         return self._stat().st_size
 
     def for_demuxer(self) -> str:
-        return self._path
+        return self.path
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
@@ -116,14 +118,14 @@ class _LocalFile(Source):
             with self._lock:
                 if self._descriptor < 0:
                     try:
-                        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
                     except OSError as error:
                         raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
         return self._descriptor
 
     def _stat(self) -> os.stat_result:
         try:
-            return os.stat(self._path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
+            return os.stat(self.path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
         except OSError as error:
             advice = "Check the path; a URL needs its scheme, such as s3://"
             raise SourceNotFoundError(

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import Protocol
 
-from .jobs import Job
-from .packet_decoder import Decoders
+from ..array import IntArray
+from .decode import Lost
+from .jobs import Job, Video
+from .packet_decoder import AnySurface, Decoders
 from .paint import Painter
 
-__all__ = ["Way"]
+__all__ = ["DecodedElsewhere", "Helpers", "Way"]
+
+
+class DecodedElsewhere(Protocol):
+    """The delivery of some frames, as :class:`~seqpipe.video.decode.Decoding` is one, to be closed."""
+
+    def __iter__(self) -> Iterator[AnySurface | Lost]:
+        """The frames."""
+
+    def close(self) -> None:
+        """Ask for no more of them."""
+
+
+class Helpers(Protocol):
+    """Who may decode in place of a way's own decoders."""
+
+    def decode(self, video: Video, frames: IntArray) -> DecodedElsewhere | None:
+        """Begin to decode frames; None where none of them can take it now."""
+
+    def close(self) -> None:
+        """Let them go."""
 
 
 def _foremost(jobs: Seq[Job]) -> Job | None:
@@ -32,6 +55,7 @@ class Way:
     Attributes:
         name: of the decoder, for statistics.
         decoders: where its decoders come from.
+        helpers: are asked first to decode, or None.
         painter: makes a painter for a thread.
         threads: of its own; 0 to work on the CPU threads of the engine.
         frame_threads: of each decoder on the CPU.
@@ -44,6 +68,7 @@ class Way:
     name: str
     decoders: Decoders
     painter: Callable[[], Painter]
+    helpers: Helpers | None = None
     threads: int = 0
     frame_threads: int = 1
     choose: Callable[[Seq[Job]], Job | None] = _foremost

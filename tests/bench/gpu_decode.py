@@ -80,23 +80,36 @@ def _windows(job: Job, folder: Path, count: int) -> Windows:
 
 
 def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
+    built: list[Any] = []
+
     def read(windows: Windows, job: Job) -> Iterator[Any]:
-        from seqpipe.video.device import Device
-        from seqpipe.video.places import engine_for
         from seqpipe.video.request import Request
 
-        waiting: deque[Any] = deque()
-        with engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as engine:  # type: ignore[arg-type]  # from the table below
-            for begin in range(0, len(windows), job.batch):
-                part = windows[begin : begin + job.batch]
-                waiting.append(engine.submit([Request(path, frames) for path, frames in part]))
-                if len(waiting) > 3:
-                    yield from waiting.popleft().result()
-            while waiting:
+        if not built:  # a dataset has one engine for all its epochs
+            built.append(_engine(decode))
+        engine, waiting = built[0], deque[Any]()
+        for begin in range(0, len(windows), job.batch):
+            part = windows[begin : begin + job.batch]
+            waiting.append(engine.submit([Request(path, frames) for path, frames in part]))
+            if len(waiting) > 3:
                 yield from waiting.popleft().result()
-            print(engine.stats(), file=sys.stderr)
+        while waiting:
+            yield from waiting.popleft().result()
+        print(engine.stats(), file=sys.stderr)
 
     return read
+
+
+def _engine(decode: str) -> Any:
+    """An engine whose processes, if it is to have some, have started."""
+    from seqpipe.video.device import Device
+    from seqpipe.video.places import engine_for
+
+    engine = engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None)  # type: ignore[arg-type]  # from the table below
+    for way, _ in engine._ways:
+        if way.helpers is not None:
+            way.helpers.wait()  # type: ignore[attr-defined]  # those of this library are children
+    return engine
 
 
 def _threaded(

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import find, read
-from seqpipe.errors import BackendError, ParameterError, SeqpipeError
+from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
 from seqpipe.video import child_memory, children
 from seqpipe.video.child_memory import SharedPictures, Slots
-from seqpipe.video.children import PROCESSES, ChildDecoder, ChildDecoders
-from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.decode import Decoding
+from seqpipe.video.children import PROCESSES, Children
+from seqpipe.video.decode import Decoding, Lost
 from seqpipe.video.engine import Engine
+from seqpipe.video.jobs import Video
 from seqpipe.video.open import open_index
 from seqpipe.video.packets import open_packets
 from seqpipe.video.paint import HostPainter
@@ -36,27 +36,45 @@ from tests.support.media import ROOT, made, names
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
 
 
-def no_own(*_):
-    raise AssertionError("this process decodes")
-
-
 class NoOwn(DecoderPool):
     """No decoders, so that whatever is decoded is decoded by children."""
 
-    take = no_own
+    def take(self, *_):
+        raise AssertionError("this process decodes")
 
 
 @pytest.fixture(scope="module")
-def decoders():
-    found = ChildDecoders(2, NoOwn(), pixels=float("inf"))
+def helpers():
+    found = Children(2, pixels=float("inf"))
     found.wait()
     yield found
     assert len(found._idle) == 2, "a child was lost"
-    found.clear()
+    found.close()
 
 
-def engine(decoders):
-    return Engine(2, ways=[Way("cpu", decoders, HostPainter)])
+def engine(helpers, threads=2):
+    return Engine(threads, ways=[Way("cpu", NoOwn(), HostPainter, Kept(helpers))])
+
+
+class Kept:
+    """Helpers that are not let go when an engine is closed."""
+
+    def __init__(self, helpers):
+        self.decode = helpers.decode
+
+    def close(self):
+        pass
+
+
+def video(name):
+    source = open_source(str(made(name)))
+    return Video(source, open_index(source))
+
+
+def decoded(helpers, name):
+    of = video(name)
+    with closing(helpers.decode(of, np.arange(len(of.index)))) as found:
+        yield from found
 
 
 def request(name, frames):
@@ -75,39 +93,32 @@ def outcome(found):
 
 
 @pytest.mark.parametrize("name", [*names("sound")[::5], *names("mixed"), *names("damaged")])
-def test_children_give_what_threads_give(decoders, name):
+def test_children_give_what_threads_give(helpers, name):
     asked = [every_frame(name)]
-    with Engine(1, processes=0) as own, engine(decoders) as other:
+    with Engine(1, processes=0) as own, engine(helpers) as other:
         wanted = [outcome(found) for found in own.read(asked)]
-        for _ in range(2):  # the second time with a decoder that was flushed
+        for _ in range(2):  # the second time a child knows it
             assert [outcome(found) for found in other.read(asked)] == wanted
 
 
-def test_many_requests_at_once(decoders):
+def test_many_requests_at_once(helpers):
     random = np.random.default_rng(0)
     asked = [
         request(name, np.sort(random.integers(0, 40, 6)))
         for name in ("h264", "vp9", "hevc", "h264_long_gop", "h264_high10")
         for _ in range(8)
     ]
-    with engine(decoders) as other:
+    with engine(helpers) as other:
         for one, found in zip(asked, other.read(asked), strict=True):
             assert [find(picture)[0] for picture in found.numpy()] == one.frames.tolist()
 
 
-def test_pictures_stay_as_they_are_for_as_long_as_someone_has_them(decoders):
-    index = open_index(str(made("h264")))
-    kept = list(decoded(decoders, index))
-    again = list(decoded(decoders, index))
+def test_pictures_stay_as_they_are_for_as_long_as_someone_has_them(helpers):
+    kept, again = list(decoded(helpers, "h264")), list(decoded(helpers, "h264"))
     assert [read(surface.planes[0]) for surface in kept] == [read(surface.planes[0]) for surface in again]
-    assert [read(surface.planes[0]) for surface in kept] == list(range(len(index)))
+    assert [read(surface.planes[0]) for surface in kept] == list(range(len(video("h264").index)))
     with pytest.raises(ValueError, match="read-only"):
         kept[0].planes[0][0, 0] = 1
-
-
-def decoded(decoders, index):
-    with closing(open_source(index.info.source)) as source:
-        yield from Decoding(index, open_packets(source, index), decoders, np.arange(len(index)))
 
 
 def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatch):
@@ -140,69 +151,121 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
 
 def test_a_full_memory_changes_nothing(monkeypatch):
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
-    decoders = ChildDecoders(1, NoOwn())
-    decoders.wait()
-    with Engine(1, ways=[Way("cpu", decoders, HostPainter, close=decoders.clear)]) as other:
-        (found,) = other.read([request("h264", [3, 5, 9])])
-        assert [read(picture) for picture in found.numpy()] == [3, 5, 9]
+    helpers = Children(1)
+    helpers.wait()
+    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, helpers)]) as other:
+        (found,) = other.read([request("h264", range(40))])
+        assert [read(picture) for picture in found.numpy()] == list(range(40))
 
 
-def test_this_process_decodes_until_a_child_is_ready_and_what_is_large():
-    asked = []
+def test_a_child_is_no_more_than_two_messages_ahead():
+    spare = Children(1)
+    spare.wait()
+    going = decoded(spare, "h264_long_gop")
+    assert len(video("h264_long_gop").index) > 4 * 8, "else it could not be further ahead"
+    next(going)
+    (child,) = spare._living
+    before, now = -1, touched(child)
+    while before != now:
+        time.sleep(0.3)
+        before, now = now, touched(child)
+    assert 8 < now <= 16
+    going.close()
+    spare.close()
 
-    def make(index, threads):
-        asked.append(index.info.codec)
-        return CpuDecoder(index, threads)
 
-    index = open_index(str(made("h264")))
-    decoders = ChildDecoders(1, DecoderPool(make=make))
-    first = decoders.take(index, 1)
-    assert isinstance(first, CpuDecoder)
-    decoders.discard(first)
-    decoders.wait()
-    decoder = decoders.take(index, 1)
-    assert isinstance(decoder, ChildDecoder)
-    assert isinstance(decoders.take(index, 1), CpuDecoder), "there is one child"
-    decoders.give_back(index, 1, decoder)
-    decoders._pixels = 100
-    assert isinstance(decoders.take(index, 1), CpuDecoder)
-    assert asked == ["h264"] * 3
-    decoders.clear()
+def touched(child):
+    """How many rooms a child has ever used: pictures are not black, so none is all zeros."""
+    info = video("h264_long_gop").index.info
+    size = 1 << (info.width * info.height * 3 // 2 - 1).bit_length()
+    some = child._pictures._bytes[: 64 * size].reshape(64, size)
+    return int(np.count_nonzero(some[:, : info.width].any(axis=1)))
+
+
+def test_a_child_that_has_forgotten_a_file_is_told_of_it_again():
+    spare = Children(1)
+    spare.wait()
+    asked = [request(name, [0, 2]) for name in names("sound")[:20]]
+    with Engine(1, processes=0) as own:
+        wanted = [outcome(found) for found in own.read(asked)]
+    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, spare)]) as other:
+        for _ in range(2):
+            assert [outcome(found) for found in other.read(asked)] == wanted
+
+
+def test_a_source_that_cannot_be_read_is_named_and_the_child_stays(helpers, tmp_path):
+    path = tmp_path / "gone.mp4"
+    path.write_bytes(made("h264").read_bytes())
+    source = open_source(str(path))
+    gone = Video(source, open_index(source, cache_dir=tmp_path / "cache"))
+    path.write_bytes(path.read_bytes()[:5000])
+    with (
+        closing(helpers.decode(gone, np.arange(len(gone.index)))) as found,
+        pytest.raises(SourceError, match="The file has changed while it was open"),
+    ):
+        list(found)
+    assert len(helpers._idle) == 2
+    assert len(list(decoded(helpers, "h264"))) == len(video("h264").index)
+
+
+def test_lost_frames_are_named_as_a_thread_names_them(helpers):
+    name = names("damaged")[0]
+    of = video(name)
+    with closing(open_packets(of.source, of.index)) as packets:
+        own = list(Decoding(of.index, packets, DecoderPool(), np.arange(len(of.index))))
+    assert [item for item in own if isinstance(item, Lost)] == [
+        item for item in decoded(helpers, name) if isinstance(item, Lost)
+    ]
+
+
+def test_this_process_decodes_until_a_child_is_ready_what_is_large_and_what_is_no_file():
+    of = video("h264")
+    frames = np.arange(3)
+    helpers = Children(1)
+    assert helpers.decode(of, frames) is None
+    helpers.wait()
+    with closing(helpers.decode(of, frames)) as first:
+        assert helpers.decode(of, frames) is None, "there is one child"
+        assert len(list(first)) == 3
+    assert helpers.fit(of)
+    assert not helpers.fit(Video(open_source(made("h264").read_bytes()), of.index))
+    helpers._pixels = 100
+    assert not helpers.fit(of)
+    assert helpers.decode(of, frames) is None
+    helpers.close()
 
 
 def test_a_child_that_ends_is_told_of_and_another_takes_its_place():
-    index = open_index(str(made("h264_long_gop")))
-    decoders = ChildDecoders(1, DecoderPool())
-    decoders.wait()
-    going = decoded(decoders, index)
+    helpers = Children(1)
+    helpers.wait()
+    going = decoded(helpers, "h264_long_gop")
     next(going)
-    (child,) = decoders._living
+    (child,) = helpers._living
     child._process.kill()
     with pytest.raises(BackendError, match=f"has ended with {-signal.SIGKILL}.*{PROCESSES.name}=0"):
         list(going)
-    decoders.wait()
-    assert child not in decoders._living
-    assert len(list(decoded(decoders, index))) == len(index)
-    (child,) = decoders._idle
+    helpers.wait()
+    assert child not in helpers._living
+    count = len(video("h264_long_gop").index)
+    assert len(list(decoded(helpers, "h264_long_gop"))) == count
+    (child,) = helpers._idle
     child._process.kill()
     child._process.wait()
-    assert len(list(decoded(decoders, index))) == len(index), (
-        "whoever finds it dead takes a decoder of its own"
-    )
-    assert decoders._living == set()
-    decoders.clear()
+    assert helpers.decode(video("h264"), np.arange(3)) is None, "whoever finds it dead decodes without it"
+    assert helpers._living == set()
+    helpers.close()
 
 
-def test_who_breaks_off_in_the_middle_leaves_no_one_waiting(decoders):
-    index = open_index(str(made("h264_long_gop")))
-    spare = ChildDecoders(1, NoOwn())
+def test_who_breaks_off_in_the_middle_leaves_no_one_waiting():
+    spare = Children(1)
     spare.wait()
-    going = decoded(spare, index)
+    going = decoded(spare, "h264_long_gop")
     next(going)
     going.close()
     spare.wait()
-    assert [surface.number for surface in decoded(spare, index)] == list(range(len(index)))
-    spare.clear()
+    found = [surface.number for surface in decoded(spare, "h264_long_gop")]
+    assert found == list(range(len(video("h264_long_gop").index)))
+    spare.close()
     assert spare._living == set()
 
 
@@ -224,11 +287,10 @@ def test_nothing_is_left(monkeypatch):
 
 ORPHANS = """
 import sys
-from seqpipe.video.children import ChildDecoders
-from seqpipe.video.pool import DecoderPool
-decoders = ChildDecoders(2, DecoderPool())
-decoders.wait()
-print(*(child._process.pid for child in decoders._living), flush=True)
+from seqpipe.video.children import Children
+helpers = Children(2)
+helpers.wait()
+print(*(child._process.pid for child in helpers._living), flush=True)
 sys.stdin.readline()
 """
 

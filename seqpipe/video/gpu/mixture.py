@@ -9,7 +9,7 @@ from collections.abc import Sequence as Seq
 from ..info import StreamInfo
 from ..jobs import Job
 
-__all__ = ["Mixture"]
+__all__ = ["Cores", "Mixture"]
 
 _SMOOTHING = 0.2
 # pixels per second until it is measured: of a worker of the card 700 frames of 1080p, of a thread on the cores 200
@@ -17,20 +17,16 @@ _FIRST_CARD, _FIRST_CORE = 1.4e9, 4e8
 
 
 class Mixture:
-    """Lets a core take a job only where that ends sooner than leaving it to the card.
+    """What the card does, and how soon.
 
     Args:
         refusal: says why the card cannot decode a stream, or "".
         card_workers: how many decode on the card.
-        core_threads: with how many threads a worker on the cores decodes.
     """
 
-    def __init__(
-        self, refusal: Callable[[StreamInfo], str], card_workers: int, core_threads: int = 1
-    ) -> None:
+    def __init__(self, refusal: Callable[[StreamInfo], str], card_workers: int) -> None:
         self._refusal, self._card_workers = refusal, card_workers
-        self._card, self._core = _FIRST_CARD, core_threads * _FIRST_CORE
-        self._lock = threading.Lock()
+        self._rate = _Rate(_FIRST_CARD)
 
     def for_card(self, jobs: Seq[Job]) -> Job | None:
         """The foremost job that the card can decode."""
@@ -40,30 +36,58 @@ class Mixture:
         """The foremost job that the card cannot decode."""
         return next((job for job in jobs if self._refusal(job.video.index.info)), None)
 
-    def for_core(self, jobs: Seq[Job]) -> Job | None:
-        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be."""
-        if (refused := self.for_refused(jobs)) is not None:
-            return refused
-        last = jobs[-1]
-        ahead = sum(map(_pixels, jobs))
-        with self._lock:
-            by_card = ahead / (self._card * self._card_workers) + _pixels(last) / self._card
-            by_core = _pixels(last) / self._core
-        return last if by_core <= by_card else None
-
     def card_done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a worker has done on the card."""
-        with self._lock:
-            self._card = _learnt(self._card, jobs, seconds)
+        self._rate.learn(jobs, seconds)
 
-    def core_done(self, jobs: Seq[Job], seconds: float) -> None:
+    def seconds(self, job: Job, waiting: Seq[Job]) -> float:
+        """How soon the card is done with a job, if all that waits is left to it."""
+        ahead = sum(map(_pixels, waiting)) / self._card_workers
+        return (ahead + _pixels(job)) / self._rate.value
+
+
+class Cores:
+    """Lets a worker on the cores take a job only where that ends sooner than leaving it to the card.
+
+    Args:
+        mixture: of the card.
+        threads: with how many threads such a worker decodes.
+        fits: which jobs are for these workers.
+    """
+
+    def __init__(
+        self, mixture: Mixture, threads: int = 1, fits: Callable[[Job], bool] = lambda _: True
+    ) -> None:
+        self._mixture, self._fits = mixture, fits
+        self._rate = _Rate(threads * _FIRST_CORE)
+
+    def choose(self, jobs: Seq[Job]) -> Job | None:
+        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be."""
+        fitting = [job for job in jobs if self._fits(job)]
+        if not fitting:
+            return None
+        if (refused := self._mixture.for_refused(fitting)) is not None:
+            return refused
+        last = fitting[-1]
+        by_core = _pixels(last) / self._rate.value
+        return last if by_core <= self._mixture.seconds(last, jobs) else None
+
+    def done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a core has done."""
+        self._rate.learn(jobs, seconds)
+
+
+class _Rate:
+    """Pixels that a worker decodes in a second, as far as it is known; any thread may learn."""
+
+    def __init__(self, first: float) -> None:
+        self.value = first
+        self._lock = threading.Lock()
+
+    def learn(self, jobs: Seq[Job], seconds: float) -> None:
+        rate = sum(map(_pixels, jobs)) / max(seconds, 1e-6)
         with self._lock:
-            self._core = _learnt(self._core, jobs, seconds)
-
-
-def _learnt(rate: float, jobs: Seq[Job], seconds: float) -> float:
-    return rate + _SMOOTHING * (sum(map(_pixels, jobs)) / max(seconds, 1e-6) - rate)
+            self.value += _SMOOTHING * (rate - self.value)
 
 
 def _pixels(job: Job) -> float:

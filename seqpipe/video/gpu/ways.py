@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
-from ..children import with_children
+from ..children import Children, children
 from ..device import Decode
 from ..info import StreamInfo
+from ..jobs import Job
 from ..nvdec.caps import engines, mistrust
 from ..nvdec.decoder import CardDecoders, NvdecPool
 from ..pool import DecoderPool
 from ..way import Way
 from ..workplace import Workplace
 from .memory import idle_bytes, when_full
-from .mixture import Mixture
+from .mixture import Cores, Mixture
 from .painter import DevicePainter
 from .streams import Streams
 from .upload import forget_uploads
@@ -50,29 +51,49 @@ def card_ways(
     """
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
-    helpers, frame_threads = beside_engines(cores) if decode == "mixed" else (0, 1)
-    cpu, close = with_children(DecoderPool(idle=4 * cores // frame_threads))
+    pool, helpers = DecoderPool(idle=4 * cores), children()
+    cpu = Way("cpu", pool, painter, helpers, close=pool.clear)
     if decode == "cpu":
-        return [Way("cpu", cpu, painter, close=close)], streams.allocate
+        return [cpu], streams.allocate
     with streams.bound():
         workers = _WORKERS_PER_ENGINE * (engines(device) or 1)
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
     if decode == "nvdec":
         return [Way("nvdec", nvdec, painter, threads=workers)], streams.allocate
-    mixture = Mixture(_refusals(streams), workers, frame_threads)
+    mixture = Mixture(_refusals(streams), workers)
     card = Way(
-        "nvdec", nvdec, painter, workers, choose=mixture.for_card, fallback=cpu, done=mixture.card_done
+        "nvdec",
+        nvdec,
+        painter,
+        threads=workers,
+        choose=mixture.for_card,
+        fallback=pool,
+        done=mixture.card_done,
     )
-    core = Way("cpu", cpu, painter, choose=mixture.for_refused, close=close)
-    if decode == "mixed":
-        core = replace(
-            core,
-            threads=helpers,
-            frame_threads=frame_threads,
-            choose=mixture.for_core,
-            done=mixture.core_done,
-        )
-    return [card, core], streams.allocate
+    if decode == "auto":
+        return [card, replace(cpu, choose=mixture.for_refused)], streams.allocate
+    return [card, *_beside(cpu, mixture, cores, helpers)], streams.allocate
+
+
+def _beside(cpu: Way, mixture: Mixture, cores: int, helpers: Children | None) -> Iterator[Way]:
+    """The ways of the cores that help a card: with children one of their own for what is left to these."""
+
+    def is_small(job: Job) -> bool:
+        return helpers is not None and helpers.fit(job.video)
+
+    workers, frame_threads = beside_engines(cores)
+    large = Cores(mixture, frame_threads, lambda job: not is_small(job))
+    yield replace(
+        cpu,
+        helpers=None,
+        threads=workers,
+        frame_threads=frame_threads,
+        choose=large.choose,
+        done=large.done,
+    )
+    if helpers is not None:
+        small = Cores(mixture, 1, is_small)
+        yield replace(cpu, threads=helpers.count, choose=small.choose, done=small.done)
 
 
 def beside_engines(cores: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seqpipe.video.gpu.mixture import Mixture
+from seqpipe.video.gpu.mixture import Cores, Mixture
 from seqpipe.video.gpu.ways import beside_engines
 
 
@@ -18,10 +18,20 @@ def job(cost, codec="h264", size=(1920, 1080)):
 @pytest.fixture
 def mixture():
     made = Mixture(lambda info: "" if info.codec == "h264" else "not here", 7)
-    for _ in range(60):  # 700 and 20 frames a second
+    for _ in range(60):  # 700 frames a second
         made.card_done([job(700)], 1.0)
-        made.core_done([job(20)], 1.0)
     return made
+
+
+@pytest.fixture
+def cores(mixture):
+    return with_rate(Cores(mixture), 20)
+
+
+def with_rate(cores, rate):
+    for _ in range(60):
+        cores.done([job(rate)], 1.0)
+    return cores
 
 
 def test_the_card_takes_the_foremost_job_that_it_can_decode(mixture):
@@ -30,34 +40,47 @@ def test_the_card_takes_the_foremost_job_that_it_can_decode(mixture):
     assert mixture.for_card(jobs[:1]) is None
 
 
-def test_cores_take_what_the_card_cannot_decode_first(mixture):
+def test_cores_take_what_the_card_cannot_decode_first(mixture, cores):
     jobs = [job(10), job(20, "prores"), job(30)]
-    assert mixture.for_core(jobs) is jobs[1]
+    assert cores.choose(jobs) is jobs[1]
     assert mixture.for_refused(jobs) is jobs[1]
     assert mixture.for_refused([job(10)]) is None
 
 
-def test_a_core_helps_only_where_the_card_would_end_later(mixture):
+def test_a_core_helps_only_where_the_card_would_end_later(cores):
     # a core needs 5 s for 100 frames; the card does 4900 in a second
-    assert mixture.for_core([job(100)] * 50) is None
+    assert cores.choose([job(100)] * 50) is None
     busy = [job(100) for _ in range(300)]
-    assert mixture.for_core(busy) is busy[-1]
+    assert cores.choose(busy) is busy[-1]
 
 
-def test_rates_are_learnt(mixture):
+def test_rates_are_learnt(mixture, cores):
     waiting = [job(100) for _ in range(300)]
-    for _ in range(60):
-        mixture.core_done([job(2)], 1.0)
-    assert mixture.for_core(waiting) is None
+    with_rate(cores, 2)
+    assert cores.choose(waiting) is None
     for _ in range(60):
         mixture.card_done([job(7)], 1.0)
-    assert mixture.for_core(waiting) is waiting[-1]
+    assert cores.choose(waiting) is waiting[-1]
+
+
+def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(mixture):
+    large = with_rate(Cores(mixture, 7, lambda job: job.video.index.info.width > 1000), 20)
+    small = with_rate(Cores(mixture, 1, lambda job: job.video.index.info.width <= 1000), 2)
+    waiting = [job(100) for _ in range(300)]
+    tiny = job(1, size=(320, 240))
+    assert large.choose([*waiting, tiny]) is waiting[-1]
+    assert small.choose([*waiting, tiny]) is tiny
+    assert small.choose(waiting) is None
+    refused = job(10, "prores", size=(320, 240))
+    assert small.choose([refused, *waiting]) is refused
+    assert large.choose([refused, *waiting]) is waiting[-1]
 
 
 def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
     waiting = [job(100) for _ in range(12)]
-    assert Mixture(lambda _: "", 14, core_threads=1).for_core(waiting) is None
-    assert Mixture(lambda _: "", 14, core_threads=7).for_core(waiting) is waiting[-1]
+    mixture = Mixture(lambda _: "", 14)
+    assert Cores(mixture, threads=1).choose(waiting) is None
+    assert Cores(mixture, threads=7).choose(waiting) is waiting[-1]
 
 
 @pytest.mark.parametrize("cores", range(1, 40))
