@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from .array import FloatArray, IntArray
-from .native import load_native
+from .native import load_native, memory
 from .random import key_of, stream, streams
 
 __all__ = ["Draws", "Numbers", "UnevenError", "numbers_of", "words_of"]
@@ -60,11 +61,15 @@ class Draws:
         self._apart = False  # whether each sample goes on by itself
         self._kept: int | None = None  # the half of a word that whole numbers have left over
 
+    def words(self, count: int) -> _Words:
+        """The first words of each sample, as :func:`words_of` gives them; samples then go on by themselves."""
+        self._apart = True
+        return words_of(*self._place, count)
+
     def each(self, expected: int) -> list[Numbers]:
         """The numbers of each sample from the beginning, one by one, and then no others; so many words are at hand."""
-        self._apart = True
-        words = words_of(*self._place, expected).tolist()
-        return [Numbers(chain(own, self._later(place, len(own)))) for place, own in enumerate(words)]
+        words = self.words(expected).tolist()
+        return [Numbers(chain(own, self._later(place, len(own))).__next__) for place, own in enumerate(words)]
 
     def _later(self, place: int, passed: int) -> Iterator[int]:
         """The words of a sample after some."""
@@ -72,7 +77,7 @@ class Draws:
         draw = stream(seed, name, epoch, indices[place]).bit_generator.random_raw
         draw(passed, output=False)
         while True:
-            yield int(draw())
+            yield draw()
 
     @property
     def bit_generator(self) -> Draws:
@@ -168,10 +173,9 @@ def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) ->
     if native is None:
         raw = [rng.bit_generator.random_raw(blocks * _BLOCK) for rng in streams(seed, name, epoch, indices)]
         return np.array(raw, _WORD).reshape(len(raw), -1)
-    out = (ctypes.c_uint64 * (len(indices) * blocks * _BLOCK))()
-    native.seqpipe_words(*_place(seed, name, epoch, indices), blocks, out)
-    buffer: Any = out
-    return np.frombuffer(buffer, _WORD).reshape(len(indices), -1)
+    out = np.empty((len(indices), blocks * _BLOCK), _WORD)
+    native.seqpipe_words(*_place(seed, name, epoch, indices), blocks, memory(out))
+    return out
 
 
 def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[list[float]]:
@@ -188,8 +192,7 @@ def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) 
 
 def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> tuple[Any, ...]:
     """What the functions of ``philox.c`` begin with."""
-    samples = len(indices)
-    return *key_of(seed, name).tolist(), epoch, (ctypes.c_uint64 * samples)(*indices), samples
+    return *key_of(seed, name).tolist(), epoch, array("Q", indices).tobytes(), len(indices)
 
 
 @cache
@@ -209,32 +212,35 @@ class Numbers:
     """The numbers of one sample, one by one: those of a generator, in a fraction of the time, for they are Python's.
 
     Args:
-        words: the random words.
+        word: gives the next random word.
     """
 
-    def __init__(self, words: Iterator[int]) -> None:
-        self._words = words
+    __slots__ = ("_half", "_word")
+
+    def __init__(self, word: Callable[[], int]) -> None:
+        self._word = word
         self._half: int | None = None
 
     @classmethod
     def of(cls, rng: np.random.Generator) -> Numbers:
         """Those of a generator that has not drawn whole numbers yet."""
-        draw = rng.bit_generator.random_raw
-        return cls(int(draw()) for _ in repeat(None))
+        return cls(rng.bit_generator.random_raw)
 
     def random(self) -> float:
         """A number from 0 up to 1; see :meth:`numpy.random.Generator.random`."""
-        return (next(self._words) >> 11) * _UNIT
+        return (self._word() >> 11) * _UNIT
 
     def below(self, count: int) -> int:
         """A whole number from 0 to ``count - 1``, of 2³² at most; see :meth:`Draws.integers`."""
         if count == 1:
             return 0
         while True:
-            half, self._half = self._half, None
+            half = self._half
             if half is None:
-                word = next(self._words)
+                word = self._word()
                 half, self._half = word & _LOW, word >> 32
+            else:
+                self._half = None
             product = half * count
             if product & _LOW >= _HALVES % count:
                 return product >> 32

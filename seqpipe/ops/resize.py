@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..draws import Draws, Numbers
+from ..draws import Draws
 from ..errors import ParameterError
+from ._crop_windows import CropWindows
 from ._distribution import Flag
 from ._mapping import Mapping, scaling
 from ._param import param
@@ -19,8 +19,6 @@ from ._spec import Spec
 from ._window import Extent, Windowed, mirrored, window_of
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
-
-_WORDS: Final = 8  # random ones, which are enough for most windows
 
 
 class Resize(Sized):
@@ -170,9 +168,8 @@ class RandomResizedCrop(Extent, Scaled):
 
     def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
-        if isinstance(rng, Draws):
-            return {"window": np.array([self._windows(numbers, spec) for numbers in rng.each(_WORDS)])}
-        return {"window": self._windows(Numbers.of(rng), spec)}
+        frames = spec.frames if self.per_frame else None
+        return {"window": self._windows.draw(rng, spec.height, spec.width, frames)}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
@@ -181,28 +178,5 @@ class RandomResizedCrop(Extent, Scaled):
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
 
     @cached_property
-    def _windows_drawn(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Least value and width of the area, and of the logarithm of the ratio."""
-        (least, most), (lo, hi) = self.random_area, map(math.log, self.random_aspect_ratio)
-        return (least, most - least), (lo, hi - lo)
-
-    def _windows(self, numbers: Numbers, spec: Spec) -> Any:
-        """A window, or one for each frame."""
-        if not self.per_frame:
-            return self._window(numbers, spec.height, spec.width)
-        return [self._window(numbers, spec.height, spec.width) for _ in range(spec.frames)]
-
-    def _window(self, numbers: Numbers, height: int, width: int) -> tuple[int, int, int, int]:
-        """Left, top, columns and rows."""
-        lo, hi = self.random_aspect_ratio
-        (least, more), (log_lo, log_more) = self._windows_drawn
-        for _ in range(self.num_attempts):
-            area = height * width * (least + more * numbers.random())
-            ratio = math.exp(log_lo + log_more * numbers.random())
-            columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if 0 < columns <= width and 0 < rows <= height:
-                left = numbers.below(width - columns + 1)
-                return left, numbers.below(height - rows + 1), columns, rows
-        columns = max(1, min(width, round(height * hi)))
-        rows = max(1, min(height, round(width / lo)))
-        return (width - columns) // 2, (height - rows) // 2, columns, rows
+    def _windows(self) -> CropWindows:
+        return CropWindows(self.random_area, self.random_aspect_ratio, self.num_attempts)
