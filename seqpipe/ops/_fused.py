@@ -8,7 +8,7 @@ or cut off are then made where they go, or not at all. So a chain costs one pass
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,7 @@ from ._kernel import TYPES, Item, OpSource, launch, row_text
 from ._run import cuda_device_of, on_device_of
 from ._scaled import Scaled
 from ._spec import COMPUTED, Spec
-from ._view import DEFAULT_LAYOUTS, view_of
+from ._view import DEFAULT_LAYOUTS, View, view_of
 
 __all__ = ["Fused", "after", "can_join", "can_lead", "fused"]
 
@@ -84,7 +84,7 @@ class Fused(NamedTuple):
                         source=self.calls[-1].op.name,
                         advice="Give the samples as a list",
                     )
-                arranged = self._arranged(part)
+                arranged = part._replace(form=part.form._replace(seen=self._seen(part)))
                 out = arranged.result(spec.dtype, spec[:3])
                 items.append(Item(part.five, arranged.seen(out), sample))
                 outs.append(out)
@@ -114,62 +114,49 @@ class Fused(NamedTuple):
             mask = call.mask(mask)
         return mask
 
-    def _arranged(self, part: Given) -> Given:
-        """A part whose result has the layout that the last operator makes."""
+    def _seen(self, part: Given) -> View:
+        """How the result of a part is seen, in the layout that the last operator makes."""
         value = part.value
-        before = (
-            value.layout if isinstance(value, Sequence) else self.layout or DEFAULT_LAYOUTS[part.array.ndim]
-        )
-        after = reduce(lambda letters, call: call.op.result_layout(letters), self.calls, before)
-        form = part.form._replace(seen=view_of(after, part.array.ndim))
-        return Given(value, part.array, form)
+        letters = value.layout if isinstance(value, Sequence) else self.layout
+        letters = letters or DEFAULT_LAYOUTS[part.array.ndim]
+        for call in self.calls:
+            letters = call.op.result_layout(letters)
+        return view_of(letters, part.array.ndim)
 
     def _launch(self, items: Seq[Item], device: KernelDevice) -> None:
-        source, dtype = _source(
-            tuple((type(call.op), call.op.result_dtype(call.specs[0].dtype)) for call in self.calls)
-        )
         first = self.calls[0].specs[0]
-        defines = {
-            "IN": TYPES[first.dtype],
-            "OUT": TYPES[self.specs[0].dtype],
-            "MOVES": int(any(_moves(type(call.op)) for call in self.calls)),
-            "CHANNELS": first.channels,
-        }
-        launch(source, defines, items, self._block(dtype), device)
+        steps = tuple([(type(call.op), call.op.result_dtype(call.specs[0].dtype)) for call in self.calls])
+        kernel = _kernel_of(steps, first.dtype, first.channels)
+        launch(kernel.source, kernel.defines, items, self._block(kernel), device)
 
-    def _block(self, dtype: np.dtype[Any]) -> Block:
+    def _block(self, kernel: _Kernel) -> Block:
         """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
         count = len(self.specs)
+        # for each frame: all samples of a launch have the same steps, also those of one
+        by_frame = any(call.block.step for call in self.calls)
         if all(alike(call.specs) for call in self.calls):
-            parts = [self._rows(0, count, dtype)]
-            of_sample = len(parts[0]) // count
-            first = tuple(range(0, len(parts[0]), of_sample))
-        else:
-            parts = [self._rows(sample, sample + 1, dtype) for sample in range(count)]
-            first = tuple(accumulate(map(len, parts), initial=0))[:-1]
-        return Block(parts[0] if len(parts) == 1 else np.concatenate(parts), first, int(self._by_frame))
+            rows = self._rows(kernel, 0, count, by_frame=by_frame)
+            return Block(rows, tuple(range(0, len(rows), len(rows) // count)), int(by_frame))
+        parts = [self._rows(kernel, sample, sample + 1, by_frame=by_frame) for sample in range(count)]
+        first = tuple(accumulate(map(len, parts), initial=0))[:-1]
+        return Block(np.concatenate(parts), first, int(by_frame))
 
-    @property
-    def _by_frame(self) -> bool:
-        """Whether there is a row for each frame: all samples of a launch have the same steps, also those of one."""
-        return any(call.block.step for call in self.calls)
-
-    def _rows(self, begin: int, end: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def _rows(self, kernel: _Kernel, begin: int, end: int, *, by_frame: bool) -> npt.NDArray[Any]:
         """The rows of some samples of one size."""
         frames = self.specs[begin].frames
-        count = (end - begin) * (frames if self._by_frame else 1)
-        rows = np.zeros(count, dtype)
+        count = (end - begin) * (frames if by_frame else 1)
+        rows = np.empty(count, kernel.row)
         moves = UNMOVED
-        for number, call in enumerate(self.calls):
-            if _moves(type(call.op)):
+        for call, step in zip(self.calls, kernel.steps, strict=True):
+            if step.moves:
                 moves = _after(moves, _for_each(_matrices(call, begin, end), count))
-            if _changes(type(call.op)):
-                rows[f"step{number}"] = _for_each(_kernel_rows(call, begin, end), count)
+            if step.changes:
+                rows[step.field] = _for_each(_kernel_rows(call, begin, end), count)
         first = self.calls[0]
-        if isinstance(first.op, Scaled):
+        if kernel.resamples:
             block = _for_each(first.block.of_all(begin, end, frames), count)
-            rows["step0"] = first.op.moved_rows(block, first.specs[begin], moves)
-        elif "matrix" in (dtype.names or ()):
+            rows["step0"] = first.op.moved_rows(block, first.specs[begin], moves)  # type: ignore[attr-defined]  # of what resamples
+        elif kernel.defines["MOVES"]:
             rows["matrix"] = moves
         return rows
 
@@ -240,6 +227,52 @@ def after(call: Call) -> list[Spec]:
         extent = op.extent(call.block.of(sample, spec.frames), spec)
         made.append(Spec(*extent, op.result_channels(spec.channels), op.result_dtype(spec.dtype)))
     return made
+
+
+class _Step(NamedTuple):
+    """What an operator does in the kernel of a chain.
+
+    Attributes:
+        field: of a row, that its parameters have.
+        moves: whether it moves whole pixels.
+        changes: whether it changes values.
+    """
+
+    field: str
+    moves: bool
+    changes: bool
+
+
+class _Kernel(NamedTuple):
+    """The kernel of a chain of operators, whatever their parameters are.
+
+    Attributes:
+        source: its source.
+        defines: the macros.
+        row: a row of parameters.
+        steps: of each operator.
+        resamples: whether the first one does.
+    """
+
+    source: OpSource
+    defines: dict[str, int]
+    row: np.dtype[Any]
+    steps: tuple[_Step, ...]
+    resamples: bool
+
+
+@lru_cache(maxsize=256)
+def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, channels: int) -> _Kernel:
+    """The kernel of a chain of operators and the types of their results, for what is given to the first."""
+    source, row = _source(steps)
+    found = tuple(_Step(f"step{number}", _moves(op), _changes(op)) for number, (op, _) in enumerate(steps))
+    defines = {
+        "IN": TYPES[dtype],
+        "OUT": TYPES[steps[-1][1]],
+        "MOVES": int(any(step.moves for step in found)),
+        "CHANNELS": channels,
+    }
+    return _Kernel(source, defines, row, found, issubclass(steps[0][0], Scaled))
 
 
 @lru_cache(maxsize=256)

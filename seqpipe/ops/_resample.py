@@ -145,13 +145,16 @@ class Axes(NamedTuple):
             antialias, number = False, _SHARP if kind == "cubic" else number
         cut = antialias and number > 0
         covered = np.abs(step)
-        if kind == "area":
-            reach, scale = (covered + 1) / 2, covered / 2
-        else:
-            wide = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
-            reach, scale = _SUPPORT[number] * wide, 1 / wide
         # all at once, for of so few numbers each step takes as long as one does
-        first, way, places = np.rint(np.array((begin, step, reach)) * float(ONE)).astype(np.int64)
+        scaled = np.empty((3, *step.shape))
+        if kind == "area":
+            wide, scale = (covered + 1) / 2, covered / 2
+        else:
+            shrunk = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
+            wide, scale = _SUPPORT[number] * shrunk, 1 / shrunk
+        scaled[0], scaled[1], scaled[2] = begin, step, wide
+        scaled *= ONE
+        first, way, places = np.rint(scaled, scaled).astype(np.int64)
         if not number:
             places[...] = ONE // 2 - _NEAR
         if compat is not None:

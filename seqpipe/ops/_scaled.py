@@ -134,7 +134,7 @@ class Scaled(Geometry, register=False):
             *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
         )
         acts = rows["acts"]
-        return made if acts.all() else made.where(acts[:, None] != 0, _all_nearest(matrices))
+        return made if 0 not in acts.tolist() else made.where(acts[:, None] != 0, _all_nearest(matrices))
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -156,8 +156,9 @@ class Scaled(Geometry, register=False):
         Returns:
             As many rows as there are of either.
         """
-        offset, direction = (part.astype(np.int64) for part in _along_and_down(moves))
-        return _rows_of(self._all_axes(rows, spec).moved(direction, offset))
+        offset, direction = _along_and_down(moves)
+        axes = self._all_axes(rows, spec)
+        return _rows_of(axes.moved(direction.astype(np.int64), offset.astype(np.int64)))
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums down the columns, then along the rows."""
