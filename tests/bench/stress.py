@@ -3,8 +3,9 @@
     python -m tests.bench.stress [--requests 100000] [--files 80] [--device cuda] [--decode auto] [--seconds LIMIT]
 
 Random, strided, repeated and backward requests over the made files of ``data_scripts``, all codecs and sizes mixed,
-through the engine, readers and datasets. Every picture is held against the CPU's, or by the number that it shows.
-Prints the rate and what the process holds; ends with 1 at a wrong frame, an error, or growth.
+through engines, readers and datasets, from many threads of some processes at once. What each of these askers asks for
+depends on the seed and its number alone. Every picture is held against the CPU's, or by the number that it shows.
+Prints the rate and what the processes hold; ends with 1 at a wrong frame, an error, or growth.
 """
 
 from __future__ import annotations
@@ -15,51 +16,49 @@ import time
 from typing import get_args
 
 from seqpipe.video.device import Decode
-from tests.support.memory import LIMITS, Usage, growth, usage
-from tests.support.stress import Stress
-from tests.support.truth import known_files
+from seqpipe.video.engine import available_cores
+from tests.support.crowd import Crowd
 
 __all__ = ["main"]
 
 _PARTS, _WARM_UP = 40, 0.2
+# the lock of Python keeps a process to a core or two, beside which there is some decoding
+_CORES_OF_A_PROCESS = 4
+_ASKERS = 16
 
 
 def main() -> int:
     """Run it; returns the exit code."""
     options = _options()
     until = time.monotonic() + (options.seconds or float("inf"))
-    files = known_files(options.files)
-    with Stress(
-        files, device=options.device, decode=options.decode, threads=options.threads, seed=options.seed
-    ) as stress:
-        print(f"{len(files)} files, {len(stress.refused)} refused: {', '.join(map(str, stress.refused))}")
-        samples = _run(stress, options, until)
-        print(stress.stats())
-    wrong = [*stress.faults, *growth(samples, LIMITS)]
-    if not samples:
-        wrong.append("it did not get beyond its warm-up: allow more seconds")
+    given = {name: getattr(options, name) for name in ("device", "decode", "seed")}
+    given["threads"] = options.threads or max(1, available_cores() // options.processes)
+    with Crowd(options.processes, options.askers, options.files, **given) as crowd:
+        print(f"{len(crowd.refused)} files refused: {', '.join(crowd.refused)}")
+        _run(crowd, options, until)
+        print("decoded in batches:", crowd.decoded)
+        wrong = [*crowd.faults, *crowd.growth()]
     print(*wrong, sep="\n")
-    done = "all" if stress.requests >= options.requests else f"of {options.requests}"
-    print(f"{stress.requests} requests ({done}), {stress.frames} frames, {len(wrong)} faults")
+    done = "all" if crowd.requests >= options.requests else f"of {options.requests}"
+    print(f"{crowd.requests} requests ({done}), {crowd.frames} frames, {len(wrong)} faults")
     return 1 if wrong else 0
 
 
-def _run(stress: Stress, options: argparse.Namespace, until: float) -> list[Usage]:
-    """Go through all requests; returns what was held after each part, without those of the warm-up."""
+def _run(crowd: Crowd, options: argparse.Namespace, until: float) -> None:
+    """Go through all requests, with a sample of what is held after each part but those of the warm-up."""
     began = time.monotonic()
-    samples: list[Usage] = []
     span = until - began
-    while stress.requests < options.requests and time.monotonic() < until and not stress.faults:
-        stress.run(-(-options.requests // _PARTS), until=min(until, time.monotonic() + span / _PARTS))
-        now, spent = usage(options.device), time.monotonic() - began
-        warm = stress.requests > _WARM_UP * options.requests or spent > _WARM_UP * span
-        samples += [now] if warm else []
-        rates = f"{stress.requests / spent:.0f} requests/s, {stress.frames / spent:.0f} frames/s"
+    while crowd.requests < options.requests and time.monotonic() < until and not crowd.faults:
+        held = crowd.run(-(-options.requests // _PARTS), until=min(until, time.monotonic() + span / _PARTS))
+        spent = time.monotonic() - began
+        warm = crowd.requests > _WARM_UP * options.requests or spent > _WARM_UP * span
+        if warm:
+            crowd.sample()
+        rates = f"{crowd.requests / spent:.0f} requests/s, {crowd.frames / spent:.0f} frames/s"
         print(
-            f"{spent:5.0f} s, {stress.requests} requests, {rates}; {now}{'' if warm else ' (warm-up)'}",
+            f"{spent:5.0f} s, {crowd.requests} requests, {rates}; {held}{'' if warm else ' (warm-up)'}",
             flush=True,
         )
-    return samples
 
 
 def _options() -> argparse.Namespace:
@@ -68,7 +67,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--files", type=int, default=80, help="how many of the made files; 0 for all")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--decode", default="auto", choices=get_args(Decode))
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--processes", type=int, default=max(1, available_cores() // _CORES_OF_A_PROCESS))
+    parser.add_argument(
+        "--askers", type=int, default=_ASKERS, help="threads that ask, in all processes together"
+    )
+    parser.add_argument("--threads", type=int, help="of the CPU, that decode, in each process")
     parser.add_argument("--seconds", type=float, help="end after so many, however many requests are left")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ import pytest
 import seqpipe
 from seqpipe.video.engine import Engine
 from seqpipe.video.output import OutputSpec
+from seqpipe.video.reader import VideoReader
 from seqpipe.video.request import Request
+from tests.support.crowd import Crowd
+from tests.support.judge import Judge
 from tests.support.media import made
 from tests.support.memory import LIMITS, Usage, growth, usage
 from tests.support.stress import Stress
@@ -32,7 +37,7 @@ _PARTS = 12
 )
 def test_nothing_is_wrong_and_nothing_grows(device, decode, count, requests):
     samples = []
-    with Stress(known_files(count), device=device, decode=decode, threads=2) as stress:
+    with Stress(known_files(count), device=device, decode=decode, threads=2, askers=range(2)) as stress:
         stress.run(requests // 2)
         for _ in range(_PARTS):
             stress.run(requests // 2 // _PARTS)
@@ -83,6 +88,79 @@ def test_a_stress_tells_of_errors_and_of_wrong_frames(monkeypatch):
         stress.run(10_000, until=time.monotonic() + 20)
     assert 20 <= len(stress.faults) < 40
     assert any("h264.mp4" in fault and " came" in fault for fault in stress.faults)
+
+
+@pytest.mark.parametrize(("way", "of"), [("frames", "h264"), ("_stream", "vp9")])
+def test_a_wrong_frame_of_one_reader_is_found_among_many_askers(monkeypatch, way, of):
+    """By its pixels alone: it is said to be the one that was asked for."""
+    right, known = getattr(VideoReader, way), [known_file("h264"), known_file("vp9")]
+
+    def shown_wrong(reader, numbers, **options):
+        found = right(reader, numbers, **options)
+        if of not in reader.info.source:
+            return found
+        return rolled(found) if isinstance(found, seqpipe.Sequence) else (rolled(one) for one in found)
+
+    def rolled(found):
+        return replace(found, data=np.roll(found.data, 40, axis=1))
+
+    monkeypatch.setattr(VideoReader, way, shown_wrong)
+    with Stress(known, threads=1, askers=range(4)) as stress:
+        stress.run(600)
+    assert stress.faults
+    assert all(f"{of}." in fault and " should show " in fault for fault in stress.faults)
+
+
+def test_an_error_of_one_asker_ends_all(monkeypatch):
+    calls = itertools.count()
+
+    def broken(self, asked, found):
+        if next(calls) == 40:
+            raise RuntimeError("no judge")
+        return ""
+
+    monkeypatch.setattr(Judge, "wrong", broken)
+    with Stress([known_file("h264")], threads=1, askers=range(3)) as stress:
+        with pytest.raises(RuntimeError, match="no judge"):
+            stress.run(1_000_000)
+        assert stress.requests < 1000
+
+
+def test_what_is_asked_depends_on_seed_and_number_alone():
+    """However many processes share the askers."""
+    asked = []
+    with Stress(known_files(2), threads=1, askers=range(4)) as stress:
+        stress.run(80)
+        asked.append((stress.requests, stress.frames))
+    with Crowd(2, 4, 2, device="cpu", threads=1) as crowd:
+        held = crowd.run(80, until=float("inf"))
+        asked.append((crowd.requests, crowd.frames))
+        assert crowd.faults == []
+        assert crowd.decoded["cpu"] > 0
+    assert asked[0] == asked[1]
+    assert held.threads >= 2
+    assert held.host_mib > usage("cpu").host_mib / 2
+
+
+def test_a_crowd_tells_of_growth_in_one_process_and_on_the_device():
+    crowd = Crowd.__new__(Crowd)
+    crowd._processes, crowd._samples = [None, None], []
+    assert "warm-up" in crowd.growth()[0]
+    flat = Usage(host_mib=100, device_mib=1000, pool_mib=5, sessions=3, threads=4, files=9)
+    for step in range(9):
+        crowd._samples.append(
+            [replace(flat, device_mib=1000 + 20 * step), replace(flat, host_mib=100 + 6 * step)]
+        )
+    assert crowd.growth() == [
+        "process 1: host_mib has grown from 106 to 142",
+    ]
+
+
+def test_a_process_that_fails_ends_a_crowd(capfd):
+    with pytest.raises(ChildProcessError, match="process 0 has ended"):
+        Crowd(2, 2, 1, device="nonsense")
+    assert active_children() == []
+    assert "nonsense" in capfd.readouterr().err
 
 
 def test_growth_is_seen_where_it_is():
