@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ BORDERS: Final = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
 """Named as in DALI, in the order of ``prelude.cuh``: of abcd, after d comes a level, ddd, cba, dcba, abc."""
 
 
+@lru_cache(maxsize=64)  # most operators have the same borders in every call
 def sources(first: int, count: int, length: int, border: str) -> IntArray:
     """Where the values at some places along an axis come from; -1 for nowhere.
 
@@ -23,7 +25,12 @@ def sources(first: int, count: int, length: int, border: str) -> IntArray:
         length: of the axis.
         border: one of :data:`BORDERS`.
     """
-    at = np.arange(first, first + count)
+    found = _sources(np.arange(first, first + count), length, border)
+    found.flags.writeable = False
+    return found
+
+
+def _sources(at: IntArray, length: int, border: str) -> IntArray:
     if border == "constant":
         return np.where((at < 0) | (at >= length), -1, at)
     if border == "clamp":

@@ -122,7 +122,10 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
     Returns:
         ``(3, 3)``, or ``(R, 3, 3)``.
     """
-    matrix = np.zeros((*np.shape(left), 3, 3))
+    maps = getattr(left, "shape", ())
+    if not maps:
+        return np.array(((across, 0, left), (0, down, top), (0, 0, 1)), np.float64)
+    matrix = np.zeros((*maps, 3, 3))
     matrix[..., 0, 0], matrix[..., 0, 2] = across, left
     matrix[..., 1, 1], matrix[..., 1, 2] = down, top
     matrix[..., 2, 2] = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -39,14 +40,12 @@ def mean_square_by_kernel(
         In double precision; None where the array's library is to do it: in main memory, for types that kernels do not
         compute with, and for few values or very many.
     """
-    library, kind = namespace(x), "uint8" if x.dtype == np.bool_ else x.dtype.name
-    length = int(np.prod([x.shape[axis] for axis in axes]))
-    if (
-        (device is None and library is np)
-        or kind not in TYPES
-        or not _LEAST <= length <= _MOST
-        or ddof > _MOST
-    ):
+    library = namespace(x)
+    if device is None and library is np:
+        return None
+    kind = "uint8" if x.dtype == np.bool_ else x.dtype.name
+    length = math.prod([x.shape[axis] for axis in axes])
+    if kind not in TYPES or not _LEAST <= length <= _MOST or ddof > _MOST:
         return None
     rows = rows_of(x, axes).view(kind).reshape(-1, 1, 1, length, 1)
     blocks = max(-(-length // _MOST_OF_PART), min(-(-length // _PART), _BLOCKS // len(rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -70,4 +71,4 @@ def _square(values: npt.NDArray[np.float64]) -> float:
 
 
 def _count(x: Array, axes: tuple[int, ...]) -> int:
-    return int(np.prod([x.shape[axis] for axis in axes]))
+    return math.prod([x.shape[axis] for axis in axes])

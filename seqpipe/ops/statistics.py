@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from typing import Any, Final
 
@@ -243,7 +244,7 @@ class _Computed(Normalize, register=False, name="normalize"):
                 source=self.name,
                 allowed="one for all, with batch=True",
             )
-        own = int(np.prod(kept.pop()))
+        own = math.prod(kept.pop())
         count = sum(part.five.size for part in parts) // own
         every = (0, *(place + 1 for place in places))
         mean = np.asarray(self.mean)

@@ -17,6 +17,7 @@ from ._values import put
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 
+_LEVELS: Final = 256  # of 8 bits
 _MERGED: Final = 4  # channels of images that OpenCV looks up in tables of their own
 _PLANES: Final = 128  # channels of images that OpenCV takes
 
@@ -49,8 +50,8 @@ class AutoContrast(Op):
         return library.where(reach > 0, spread, x)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table for each plane."""
-        if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
+        """Levels of 8 bits by a table for each plane, where a plane has more pixels than a table levels."""
+        if x.dtype != np.uint8 or x.shape[-1] > _MERGED or x.shape[1] * x.shape[2] <= _LEVELS:
             return self.reference(x.astype(np.float32), p)
         import cv2
 
