@@ -14,7 +14,7 @@ from av.codec.context import CodecContext
 
 from ..errors import BackendError
 from .index import PacketIndex
-from .packet_decoder import Decoded, DecodeError, Fed
+from .packet_decoder import DecodeError, Fed, News, Picture
 from .surface import Surface
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CpuDecoder:
         self._context = context
         self.threads = threads
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
+    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
         """Decode packets; their pictures come out whether they are wanted or not.
 
         Raises:
@@ -83,20 +83,26 @@ class CpuDecoder:
             packet.pts = packet.dts = number
             # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
             packet.is_keyframe = key
-            yield self._decode(packet, number)
+            news = self._decode(packet, number)
+            if news.decoded:
+                yield news
 
-    def flush(self) -> list[Decoded]:
+    def flush(self) -> News:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
         self._context.flush_buffers()
         return rest
 
-    def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> list[Decoded]:
+    def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> News:
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
             raise DecodeError(error.strerror or str(error), packet=number) from error
-        return [Decoded(f.pts, partial(Surface.of, f), f.is_corrupt) for f in frames if f.pts is not None]
+        pictures = [
+            Picture(frame.pts, partial(Surface.of, frame)) for frame in frames if frame.pts is not None
+        ]
+        damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
+        return News([picture.packet for picture in pictures], damaged, pictures)
 
 
 @cache

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from itertools import islice
-from typing import NamedTuple
+from itertools import compress, islice
 
 import numpy as np
 
 from ..array import IntArray
 from .index import PacketIndex, PacketTable
-from .packet_decoder import AnySurface, Decoded, DecodeError, Decoders, Fed, PacketDecoder
+from .packet_decoder import AnySurface, DecodeError, Decoders, Fed, News, PacketDecoder, Picture
 from .packets import PacketReader
 from .plan import Segment, damaged_by, make_plan
 
 __all__ = ["Decoding", "Lost"]
 
 _EARLIER_KEYS_TO_TRY = 1
-_FED_AT_ONCE = 32
+_FED_AT_ONCE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +111,10 @@ class Decoding:
         return None
 
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
-        packets = zip(run.feeds, self._reader.read(run.segment.packets), strict=True)
-        while part := [run.feeding(feed, data) for feed, data in islice(packets, _FED_AT_ONCE)]:
-            for frames in filter(None, decoder.feed(part)):
-                yield from self._sort(run, frames, threads)
+        data = self._reader.read(run.segment.packets)
+        while part := run.part(list(islice(data, _FED_AT_ONCE))):
+            for news in decoder.feed(part):
+                yield from self._sort(run, news, threads)
         yield from self._sort(run, decoder.flush(), threads)
         for packet in run.swallowed():
             if threads > 1:
@@ -124,21 +122,21 @@ class Decoding:
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
-    def _sort(self, run: _Run, frames: Seq[Decoded], threads: int) -> Iterator[AnySurface | Lost]:
-        for decoded in frames:
-            run.came_out(decoded)
-            if decoded.damaged and decoded.packet not in run.undecodable:
+    def _sort(self, run: _Run, news: News, threads: int) -> Iterator[AnySurface | Lost]:
+        run.hear(news)
+        for packet in news.damaged:
+            if packet not in run.undecodable:
                 if threads > 1:
                     raise DecodeError("the decoder had to invent parts of a picture")
-                yield from self._lose(decoded.packet, "the decoder had to invent parts of its picture")
+                yield from self._lose(packet, "the decoder had to invent parts of its picture")
         if run.held:
             yield from self._release(run)
 
     def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
-        for decoded in run.release(everything=everything):
-            if decoded.surface is not None and decoded.packet in self._missing:
-                self._missing.discard(decoded.packet)
-                yield decoded.surface(int(self._frame[decoded.packet]))
+        for packet, surface in run.release(everything=everything):
+            if packet in self._missing:
+                self._missing.discard(packet)
+                yield surface(int(self._frame[packet]))
 
     def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
         """Give up the frames that a damaged packet has a part in."""
@@ -158,14 +156,6 @@ class Decoding:
         self._missing.clear()
 
 
-class _Feed(NamedTuple):
-    """A packet that is fed: its number, whether decoding can start at it, and whether its frame must come out."""
-
-    packet: int
-    key: bool
-    awaited: bool
-
-
 class _Run:
     """One segment on its way through a decoder.
 
@@ -173,40 +163,45 @@ class _Run:
         segment: what is fed and wanted.
         wanted: the packets whose frames are wanted.
         undecodable: leading pictures of this run's key frame, fed for their place among the others only.
-        feeds: what is fed, in order.
         at: the packet fed last.
-        held: frames that came out, in the order in which they came.
+        held: pictures that came out, in the order in which they came.
     """
 
     def __init__(self, table: PacketTable, segment: Segment) -> None:
         packets = segment.packets
         leading = table.leading[packets] & (table.gop[packets] == packets[0])
-        leading &= ~np.isin(packets, segment.wanted)
+        if leading.any():
+            leading &= ~np.isin(packets, segment.wanted)
         awaited = table.reference[packets] & (table.packet_frame[packets] >= 0) & ~leading
         self.segment = segment
         self.wanted = set(segment.wanted.tolist())
         self.undecodable = set(packets[leading].tolist())
-        self.feeds = list(map(_Feed, packets.tolist(), table.key[packets].tolist(), awaited.tolist()))
         self.at = int(packets[0])
-        self.held: deque[Decoded] = deque()
+        self.held: deque[Picture] = deque()
+        self._packets: list[int] = packets.tolist()
+        self._keys, self._awaited = table.key[packets].tolist(), awaited.tolist()
+        self._begun = 0
         self._inside: dict[int, None] = {}
 
-    def feeding(self, feed: _Feed, data: bytes) -> Fed:
-        """Note a packet on its way in."""
-        packet, key, awaited = feed
-        self.at = packet
-        if awaited:
-            self._inside[packet] = None
-        return Fed(packet, data, key, packet in self.wanted)
+    def part(self, data: list[bytes]) -> list[Fed]:
+        """Note the next packets on their way in."""
+        some = slice(self._begun, self._begun + len(data))
+        packets = self._packets[some]
+        self._begun = some.stop
+        self._inside.update(dict.fromkeys(compress(packets, self._awaited[some])))
+        if packets:
+            self.at = packets[-1]
+        wanted = map(self.wanted.__contains__, packets)
+        return list(map(Fed._make, zip(packets, data, self._keys[some], wanted, strict=True)))
 
-    def came_out(self, decoded: Decoded) -> None:
-        """Note a frame on its way out, or the news that it was decoded."""
-        self._inside.pop(decoded.packet, None)
-        if decoded.surface is not None and decoded.packet in self.wanted:
-            self.held.append(decoded)
+    def hear(self, news: News) -> None:
+        """Note what came of them."""
+        for packet in news.decoded:
+            self._inside.pop(packet, None)
+        self.held.extend(picture for picture in news.pictures if picture.packet in self.wanted)
 
-    def release(self, *, everything: bool = False) -> Iterator[Decoded]:
-        """The frames that nothing still inside could have damaged, in the order in which they came."""
+    def release(self, *, everything: bool = False) -> Iterator[Picture]:
+        """The pictures that nothing still inside could have damaged, in the order in which they came."""
         while self.held and (
             everything or not self._inside or self.held[0].packet <= next(iter(self._inside))
         ):

@@ -107,7 +107,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
                 inside[number] = None
             try:
                 fed = decoder.feed([Fed(number, data, bool(table.key[number]), wanted=True)])
-                out = [decoded.packet for news in fed for decoded in news]
+                out = [packet for news in fed for packet in news.decoded]
             except DecodeError:
                 # Damage is reported when the frame is asked for; the rest still comes in its order.
                 found.doubtful += inside
@@ -117,7 +117,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             for packet in out:
                 inside.pop(packet, None)
         with contextlib.suppress(DecodeError):
-            out = [decoded.packet for decoded in decoder.flush()]
+            out = list(decoder.flush().decoded)
             found.packets += out
     found.packets = list(dict.fromkeys(found.packets))
     if found.failed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .index import PacketIndex
 
-__all__ = ["AnySurface", "DecodeError", "Decoded", "Decoders", "Fed", "PacketDecoder"]
+__all__ = ["AnySurface", "DecodeError", "Decoders", "Fed", "News", "PacketDecoder", "Picture"]
 
 AnySurface: TypeAlias = Any
 """A decoded frame in the codec's own form: :class:`seqpipe.video.surface.Surface`, or its like in a card's memory."""
@@ -43,18 +43,30 @@ class Fed(NamedTuple):
     wanted: bool
 
 
-class Decoded(NamedTuple):
-    """News of a packet that was fed: its picture came out, or it is only known how decoding it went.
+class Picture(NamedTuple):
+    """A picture that came out.
 
     Attributes:
-        packet: the packet's number.
-        surface: makes the surface, given its frame number, and owns the picture; None for mere news.
-        damaged: the decoder knows that parts of the picture are invented.
+        packet: the number of its packet.
+        surface: makes the surface, given its frame number, and owns the picture.
     """
 
     packet: int
-    surface: Callable[[int], AnySurface] | None
-    damaged: bool
+    surface: Callable[[int], AnySurface]
+
+
+class News(NamedTuple):
+    """What became known of packets that were fed.
+
+    Attributes:
+        decoded: those of which it is known how decoding them went.
+        damaged: those among them of whose pictures the decoder had to invent parts.
+        pictures: in presentation order.
+    """
+
+    decoded: Seq[int]
+    damaged: Seq[int]
+    pictures: Seq[Picture]
 
 
 class PacketDecoder(Protocol):
@@ -64,14 +76,14 @@ class PacketDecoder(Protocol):
     run. One that has raised is thrown away.
     """
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[Seq[Decoded]]:
-        """Decode packets, and tell as it goes what became known, pictures in presentation order.
+    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
+        """Decode packets, and tell as it goes what became known.
 
         Raises:
             DecodeError: one of them cannot be decoded; those before it are.
         """
 
-    def flush(self) -> Seq[Decoded]:
+    def flush(self) -> News:
         """Return the frames still inside, and make ready for another run."""
 
 

@@ -52,16 +52,22 @@ class OffsetPackets:
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         """The packets' bytes, fetched a few megabytes at a time."""
-        before = np.cumsum(self._sizes[numbers], dtype=np.int64) // _BYTES_AT_ONCE
-        for part in np.split(numbers, np.flatnonzero(np.diff(before)) + 1) if len(numbers) else ():
+        for part in self._parts(numbers):
             ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
-            for number, (_, size), data in zip(part, ranges, self._source.read(ranges), strict=True):
+            for number, (_, size), data in zip(part.tolist(), ranges, self._source.read(ranges), strict=True):
                 if len(data) != size:
-                    raise _changed(self._source, int(number))
+                    raise _changed(self._source, number)
                 yield data
 
     def close(self) -> None:
         """Nothing is held open: the source is shared."""
+
+    def _parts(self, numbers: IntArray) -> list[IntArray]:
+        """The numbers, in parts that are fetched together."""
+        before = np.cumsum(self._sizes[numbers], dtype=np.int64)
+        if not len(numbers) or before[-1] < _BYTES_AT_ONCE:
+            return [numbers] if len(numbers) else []
+        return np.split(numbers, np.flatnonzero(np.diff(before // _BYTES_AT_ONCE)) + 1)
 
 
 class DemuxedPackets:

@@ -329,17 +329,27 @@ def open_source(origin: Origin) -> Source:
 def _merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:
     """Ascending (begin, end) runs that cover all ranges; gaps of no more than so many bytes are fetched along."""
     runs: list[tuple[int, int]] = []
+    begin = stop = -1
     for offset, size in sorted(ranges):
-        last = min(offset + size, end)
-        if runs and offset <= runs[-1][1] + gap:
-            runs[-1] = runs[-1][0], max(runs[-1][1], last)
+        last = offset + size
+        if begin >= 0 and offset <= stop + gap:
+            if last > stop:
+                stop = last
         else:
-            runs.append((min(offset, end), last))
-    return runs
+            if begin >= 0:
+                runs.append((begin, stop))
+            begin, stop = offset, last
+    if begin >= 0:
+        runs.append((begin, stop))
+    return [(min(begin, end), min(stop, end)) for begin, stop in runs]
 
 
 def _cut(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
     """Each range's bytes, from those of the runs that cover them."""
+    if len(runs) == 1:  # as most often, and then this takes half as long
+        ((begin, _),) = runs
+        data = parts[0]
+        return [data[offset - begin : offset - begin + size] for offset, size in ranges]
     begins = [begin for begin, _ in runs]
     found = []
     for offset, size in ranges:

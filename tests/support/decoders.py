@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 import pytest
 
 from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.packet_decoder import Decoded, Fed
+from seqpipe.video.packet_decoder import Fed, News
 
 __all__ = ["count_packets"]
 
@@ -23,7 +23,7 @@ def count_packets(monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] 
     fed: list[int] = []
     plain = CpuDecoder.feed
 
-    def feed(self: CpuDecoder, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
+    def feed(self: CpuDecoder, packets: Seq[Fed]) -> Iterator[News]:
         for packet in packets:
             before()
             fed.append(packet.number)

@@ -14,7 +14,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.engine import Engine
-from seqpipe.video.packet_decoder import DecodeError
+from seqpipe.video.packet_decoder import DecodeError, News
 from seqpipe.video.paint import HostPainter
 from seqpipe.video.pool import DecoderPool
 from seqpipe.video.reader import VideoReader
@@ -34,11 +34,14 @@ class Faulty(CpuDecoder):
         for fed in packets:
             if fed.number == self.packet and self.fault == "refused":
                 raise DecodeError("this one not", packet=fed.number)
-            for frames in super().feed([fed]):
+            for news in super().feed([fed]):
                 if self.fault == "damaged":
-                    yield [f._replace(damaged=f.packet == self.packet) for f in frames]
+                    yield news._replace(damaged=[packet for packet in news.decoded if packet == self.packet])
+                elif self.fault == "swallowed":
+                    pictures = [picture for picture in news.pictures if picture.packet != self.packet]
+                    yield News([picture.packet for picture in pictures], [], pictures)
                 else:
-                    yield [f for f in frames if self.fault != "swallowed" or f.packet != self.packet]
+                    yield news
 
 
 class NoDecoders:

@@ -21,12 +21,16 @@ class ElementaryStream:
     Args:
         codec: FFmpeg's name of the codec.
         extradata: the codec's set-up bytes, as the container has them.
+
+    Attributes:
+        lengths: bytes of the length before each unit of a packet; 0 where start codes stand there, or there are none.
+        header: what decoding starts with.
     """
 
     def __init__(self, codec: str, extradata: bytes) -> None:
         reads = _NAL_FORMATS.get(codec)
         self._format = reads(extradata) if reads else NalFormat(0)
-        self._lengths = self._format.length_size
+        self.lengths = self._format.length_size
         self.header = b"".join(_START + unit for unit in self._format.parameter_sets)
         if codec in _HEADED:
             self.header = extradata
@@ -41,10 +45,10 @@ class ElementaryStream:
         Raises:
             BitstreamError: a length points behind the packet's end.
         """
-        if self._lengths == len(_START) and (marked := _marked(data)):
+        if self.lengths == len(_START) and (marked := _marked(data)):
             units = marked
-        elif self._lengths:
-            spans = nal_spans(data, self._lengths)
+        elif self.lengths:
+            spans = nal_spans(data, self.lengths)
             units = b"".join([_START + data[begin:end] for begin, end in spans])
         else:
             units = data

@@ -6,10 +6,9 @@ No exception can pass through the driver: what the callbacks raise is kept, and 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence as Seq
 from typing import Any
 
-from ..packet_decoder import Decoded, DecodeError
+from ..packet_decoder import DecodeError, News, Picture
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,
@@ -21,15 +20,15 @@ from .cuvid import (
     Cuvid,
     Display,
     Packet,
-    Picture,
 )
-from .feeder import Coded
+from .cuvid import Picture as PictureParams
+from .feeder import Batch
 from .hardware import HardwareDecoder
 
 __all__ = ["PythonFeeder"]
 
-_SURFACE_AT = Picture.surface.offset
-_SECOND_FIELD_AT = Picture.is_second_field.offset
+_SURFACE_AT = PictureParams.surface.offset
+_SECOND_FIELD_AT = PictureParams.is_second_field.offset
 
 
 class PythonFeeder:
@@ -52,7 +51,7 @@ class PythonFeeder:
         self._number, self._touched, self._stopped = -1, False, False
         self._inside: dict[int, int] = {}
         self._undecided: dict[int, int] = {}
-        self._news: list[Decoded] = []
+        self._news = _nothing()
         self._mapped = 0
         self._packet = Packet()
         self._packet_address = ctypes.addressof(self._packet)
@@ -67,27 +66,34 @@ class PythonFeeder:
         """Decode with another decoder from now on."""
         self._decoder = decoder
 
-    def feed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed.
+            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
             BackendError: the card could not hand over a picture.
         """
         self._mapped, self._stopped, fed = 0, False, 0
-        for number, data, wanted in packets[begin:]:
+        for place in range(begin, len(batch)):
             if self._mapped >= self._step or self._stopped:
                 break
-            if wanted:
-                self._wanted.add(number)
-            self._number, self._touched = number, False
-            self._parse(TIMESTAMP | END_OF_PICTURE, data, number)
+            packet = batch.packets[place]
+            try:
+                data = batch.payload(place)
+            except DecodeError:
+                if fed:  # first what came of those before it
+                    break
+                raise
+            if packet.wanted:
+                self._wanted.add(packet.number)
+            self._number, self._touched = packet.number, False
+            self._parse(TIMESTAMP | END_OF_PICTURE, data, packet.number)
             if not self._touched:
-                self._news.append(Decoded(number, None, damaged=True))
+                self._report(packet.number, damaged=True)
             fed += 1
         return fed, self._taken()
 
-    def finish(self) -> list[Decoded]:
+    def finish(self) -> News:
         """Hand over what is left, and make ready for another stream.
 
         Raises:
@@ -113,10 +119,15 @@ class PythonFeeder:
         """Break the circle of callbacks."""
         self._decoder, self.on_picture, self.on_display = None, None, None
 
-    def _taken(self) -> list[Decoded]:
+    def _taken(self) -> News:
         # what is given out holds pictures, which must not be held here
-        news, self._news = self._news, []
-        return news
+        (decoded, damaged, pictures), self._news = self._news, _nothing()
+        return News(decoded, damaged, pictures)
+
+    def _report(self, number: int, *, damaged: bool) -> None:
+        self._news[0].append(number)
+        if damaged:
+            self._news[1].append(number)
 
     def _parse(self, flags: int, data: bytes, number: int) -> None:
         packet = self._packet
@@ -163,7 +174,7 @@ class PythonFeeder:
                 for surface in list(self._undecided):
                     if not self._judge(surface, wait=False):
                         break
-                self._news.append(Decoded(number, picture.surface, damaged=False))
+                self._news[2].append(Picture(number, picture.surface))
         except BaseException as error:
             self._error = error
             return 0
@@ -177,5 +188,9 @@ class PythonFeeder:
         state = decoder.wait(surface) if wait else decoder.state(surface)
         if state == IN_PROGRESS:
             return False
-        self._news.append(Decoded(self._undecided.pop(surface), None, state in FAILED_STATES))
+        self._report(self._undecided.pop(surface), damaged=state in FAILED_STATES)
         return True
+
+
+def _nothing() -> tuple[list[int], list[int], list[Picture]]:
+    return [], [], []

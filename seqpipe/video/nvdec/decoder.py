@@ -10,14 +10,13 @@ from collections.abc import Sequence as Seq
 from typing import cast
 
 from ...errors import BackendError
-from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
 from ..gpu.device_surface import at_once
 from ..index import PacketIndex
-from ..packet_decoder import Decoded, DecodeError, Fed, PacketDecoder
+from ..packet_decoder import Fed, News, PacketDecoder
 from .caps import mistrust, refusal
 from .cuvid import CODECS
-from .feeder import MOST_OF_A_STEP, Coded
+from .feeder import MOST_OF_A_STEP
 from .hardware import Forgotten
 from .session import Session
 
@@ -40,25 +39,17 @@ class NvdecDecoder:
         self._stream = ElementaryStream(index.info.codec, index.extradata)
         self._first = True
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[list[Decoded]]:
-        """Decode packets; the parser knows by itself which are key packets.
+    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
+        """Decode packets.
 
         Raises:
             DecodeError: one of them cannot be parsed, or the card refused it.
             BackendError: the card cannot decode such a stream.
         """
-        coded: list[Coded] = []
-        for number, data, _, wanted in packets:
-            try:
-                payload = self._stream.packet(data, first=self._first)
-            except BitstreamError as error:
-                yield from self.session.feed(coded)
-                raise DecodeError(str(error), packet=number) from error
-            self._first = False
-            coded.append(Coded(number, payload, wanted))
-        yield from self.session.feed(coded)
+        first, self._first = self._first, False
+        yield from self.session.feed(packets, self._stream, first=first)
 
-    def flush(self) -> list[Decoded]:
+    def flush(self) -> News:
         """Drain the session; the next packet begins another run."""
         self._first = True
         return self.session.finish()

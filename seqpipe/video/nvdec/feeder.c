@@ -11,7 +11,9 @@
 enum { SURFACES = 256, RECENT = 256 };
 enum { END_OF_STREAM = 1, TIMESTAMP = 2, END_OF_PICTURE = 8 };
 enum { IN_PROGRESS = 1, FAILED = 8, FAILED_CONCEALED = 9 };
-enum { PARSER_FAILED = 1, PICTURE_REFUSED = 2, MAP_FAILED = 3, NO_ROOM = 4, STOPPED = 5 };
+enum { PARSER_FAILED = 1, PICTURE_REFUSED = 2, MAP_FAILED = 3, NO_ROOM = 4, STOPPED = 5, NOT_PLAIN = 6 };
+/* how packets come: as the parser takes them, with lengths of four bytes before their units, or for Python to convert */
+enum { AS_IT_IS = 0, MARKED = 1, START_CODE = 4 };
 
 /* heads of the driver's structures, as cuvid.py has them; what follows in them is passed on unread */
 typedef struct { unsigned long flags, size; const void *payload; long long timestamp; } Packet;
@@ -26,7 +28,7 @@ typedef int (*GetStatus)(void *, int, void *);
 typedef int (*Map)(void *, int, void *, void *, void *);
 typedef int (*Unmap)(void *, uint64_t);
 
-typedef struct { int64_t packet, pointer, pitch, damaged; } Event;
+typedef struct { int64_t packet, pointer, pitch; } Shown;
 typedef struct { int surface; int64_t packet; } Undecided;
 typedef struct { int64_t packet; int wanted; } Fed;
 
@@ -42,9 +44,13 @@ typedef struct {
     int undecided_count;
     Fed recent[RECENT];
     unsigned recent_count;
-    Event *events;
-    int event_count, event_room, mapped;
+    int64_t *decoded, *damaged; /* packets, in the order in which they were reported */
+    Shown *shown;
+    int decoded_count, damaged_count, shown_count, room;
+    int mapped;
     int failure, code;
+    uint8_t *scratch;
+    int64_t scratch_size;
 } Feeder;
 
 static int fail(Feeder *f, int failure, int code) {
@@ -52,10 +58,17 @@ static int fail(Feeder *f, int failure, int code) {
     return 0;
 }
 
-static int report(Feeder *f, int64_t packet, uint64_t pointer, unsigned pitch, int damaged) {
-    if (f->event_count >= f->event_room) return fail(f, NO_ROOM, 0);
-    Event event = {packet, (int64_t)pointer, pitch, damaged};
-    f->events[f->event_count++] = event;
+static int report(Feeder *f, int64_t packet, int damaged) {
+    if (f->decoded_count >= f->room) return fail(f, NO_ROOM, 0);
+    f->decoded[f->decoded_count++] = packet;
+    if (damaged) f->damaged[f->damaged_count++] = packet;
+    return 1;
+}
+
+static int hand_over(Feeder *f, int64_t packet, uint64_t pointer, unsigned pitch) {
+    if (f->shown_count >= f->room) return fail(f, NO_ROOM, 0);
+    Shown shown = {packet, (int64_t)pointer, pitch};
+    f->shown[f->shown_count++] = shown;
     return 1;
 }
 
@@ -93,7 +106,7 @@ static int judge_oldest(Feeder *f, int wait) {
     if (state == IN_PROGRESS) return 0;
     f->undecided_count--;
     memmove(f->undecided, f->undecided + 1, (size_t)f->undecided_count * sizeof *f->undecided);
-    return report(f, oldest.packet, 0, 0, state == FAILED || state == FAILED_CONCEALED);
+    return report(f, oldest.packet, state == FAILED || state == FAILED_CONCEALED);
 }
 
 static int place_of(const Feeder *f, int surface) {
@@ -145,13 +158,36 @@ int seqpipe_on_display(void *user, void *address) {
     if (!map(f, display, &pointer, &pitch)) return 0;
     f->mapped++;
     while (f->undecided_count && judge_oldest(f, 0)) {}
-    return report(f, number, pointer, pitch, 0);
+    return hand_over(f, number, pointer, pitch);
 }
 
-static void begin(Feeder *f, Event *events, int room) {
-    f->events = events;
-    f->event_room = room;
-    f->event_count = f->mapped = f->failure = f->code = 0;
+/* What is told goes into three arrays, one behind the other, of so many entries each. */
+static void begin(Feeder *f, int64_t *told, int room) {
+    f->decoded = told;
+    f->damaged = told + room;
+    f->shown = (Shown *)(told + 2 * room);
+    f->room = room;
+    f->decoded_count = f->damaged_count = f->shown_count = f->mapped = f->failure = f->code = 0;
+}
+
+/* A packet with start codes in the place of its lengths, which are as long; null if these are not plain. */
+static const void *marked(Feeder *f, const uint8_t *data, int64_t size) {
+    int64_t at = 0;
+    if (size > f->scratch_size) {
+        uint8_t *larger = realloc(f->scratch, (size_t)(2 * size));
+        if (!larger) return 0;
+        f->scratch = larger;
+        f->scratch_size = 2 * size;
+    }
+    memcpy(f->scratch, data, (size_t)size);
+    while (at + START_CODE <= size) {
+        const uint8_t *length = data + at;
+        int64_t unit = (int64_t)length[0] << 24 | length[1] << 16 | length[2] << 8 | length[3];
+        if (!unit) return 0;
+        memcpy(f->scratch + at, "\0\0\0\1", START_CODE);
+        at += START_CODE + unit;
+    }
+    return at == size ? f->scratch : 0;
 }
 
 static void parse(Feeder *f, unsigned long flags, const void *data, int64_t size, int64_t number) {
@@ -172,7 +208,10 @@ void *seqpipe_feeder_new(void *const functions[5], int in_order) {
     return f;
 }
 
-void seqpipe_feeder_free(void *feeder) { free(feeder); }
+void seqpipe_feeder_free(void *feeder) {
+    if (feeder) free(((Feeder *)feeder)->scratch);
+    free(feeder);
+}
 
 void seqpipe_feeder_parser(void *feeder, void *parser) { ((Feeder *)feeder)->parser = parser; }
 
@@ -183,22 +222,30 @@ void seqpipe_feeder_use(void *feeder, void *decoder, void *proc) {
     f->proc = proc;
 }
 
-/* Feed packets until enough pictures are mapped; returns how many packets were fed. */
-int seqpipe_feed(void *feeder, int count, const void *const data[], const int64_t sizes[], const int64_t numbers[],
-                 const uint8_t wanted[], int enough, Event *events, int room) {
+/* Feed packets from a place on, until enough pictures are mapped; returns how many packets were fed. */
+int seqpipe_feed(void *feeder, int place, int count, const void *const data[], const int64_t sizes[],
+                 const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], int enough, int64_t *told,
+                 int room) {
     Feeder *f = feeder;
-    int fed = 0;
-    begin(f, events, room);
-    while (fed < count && !f->failure && f->mapped < enough && f->event_room - f->event_count > SURFACES) {
-        Fed *recent = &f->recent[f->recent_count++ % RECENT];
-        recent->packet = f->number = numbers[fed];
-        recent->wanted = wanted[fed];
+    int first = place;
+    begin(f, told, room);
+    for (; place < count && !f->failure && f->mapped < enough && f->room - f->decoded_count > SURFACES; place++) {
+        const void *payload = forms[place] == AS_IT_IS ? data[place]
+                              : forms[place] == MARKED ? marked(f, data[place], sizes[place])
+                                                       : 0;
+        Fed *recent;
+        if (!payload) {
+            fail(f, NOT_PLAIN, 0);
+            break;
+        }
+        recent = &f->recent[f->recent_count++ % RECENT];
+        recent->packet = f->number = numbers[place];
+        recent->wanted = wanted[place];
         f->touched = 0;
-        parse(f, TIMESTAMP | END_OF_PICTURE, data[fed], sizes[fed], f->number);
-        if (!f->touched && !f->failure) report(f, f->number, 0, 0, 1);
-        fed++;
+        parse(f, TIMESTAMP | END_OF_PICTURE, payload, sizes[place], f->number);
+        if (!f->touched && !f->failure) report(f, f->number, 1);
     }
-    return fed;
+    return place - first;
 }
 
 /* Report on all that is undecided, at the end of what was reported since feeding or finishing began. */
@@ -210,18 +257,19 @@ void seqpipe_settle(void *feeder) {
 /* Feed nothing more of what was given. */
 void seqpipe_stop(void *feeder) { fail(feeder, STOPPED, 0); }
 
-/* Take out what was reported so far: the decoder that it came from is about to change. */
-int seqpipe_drain(void *feeder) {
+/* Take out what was told so far, and how much that is: the decoder that it came from may be about to change. */
+void seqpipe_drain(void *feeder, int counts[3]) {
     Feeder *f = feeder;
-    int count = f->event_count;
-    f->event_count = 0;
-    return count;
+    counts[0] = f->decoded_count;
+    counts[1] = f->damaged_count;
+    counts[2] = f->shown_count;
+    f->decoded_count = f->damaged_count = f->shown_count = 0;
 }
 
 /* Hand over what is left, and make ready for another stream. */
-void seqpipe_finish(void *feeder, Event *events, int room) {
+void seqpipe_finish(void *feeder, int64_t *told, int room) {
     Feeder *f = feeder;
-    begin(f, events, room);
+    begin(f, told, room);
     parse(f, END_OF_STREAM, 0, 0, 0);
     if (!f->failure) seqpipe_settle(f);
     f->undecided_count = 0;

@@ -3,36 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from ..packet_decoder import Decoded
+from ..bitstream.bits import BitstreamError
+from ..bitstream.elementary import ElementaryStream
+from ..packet_decoder import DecodeError, Fed, News
 from .hardware import HardwareDecoder
 
-__all__ = ["MOST_OF_A_STEP", "Coded", "Feeder"]
+__all__ = ["MOST_OF_A_STEP", "Batch", "Feeder"]
 
-MOST_OF_A_STEP = 4
+MOST_OF_A_STEP = 16
 """After so many pictures feeding pauses at the latest, so that they can be used before there are too many of them."""
 
 
-class Coded(NamedTuple):
-    """A packet of an elementary stream.
+class Batch:
+    """Packets to be fed.
 
-    Attributes:
-        number: comes back with its picture.
-        data: one frame or field.
-        wanted: whether its picture is to be handed over.
+    Args:
+        packets: the packets, as the container has them.
+        stream: makes an elementary stream of them.
+        first: whether decoding starts with the first of them.
     """
 
-    number: int
-    data: bytes
-    wanted: bool
+    def __init__(self, packets: Seq[Fed], stream: ElementaryStream, *, first: bool) -> None:
+        self.packets, self.stream, self.first = packets, stream, first
+
+    def __len__(self) -> int:
+        return len(self.packets)
+
+    def payload(self, place: int) -> bytes:
+        """A packet of the elementary stream.
+
+        Raises:
+            DecodeError: the packet is not what the container promises.
+        """
+        packet = self.packets[place]
+        try:
+            return self.stream.packet(packet.data, first=self.first and place == 0)
+        except BitstreamError as error:
+            raise DecodeError(str(error), packet=packet.number) from error
 
 
 class Feeder(Protocol):
     """Belongs to one session. A picture is called sound only on the card's word.
 
     The card decodes in order, so once a picture has been handed over, all that were decoded before it are finished,
-    and each has said whether it came to an end without an error. These reports come before the picture.
+    and each has said whether it came to an end without an error. These reports come with the picture, or before it.
 
     Attributes:
         on_picture: pfnDecodePicture for the parser.
@@ -50,18 +66,18 @@ class Feeder(Protocol):
     def use(self, decoder: HardwareDecoder | None) -> None:
         """Decode with another decoder from now on; everything is settled."""
 
-    def feed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
         """Feed packets from a place on, until enough pictures have come.
 
         Returns:
             How many were fed, at least one, and what became known.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed.
+            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
             BackendError: the card could not hand over a picture.
         """
 
-    def finish(self) -> list[Decoded]:
+    def finish(self) -> News:
         """Hand over what is left, and make ready for another stream.
 
         Raises:

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from collections.abc import Sequence as Seq
 from functools import cache
 from typing import Any
 
 from ...native import load_native
-from ..packet_decoder import Decoded, DecodeError
+from ..packet_decoder import DecodeError, News, Picture
 from .cuvid import DISPLAY, PICTURE, Cuvid
-from .feeder import Coded
+from .feeder import Batch
 from .hardware import HardwareDecoder, Mapped
 
 __all__ = ["NativeFeeder", "native"]
 
 # as many as feeder.c may have undecided pictures, and as many again for one step
 _ROOM = 1024
-_VALUES_OF_AN_EVENT = 4
-_PARSER_FAILED, _PICTURE_REFUSED, _MAP_FAILED, _STOPPED = 1, 2, 3, 5
+_VALUES_OF_A_PICTURE = 3
+_PARSER_FAILED, _PICTURE_REFUSED, _MAP_FAILED, _STOPPED, _NOT_PLAIN = 1, 2, 3, 5, 6
+_AS_IT_IS, _MARKED = 0, 1
 
 
 class _Native:
@@ -39,11 +39,13 @@ class _Native:
         self.parser = _function(quick, "feeder_parser", None, pointer, pointer)
         self.use = _function(quick, "feeder_use", None, pointer, pointer, pointer)
         self.stop = _function(quick, "stop", None, pointer)
-        self.drain = _function(quick, "drain", integer, pointer)
+        self.drain = _function(quick, "drain", None, pointer, pointer)
         self.failure = _function(quick, "failure", integer, pointer)
         self.code = _function(quick, "code", integer, pointer)
-        arrays = (ctypes.POINTER(ctypes.c_char_p), pointer, pointer, pointer)
-        self.feed = _function(waiting, "feed", integer, pointer, integer, *arrays, integer, pointer, integer)
+        arrays = (ctypes.POINTER(ctypes.c_char_p), pointer, pointer, pointer, pointer)
+        self.feed = _function(
+            waiting, "feed", integer, pointer, integer, integer, *arrays, integer, pointer, integer
+        )
         self.settle = _function(waiting, "settle", None, pointer)
         self.finish = _function(waiting, "finish", None, pointer, pointer, integer)
 
@@ -59,6 +61,41 @@ def native() -> _Native | None:
     """The compiled callbacks; None where there is no C compiler."""
     library = load_native(__package__, "feeder.c")
     return None if library is None else _Native(library)
+
+
+class _Arrays:
+    """The packets of a batch as C takes them; it puts start codes in the place of lengths that are as long.
+
+    Raises:
+        DecodeError: decoding starts with the first packet, which is not what the container promises.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        numbers, data, _, wanted = zip(*batch.packets, strict=True)
+        count = len(numbers)
+        integers: Callable[..., Any] = ctypes.c_int64 * count
+        self._data = (ctypes.c_char_p * count)(*data)
+        self._sizes = integers(*map(len, data))
+        self._numbers, self._wanted = integers(*numbers), bytes(wanted)
+        form = _AS_IT_IS if not batch.stream.lengths else _MARKED if batch.stream.lengths == 4 else _NOT_PLAIN
+        self._forms = (ctypes.c_uint8 * count)(*[form] * count)
+        if batch.first:
+            self.convert(0)
+
+    def convert(self, place: int) -> None:
+        """Let Python bring a packet into its form.
+
+        Raises:
+            DecodeError: the packet is not what the container promises.
+        """
+        payload = self.batch.payload(place)
+        self._data[place], self._sizes[place], self._forms[place] = payload, len(payload), _AS_IT_IS
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What C is told of them."""
+        return len(self.batch), self._data, self._sizes, self._numbers, self._wanted, self._forms
 
 
 class NativeFeeder:
@@ -79,8 +116,12 @@ class NativeFeeder:
         self.on_picture = library.on_picture
         self.on_display = library.on_display
         self._decoder: HardwareDecoder | None = None
-        self._events = (ctypes.c_int64 * (_VALUES_OF_AN_EVENT * _ROOM))()
-        self._news: list[Decoded] = []
+        self._told = (ctypes.c_int64 * ((2 + _VALUES_OF_A_PICTURE) * _ROOM))()
+        self._counts = (ctypes.c_int * 3)()
+        self._decoded: list[int] = []
+        self._damaged: list[int] = []
+        self._pictures: list[Picture] = []
+        self._arrays: _Arrays | None = None
         self._last = -1
 
     def __del__(self) -> None:
@@ -96,30 +137,27 @@ class NativeFeeder:
         handle, proc = (None, None) if decoder is None else decoder.addresses
         self._library.use(self.user_data, handle, proc)
 
-    def feed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed.
+            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
             BackendError: the card could not hand over a picture.
         """
-        numbers, data, wanted = zip(*packets[begin:], strict=True)
-        count = len(numbers)
-        integers: Callable[..., Any] = ctypes.c_int64 * count
-        fed: int = self._run(
-            self._library.feed,
-            count,
-            (ctypes.c_char_p * count)(*data),
-            integers(*map(len, data)),
-            integers(*numbers),
-            bytes(wanted),
-            self._step,
-        )
-        self._last = numbers[fed - 1]
+        arrays = self._arrays
+        if arrays is None or arrays.batch is not batch:
+            arrays = self._arrays = _Arrays(batch)
+        fed: int = self._run(self._library.feed, begin, *arrays.arguments, self._step)
+        if not fed and self._library.failure(self.user_data) == _NOT_PLAIN:
+            arrays.convert(begin)
+            fed = self._run(self._library.feed, begin, *arrays.arguments, self._step)
+        self._last = batch.packets[begin + fed - 1].number
         self._check()
+        if begin + fed == len(batch):
+            self._arrays = None
         return fed, self._taken()
 
-    def finish(self) -> list[Decoded]:
+    def finish(self) -> News:
         """Hand over what is left, and make ready for another stream.
 
         Raises:
@@ -148,28 +186,34 @@ class NativeFeeder:
     def _run(self, function: Any, *arguments: Any) -> Any:
         if self._decoder is not None:
             self._decoder.unmap_returned()
-        result = function(self.user_data, *arguments, self._events, _ROOM)
+        result = function(self.user_data, *arguments, self._told, _ROOM)
         self._drain()
         return result
 
     def _drain(self) -> None:
         """Take over what was reported, while the decoder that it came from is still the present one."""
-        values = iter(self._events[: _VALUES_OF_AN_EVENT * self._library.drain(self.user_data)])
-        decoder = self._decoder
-        for packet, pointer, pitch, damaged in zip(values, values, values, values, strict=True):
-            surface = None
-            if pointer and decoder is not None:
-                surface = Mapped(decoder, pointer, pitch, decoder.shape).surface
-            self._news.append(Decoded(packet, surface, bool(damaged)))
+        self._library.drain(self.user_data, self._counts)
+        decoded, damaged, shown = self._counts
+        self._decoded += self._told[:decoded]
+        self._damaged += self._told[_ROOM : _ROOM + damaged]
+        begin, decoder = 2 * _ROOM, self._decoder
+        values = iter(self._told[begin : begin + _VALUES_OF_A_PICTURE * shown])
+        if decoder is not None:
+            shape = decoder.shape
+            self._pictures += [
+                Picture(packet, Mapped(decoder, pointer, pitch, shape).surface)
+                for packet, pointer, pitch in zip(values, values, values, strict=True)
+            ]
 
-    def _taken(self) -> list[Decoded]:
+    def _taken(self) -> News:
         # what is given out holds pictures, which must not be held here
-        news, self._news = self._news, []
+        news = News(self._decoded, self._damaged, self._pictures)
+        self._decoded, self._damaged, self._pictures = [], [], []
         return news
 
     def _check(self) -> None:
         failure = self._library.failure(self.user_data)
-        if failure in (0, _STOPPED):
+        if failure in (0, _STOPPED, _NOT_PLAIN):  # the last: it is the next one's turn to be converted
             return
         code = self._library.code(self.user_data)
         self._taken()

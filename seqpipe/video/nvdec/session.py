@@ -8,10 +8,11 @@ from collections.abc import Sequence as Seq
 from typing import Any
 
 from ...errors import BackendError
-from ..packet_decoder import Decoded
+from ..bitstream.elementary import ElementaryStream
+from ..packet_decoder import Fed, News
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import MOST_OF_A_STEP, Coded, Feeder
+from .feeder import MOST_OF_A_STEP, Batch, Feeder
 from .hardware import Forgotten, HardwareDecoder, StreamShape
 from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
@@ -70,21 +71,26 @@ class Session:
             raise BackendError(f"NVDEC has no parser for codec {codec}: CUDA error {code}")
         self._feeder.start(self._parser.value or 0)
 
-    def feed(self, packets: Seq[Coded]) -> Iterator[list[Decoded]]:
+    def feed(self, packets: Seq[Fed], stream: ElementaryStream, *, first: bool) -> Iterator[News]:
         """Parse packets, begin to decode them, and tell as it goes what became known.
 
+        Args:
+            packets: the packets; the parser knows by itself which are key packets.
+            stream: makes an elementary stream of them.
+            first: whether decoding starts with the first of them.
+
         Raises:
-            DecodeError: the card refused one of them.
+            DecodeError: one of them cannot be parsed, or the card refused it.
             BackendError: the card refused the stream.
         """
-        begin = 0
+        batch, begin = Batch(packets, stream, first=first), 0
         while begin < len(packets):
-            fed, news = self._fed(packets, begin)
+            fed, news = self._fed(batch, begin)
             begin += fed
             yield news
             del news  # it holds pictures, of which there must not be too many
 
-    def finish(self) -> list[Decoded]:
+    def finish(self) -> News:
         """Hand over what is left, and make ready for another stream.
 
         Raises:
@@ -119,10 +125,10 @@ class Session:
         self._decoder, self._on_sequence = None, None
         self._forgotten.destroy()
 
-    def _fed(self, packets: Seq[Coded], begin: int) -> tuple[int, list[Decoded]]:
+    def _fed(self, batch: Batch, begin: int) -> tuple[int, News]:
         try:
             with interrupts_later():
-                return self._feeder.feed(packets, begin)
+                return self._feeder.feed(batch, begin)
         finally:
             self._raise()
 

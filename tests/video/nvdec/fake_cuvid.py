@@ -2,6 +2,7 @@
 
 Every packet is one picture. Its payload is text: ``I 0`` or ``P 3`` with the place at which it is shown; a leading
 ``S 128x96`` announces a stream. ``X`` makes a picture that ends in an error, ``-`` one that the parser drops.
+Start codes count for nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class FakeCuvid:
         mapped: pointers that are mapped now.
         forgotten: where decoders go that nothing refers to any more.
         decoders: how many decoders there are now.
+        payloads: what was parsed.
     """
 
     def __init__(self) -> None:
@@ -41,6 +43,7 @@ class FakeCuvid:
         self.mapped: set[int] = set()
         self.forgotten = Forgotten()
         self.decoders = 0
+        self.payloads: list[bytes] = []
         self.outputs = 0
         self._params: Any = None
         self._states: dict[int, int] = {}
@@ -73,7 +76,10 @@ class FakeCuvid:
         if packet.flags & END_OF_STREAM:
             self._show(everything=True)
             return 0
-        words = packet.payload[: packet.size].decode().split()
+        begin = c_void_p.from_address(address + Packet.payload.offset).value
+        payload = ctypes.string_at(begin or 0, packet.size)  # beyond its zeros, unlike packet.payload
+        self.payloads.append(payload)
+        words = payload.replace(b"\0\0\0\1", b" ").decode().split()
         if words[0] == "S":
             width, height = map(int, words[1].split("x"))
             form = VideoFormat(

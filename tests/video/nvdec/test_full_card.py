@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from seqpipe.errors import BackendError, DeviceMemoryError
+from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.gpu import memory
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import CardDecoders, NvdecPool
-from seqpipe.video.nvdec.feeder import Coded
 from seqpipe.video.nvdec.session import Session
+from seqpipe.video.packet_decoder import Fed
 from tests.video.gpu.fake_cupy import FakeCupy
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
@@ -53,9 +54,9 @@ def stream(width, height):
 def decode(session, width, height):
     """The packets whose pictures came."""
     texts = [f"S {width}x{height} I 0", "P 1", "P 2"]
-    coded = [Coded(number, text.encode(), wanted=True) for number, text in enumerate(texts)]
-    events = [event for news in session.feed(coded) for event in news]
-    return [event.packet for event in events + session.finish() if event.surface is not None]
+    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(texts)]
+    steps = [*session.feed(fed, ElementaryStream("vp8", b""), first=True), session.finish()]
+    return [picture.packet for news in steps for picture in news.pictures]
 
 
 def test_idle_decoders_make_room_for_the_one_that_is_needed(cuvid, pool):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from seqpipe.errors import BackendError
+from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.nvdec import session as session_module
-from seqpipe.video.nvdec.feeder import Coded
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
+from seqpipe.video.packet_decoder import DecodeError, Fed
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
 START = "S 128x96 "
+PLAIN = ElementaryStream("vp8", b"")
 
 
 @pytest.fixture(params=["python", "native"])
@@ -27,27 +29,28 @@ def cuvid(monkeypatch, request):
 
 
 def feed(session, number, text, *, wanted=True):
-    return [news for step in session.feed([Coded(number, text.encode(), wanted)]) for news in step]
+    return list(session.feed([fed(number, text.encode(), wanted)], PLAIN, first=not number))
+
+
+def fed(number, data, wanted=True):
+    return Fed(number, data, key=not number, wanted=wanted)
 
 
 def run(session, packets, wanted=None, at_once=32):
     """(packets whose picture came, in order; packets that were found damaged; packets that were found sound)."""
     came, damaged, sound = [], [], []
     coded = [
-        Coded(number, text.encode(), wanted is None or number in wanted)
-        for number, text in enumerate(packets)
+        fed(number, text.encode(), wanted is None or number in wanted) for number, text in enumerate(packets)
     ]
 
     def take(news):
-        for event in news:
-            if event.surface is not None:
-                came.append(event.packet)
-            else:
-                (damaged if event.damaged else sound).append(event.packet)
+        came.extend(picture.packet for picture in news.pictures)
+        damaged.extend(news.damaged)
+        sound.extend(packet for packet in news.decoded if packet not in news.damaged)
 
     # nothing of a step may be held while the next one is done: pictures in use are few
     for begin in range(0, len(coded), at_once):
-        for news in map(take, session.feed(coded[begin : begin + at_once])):
+        for news in map(take, session.feed(coded[begin : begin + at_once], PLAIN, first=not begin)):
             assert news is None
     take(session.finish())
     return came, damaged, sound
@@ -67,11 +70,10 @@ def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     known = set()
     for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
-        for event in feed(session, number, text):
-            if event.surface is None:
-                known.add(event.packet)
-            else:
-                assert set(range(event.packet + 1)) <= known
+        for news in feed(session, number, text):
+            known.update(news.decoded)
+            for picture in news.pictures:
+                assert set(range(picture.packet + 1)) <= known
 
 
 def test_only_what_is_wanted_is_mapped(cuvid):
@@ -96,17 +98,17 @@ def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
 
 def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
-    kept = feed(session, 0, START + "I 0") + session.finish()
+    kept = [*feed(session, 0, START + "I 0"), session.finish()]
     run(session, [START + "I 0", "P 1", "P 2"])
-    assert any(event.surface is not None for event in kept)
+    assert any(news.pictures for news in kept)
     assert cuvid.created == [(128, 96)]
 
 
 def test_pictures_in_use_outlive_a_change_of_size(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = feed(session, 0, START + "I 0")
-    kept += session.finish()
-    assert any(event.surface is not None for event in kept)
+    kept.append(session.finish())
+    assert any(news.pictures for news in kept)
     run(session, ["S 96x64 I 0", "P 1"])
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 2
@@ -134,6 +136,55 @@ def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
 
     with pytest.raises(BackendError, match=r"could not hand over a picture of 128×96 pixels.*CUDA error 205"):
         hold(100)
+
+
+def prefixed(*units):
+    return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
+
+
+# profile and lengths of 4 bytes, one set of each kind of parameters
+AVCC = (
+    b"\x01\x64\0\x1e\xff\xe1"
+    + (14).to_bytes(2, "big")
+    + b"S 128x96      "
+    + b"\x01"
+    + (1).to_bytes(2, "big")
+    + b" "
+)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 32])
+def test_lengths_become_start_codes_and_parameter_sets_come_first(cuvid, at_once):
+    stream = ElementaryStream("h264", AVCC)
+    assert stream.lengths == 4
+    units = [(b"I 0",), (b"P", b"1"), (b"P ", b"", b"2"), (b"P 3",), (b"P", b" ", b"4" + b" " * 5000)]
+    packets = [prefixed(*some) for some in units] + [b"\0\0\0\1P 5"]
+    session = Session(4, 0, in_use=8, forgotten=cuvid.forgotten)
+    numbers = []
+    for begin in range(0, len(packets), at_once):
+        part = [fed(begin + place, data) for place, data in enumerate(packets[begin : begin + at_once])]
+        for news in session.feed(part, stream, first=not begin):
+            numbers += [picture.packet for picture in news.pictures]
+    numbers += [picture.packet for picture in session.finish().pictures]
+    assert numbers == list(range(6))
+    assert cuvid.payloads == [stream.packet(data, first=not number) for number, data in enumerate(packets)]
+    assert cuvid.payloads[0].startswith(b"\0\0\0\1S 128x96")
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_a_unit_longer_than_its_packet_is_an_error_of_that_packet_after_news_of_those_before(cuvid, at):
+    stream = ElementaryStream("h264", AVCC)
+    packets = [prefixed(b"I 0"), *(prefixed(b"P %d" % number) for number in range(1, 5))]
+    packets[at] = packets[at][:-1]
+    session = Session(4, 0, in_use=8, forgotten=cuvid.forgotten)
+    decoded = []
+    steps = session.feed(list(map(fed, range(5), packets)), stream, first=True)
+    with pytest.raises(DecodeError, match="a NAL unit is longer than its packet") as caught:
+        decoded.extend(packet for news in steps for packet in news.decoded)
+    assert caught.value.packet == at
+    assert len(cuvid.payloads) == at
+    assert decoded == list(range(len(decoded)))
+    session.close()
 
 
 def test_closing_gives_everything_back(cuvid):

@@ -12,12 +12,12 @@ from operator import methodcaller
 import pytest
 
 from seqpipe.errors import BackendError
+from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.cuvid import Picture
-from seqpipe.video.nvdec.feeder import Coded
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import DecodeError
+from seqpipe.video.packet_decoder import DecodeError, Fed
 from tests.video.nvdec.fake_cuvid import SURFACES, FakeCuvid
 
 PACKETS = ("S 128x96 I 0", "P 1", "P 2", "P 3", "P 4", "P 5")
@@ -103,17 +103,17 @@ def cuvid(request):
 
 def feed(session, packets, kept):
     """Feed packets and keep what comes, until something goes wrong."""
-    for step in session.feed([Coded(number, text.encode(), True) for number, text in packets]):
-        kept.extend(step)
+    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in packets]
+    kept.extend(session.feed(fed, ElementaryStream("vp8", b""), first=True))
 
 
 def came(session, packets=PACKETS):
     """The packets whose pictures came, in order; nothing is damaged."""
     kept = []
     feed(session, enumerate(packets), kept)
-    kept += session.finish()
-    assert not any(event.damaged for event in kept)
-    return [event.packet for event in kept if event.surface is not None]
+    kept.append(session.finish())
+    assert not any(news.damaged for news in kept)
+    return [picture.packet for news in kept for picture in news.pictures]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +148,12 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
     if before:
         feed(session, enumerate(before), kept)
-        kept += session.finish()
+        kept.append(session.finish())
     cuvid.fault = fault
     with pytest.raises(kind, match=said):
         feed(session, [(0, "S 176x144 I 0")], [])
     session.close()
-    assert len([event for event in kept if event.surface is not None]) == len(before)
+    assert sum(len(news.pictures) for news in kept) == len(before)
     assert cuvid.decoders == (1 if before else 0)
     kept.clear()
     assert cuvid.clean()
@@ -186,7 +186,7 @@ def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatc
     try:
         session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
         feed(session, [(0, PACKETS[0])], kept)
-        kept += session.finish()
+        kept.append(session.finish())
         cuvid.fault = "interrupt while one is destroyed"
         kept.clear()
         with pytest.raises(KeyboardInterrupt):
