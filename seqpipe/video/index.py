@@ -83,6 +83,12 @@ class PacketTable:
         return result
 
     @cached_property
+    def references_before(self) -> IntArray:
+        """How many reference frames come before each packet; one entry more than there are packets."""
+        result: IntArray = np.concatenate([[0], np.cumsum(self.reference, dtype=np.int64)])
+        return result
+
+    @cached_property
     def leading(self) -> BoolArray:
         """Whether a packet comes after its key packet in the file, but before it in presentation."""
         result: BoolArray = self.pts < self.pts[self.gop]

@@ -60,13 +60,13 @@ def make_plan(table: PacketTable, wanted: IntArray, *, earlier: int = 0) -> Deco
         return DecodePlan(())
     starts = _starts(table, packets, earlier)
     # A run is left where that saves feeding at least one reference frame on the way to the next start.
-    fed_before = np.concatenate([[0], np.cumsum(table.reference)])
-    saved = fed_before[starts[1:]] - fed_before[np.minimum(packets[:-1] + 1, starts[1:])]
-    jumps = np.flatnonzero(saved > 0) + 1
+    before = table.references_before
+    saved = before[starts[1:]] - before[np.minimum(packets[:-1] + 1, starts[1:])]
+    ends = [*(np.flatnonzero(saved > 0) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
-            _segment(table, int(starts[part[0]]), packets[part])
-            for part in np.split(np.arange(packets.size), jumps)
+            _segment(table, int(starts[begin]), packets[begin:end])
+            for begin, end in zip([0, *ends], ends, strict=False)
         )
     )
 

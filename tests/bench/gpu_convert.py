@@ -13,7 +13,7 @@ import numpy as np
 
 from seqpipe.video.gpu.conversion import FRAMES
 from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface
+from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.output import OutputSpec
 from tests.support.pictures import frame_info, surface_format
 
@@ -41,12 +41,8 @@ def surfaces(bits: int) -> tuple[list[DeviceSurface], Any]:
     samples = cupy.stack([cupy.asarray(one.astype(np.uint8 if bits == 8 else np.uint16))] * FRAMES)
     pitch, form = samples.strides[1], surface_format("4:2:0", bits)
     starts = [samples.data.ptr + number * samples.strides[0] for number in range(FRAMES)]
-    found = [
-        DeviceSurface(
-            number, (start, start + height * pitch), pitch, width, height, form, True, 0 if bits == 8 else 6
-        )
-        for number, start in enumerate(starts)
-    ]
+    shape = SurfaceShape(pitch, width, height, form, interleaved=True, shift=0 if bits == 8 else 6)
+    found = [shape.surface(number, (start, start + height * pitch)) for number, start in enumerate(starts)]
     return found, samples
 
 

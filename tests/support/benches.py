@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.kernel import CudaDevice, KernelDevice
-from seqpipe.video.gpu.device_surface import DeviceSurface
+from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.surface import Surface
 
 from .emulated import EmulatedDevice
@@ -61,9 +61,8 @@ class Bench:
         pitches = [int(plane.strides[0]) for plane in stored]
         addresses = tuple(self.address(plane) for plane in stored)
         size = surface.width, surface.height
-        return DeviceSurface(
-            surface.number, addresses, pitches[0], *size, form, interleaved, shift, pitches[-1]
-        )
+        shape = SurfaceShape(pitches[0], *size, form, interleaved, shift, pitches[-1])
+        return shape.surface(surface.number, addresses)
 
 
 class EmulatedBench(Bench):

@@ -22,7 +22,7 @@ from ...kernel import CudaDevice, KernelDevice
 from ..info import StreamInfo
 from ..output import OutputSpec
 from ..paint import converter_key
-from .conversion import FRAMES, KERNEL, THREADS, Conversion, SurfaceKind
+from .conversion import FRAMES, KERNEL, THREADS, Conversion, SurfaceKind, is_aligned
 from .device_surface import DeviceSurface
 
 __all__ = ["Converters", "DeviceConverter", "converters_of"]
@@ -83,10 +83,7 @@ class DeviceConverter:
                 f"{len(surfaces)} surfaces, but {len(outs)} outs", allowed="one out for each surface"
             )
         addresses = [self._address(out) for out in outs]
-        groups: dict[SurfaceKind, list[int]] = {}
-        for place, surface in enumerate(surfaces):
-            groups.setdefault(SurfaceKind.of(surface), []).append(place)
-        for kind, places in groups.items():
+        for kind, places in _by_kind(surfaces).items():
             prepared = self._prepared(kind, stream)
             for begin in range(0, len(places), FRAMES):
                 part = places[begin : begin + FRAMES]
@@ -114,6 +111,17 @@ class DeviceConverter:
                 f"out begins at {address:#x}", allowed=f"multiples of {self._dtype.itemsize} bytes"
             )
         return address
+
+
+def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
+    """The places of the surfaces of each kind; most share their shape, and so their kind is made out once."""
+    alike: dict[tuple[int, bool], list[int]] = {}
+    for place, surface in enumerate(surfaces):
+        alike.setdefault((id(surface.shape), is_aligned(surface)), []).append(place)
+    found: dict[SurfaceKind, list[int]] = {}
+    for places in alike.values():
+        found.setdefault(SurfaceKind.of(surfaces[places[0]]), []).extend(places)
+    return found
 
 
 class Converters:

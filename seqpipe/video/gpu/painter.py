@@ -66,7 +66,7 @@ class DevicePainter:
         if isinstance(surface, Surface):
             surface = self._upload(surface, self._stream)
         self._gathered.append((surface, targets))
-        if len(self._gathered) >= at_once(surface.width, surface.height):
+        if len(self._gathered) >= at_once(surface.shape.width, surface.shape.height):
             self._launch()
 
     def finish(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ...errors import BackendError
-from ..gpu.device_surface import DeviceSurface
+from ..gpu.device_surface import DeviceSurface, SurfaceShape
 from ..gpu.memory import make_room, no_room
-from ..surface import SurfaceFormat, surface_format
+from ..surface import surface_format
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape"]
@@ -19,6 +19,7 @@ __all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape"]
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
 _CHROMA_444 = 3
 _OUT_OF_MEMORY = 2
+_SHAPES = 256  # that are remembered
 
 
 @dataclass(frozen=True)
@@ -86,26 +87,9 @@ class Mapped:
         Args:
             number: the frame's number.
         """
-        shape, pitch = self.shape, self.pitch
-        x, y, width, height = shape.area
-        size = 1 if shape.bits == 8 else 2
-        plane = pitch * shape.height
-        first = self.pointer + y * pitch + x * size
-        if shape.chroma == _CHROMA_444:
-            planes: tuple[int, ...] = (first, first + plane, first + 2 * plane)
-        else:
-            planes = (first, self.pointer + plane + y // 2 * pitch + x // 2 * 2 * size)
-        return DeviceSurface(
-            number=number,
-            planes=planes,
-            pitch=pitch,
-            width=width,
-            height=height,
-            format=_format(shape.chroma, shape.bits),
-            interleaved=shape.chroma != _CHROMA_444,
-            shift=0 if shape.bits == 8 else 16 - shape.bits,
-            owner=self,
-        )
+        form, offsets = _planes(self.shape, self.pitch)
+        pointer = self.pointer
+        return form.surface(number, tuple([pointer + offset for offset in offsets]), self)
 
     def __del__(self) -> None:
         self._decoder.hand_back(self.pointer)
@@ -300,7 +284,18 @@ def _whole(side: int) -> int:
     return side if side % 2 == 0 else -(-side // 16) * 16
 
 
-@cache
-def _format(chroma: int, bits: int) -> SurfaceFormat:
-    stem = "yuv444p" if chroma == _CHROMA_444 else "yuv420p"
-    return surface_format(stem if bits == 8 else f"{stem}{bits}le")
+@lru_cache(_SHAPES)
+def _planes(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[int, ...]]:
+    """How the pictures of a stream are to be read, and where their planes begin: the same for all of them."""
+    x, y, width, height = shape.area
+    size = 1 if shape.bits == 8 else 2
+    plane = pitch * shape.height
+    first = y * pitch + x * size
+    separate = shape.chroma == _CHROMA_444
+    offsets: tuple[int, ...] = (first, plane + y // 2 * pitch + x // 2 * 2 * size)
+    if separate:
+        offsets = (first, first + plane, first + 2 * plane)
+    stem = "yuv444p" if separate else "yuv420p"
+    form = surface_format(stem if shape.bits == 8 else f"{stem}{shape.bits}le")
+    shift = 0 if shape.bits == 8 else 16 - shape.bits
+    return SurfaceShape(pitch, width, height, form, not separate, shift), offsets

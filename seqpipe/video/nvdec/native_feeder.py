@@ -63,6 +63,13 @@ def native() -> _Native | None:
     return None if library is None else _Native(library)
 
 
+@cache
+def _array(kind: Any, count: int) -> Callable[..., Any]:
+    """The type of an array; ctypes makes it anew where nobody keeps it, and that takes longer than to fill it."""
+    made: Callable[..., Any] = kind * count
+    return made
+
+
 class _Arrays:
     """The packets of a batch as C takes them; it puts start codes in the place of lengths that are as long.
 
@@ -74,12 +81,12 @@ class _Arrays:
         self.batch = batch
         numbers, data, _, wanted = zip(*batch.packets, strict=True)
         count = len(numbers)
-        integers: Callable[..., Any] = ctypes.c_int64 * count
-        self._data = (ctypes.c_char_p * count)(*data)
+        integers = _array(ctypes.c_int64, count)
+        self._data = _array(ctypes.c_char_p, count)(*data)
         self._sizes = integers(*map(len, data))
         self._numbers, self._wanted = integers(*numbers), bytes(wanted)
         form = _AS_IT_IS if not batch.stream.lengths else _MARKED if batch.stream.lengths == 4 else _NOT_PLAIN
-        self._forms = (ctypes.c_uint8 * count)(*[form] * count)
+        self._forms = _array(ctypes.c_uint8, count)(*[form] * count)
         if batch.first:
             self.convert(0)
 

@@ -13,7 +13,7 @@ from seqpipe.errors import ParameterError, SourceError
 from seqpipe.video.colour import ColourSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
 from seqpipe.video.gpu.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
 from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface
+from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.surface import Surface, SurfaceFormat
@@ -354,9 +354,11 @@ def test_memory_that_does_not_fit_is_refused(emulated: EmulatedBench) -> None:
 
 def test_planes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ParameterError, match="yuv420p with 3 planes; allowed: 2 planes"):
-        DeviceSurface(0, (0, 0, 0), 64, 64, 32, surface_format(), interleaved=True)
+        SurfaceShape(64, 64, 32, surface_format(), interleaved=True).surface(0, (0, 0, 0))
     with pytest.raises(ParameterError, match="multiples of 4 bytes"):
-        DeviceSurface(0, (64, 130), 128, 64, 32, surface_format("4:2:0", 10), interleaved=True)
+        SurfaceShape(128, 64, 32, surface_format("4:2:0", 10), interleaved=True).surface(0, (64, 130))
+    with pytest.raises(ParameterError, match=r"rows of 128 and 66 bytes; allowed: .* multiples of 4 bytes"):
+        SurfaceShape(128, 64, 32, surface_format("4:2:0", 10), True, 6, 66).surface(0, (64, 128))
 
 
 @pytest.mark.parametrize(
