@@ -33,6 +33,8 @@ _WORD: Final = np.dtype("<u8")  # its lower half is the first one in memory
 _HALF: Final = np.dtype("<u4")
 _UNUSED: Final = np.uint64(11)  # bits of a word that a number from 0 to 1 has no room for
 _UNIT: Final = 2.0**-53
+_UNUSED_HALF: Final = np.uint32(8)  # likewise of half a word, and of float32
+_UNIT_HALF: Final = np.float32(2.0**-24)
 
 _Words = npt.NDArray[np.uint64]
 
@@ -89,9 +91,13 @@ class Draws:
         begin = self._passed(1)
         return self._words[:, begin]
 
-    def random(self, size: int | tuple[int, ...] | None = None) -> FloatArray:
-        """Numbers from 0 up to 1; see :meth:`numpy.random.Generator.random`."""
+    def random(self, size: int | tuple[int, ...] | None = None, dtype: type = np.float64) -> npt.NDArray[Any]:
+        """Numbers from 0 up to 1; see :meth:`numpy.random.Generator.random`. Those of float32 take half a word."""
         shape = _shape(size)
+        if dtype is np.float32:
+            halves = self._halves(math.prod(shape))
+            parts = (halves >> _UNUSED_HALF).astype(np.float32) * _UNIT_HALF
+            return parts.reshape(len(parts), *shape)
         begin = self._passed(math.prod(shape))
         numbers: FloatArray = np.multiply(self._words[:, begin : self._used] >> _UNUSED, _UNIT)
         return numbers.reshape(len(numbers), *shape)
@@ -152,6 +158,8 @@ class Draws:
     def _halves(self, count: int) -> npt.NDArray[np.uint32]:
         """Halves of words, the lower one first: what is kept, and the next ones."""
         kept = self._kept
+        if not count:
+            return self._words.view(_HALF)[:, :0]
         more = count - (kept is not None)
         begin = 2 * self._passed((more + 1) // 2)
         self._kept = 2 * self._used - 1 if more % 2 else None

@@ -16,6 +16,7 @@ INDICES = [5, 0, 2**64 - 1, 7, 5]
 SIZES = st.sampled_from([None, 0, 1, 3, (2, 3), (4,)])
 STEPS = st.one_of(
     st.tuples(st.just("random"), st.tuples(), SIZES),
+    st.tuples(st.just("random"), st.just("float32"), SIZES),
     st.tuples(st.just("uniform"), st.sampled_from([(-2.0, 3.5), (0.25, 0.25)]), SIZES),
     st.tuples(
         st.just("integers"), st.sampled_from([(1,), (2,), (9,), (-4, 3), (-(2**31), 2**31), (7, 8)]), SIZES
@@ -57,12 +58,17 @@ def test_every_order_of_draws_gives_what_the_generators_give(steps, seed):
     together = Draws(seed, "steps", 4, INDICES)
     alone = [stream(seed, "steps", 4, index) for index in INDICES]
     for name, arguments, size in steps:
+        options = {"size": size}
+        if arguments == "float32":
+            arguments, options = (), {"size": size, "dtype": np.float32}
         try:
-            found = getattr(together, name)(*arguments, size=size)
+            found = getattr(together, name)(*arguments, **options)
         except UnevenError:
             return
         for numbers, rng in zip(found, alone, strict=True):
-            np.testing.assert_array_equal(numbers, getattr(rng, name)(*arguments, size=size))
+            wanted = np.asarray(getattr(rng, name)(*arguments, **options))
+            np.testing.assert_array_equal(numbers, wanted)
+            assert size is None or numbers.dtype == wanted.dtype
 
 
 def test_vectors_of_ranges_and_both_ends():

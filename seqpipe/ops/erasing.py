@@ -23,6 +23,14 @@ __all__ = ["Erase", "RandomErasing"]
 _MOST: Final = 16  # regions of an image
 _LEVELS: Final = 4  # levels that a region may have: one for each channel
 _ATTEMPTS: Final = 10  # torchvision's, too
+_ROW: Final = np.dtype(
+    [
+        ("acts", np.int32),
+        ("count", np.int32),
+        ("levels", np.float32, (_LEVELS,)),
+        ("boxes", np.int32, (4 * _MOST,)),
+    ]
+)
 
 
 class _Regions(Op, register=False):
@@ -69,18 +77,11 @@ class _Regions(Op, register=False):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """The boxes, how many they are, and the levels."""
-        return np.dtype(
-            [
-                ("acts", np.int32),
-                ("count", np.int32),
-                ("levels", np.float32, (_LEVELS,)),
-                ("boxes", np.int32, (4 * _MOST,)),
-            ]
-        )
+        return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The boxes of each row."""
-        made = np.zeros(len(rows), self.kernel_dtype())
+        made = np.zeros(len(rows), _ROW)
         made["acts"], made["levels"] = rows["acts"], rows["levels"]
         boxes = self.boxes(values_of_all(rows), spec.height, spec.width).reshape(len(rows), -1)
         made["count"], made["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
@@ -178,6 +179,7 @@ class RandomErasing(_Regions):
         (0.3, 3.3), "range of its rows by its columns", size=2, lo=0.001, hi=1000, kind=float, drawn=False
     )
 
+    samples_together = True
     derived = (*_Regions.derived, ("draws", 4 * _ATTEMPTS))
     examples = (
         {"seed": 1},
@@ -204,15 +206,19 @@ class RandomErasing(_Regions):
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
         """The region of the first attempt that fits; an empty one if none does."""
-        draws: FloatArray = p.draws.reshape(*p.draws.shape[:-1], _ATTEMPTS, 4).astype(np.float64)
+        draws: FloatArray = p.draws.reshape(-1, _ATTEMPTS, 4).astype(np.float64)
         area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * draws[..., 0])
         lo, hi = math.log(self.ratio[0]), math.log(self.ratio[1])
         aspect = np.exp(lo + (hi - lo) * draws[..., 1])
-        rows, columns = np.rint(np.sqrt(area * aspect)), np.rint(np.sqrt(area / aspect))
-        top = np.floor(draws[..., 2] * (height - rows + 1))
-        left = np.floor(draws[..., 3] * (width - columns + 1))
+        sides = np.empty((2, *area.shape))
+        np.multiply(area, aspect, out=sides[0])
+        np.divide(area, aspect, out=sides[1])
+        rows, columns = np.rint(np.sqrt(sides, out=sides), out=sides)
         fits = (rows < height) & (columns < width)
-        boxes = np.stack([top, left, top + rows, left + columns], axis=-1) * fits[..., None]
-        first = fits.argmax(axis=-1)[..., None, None]
-        found: IntArray = np.take_along_axis(boxes, first, axis=-2).astype(np.int64)
+        taken = np.arange(len(draws)), fits.argmax(axis=-1)
+        # what is left of an attempt: its sides, and how far top and left lie between the ends of their ranges
+        extent, places = sides[(slice(None), *taken)], draws[taken][:, 2:].T
+        begin = np.floor(places * (np.array([[height + 1], [width + 1]]) - extent))
+        boxes = np.concatenate([begin, begin + extent]) * fits[taken]
+        found: IntArray = boxes.T.reshape(*p.draws.shape[:-1], 1, 4).astype(np.int64)
         return found
