@@ -178,9 +178,12 @@ class Mixing(Declaration, register=False):
             )
         samples = part.samples
         indices = indices_of(self, index, samples)
-        block = resolve(
-            self, [part.spec] * samples, epoch, indices if self.per_sample else [indices[0]] * samples
-        )
+        if self.per_sample or self.tabled:
+            drawn = indices if self.per_sample else [indices[0]] * samples
+            block = resolve(self, [part.spec] * samples, epoch, drawn)
+        else:
+            one = resolve(self, [part.spec], epoch, indices[:1])
+            block = Block(one.rows.repeat(samples), tuple(range(samples)), 0)
         if samples == 1:
             block.rows["acts"] = 0
         with on_device_of(part.array):
