@@ -22,6 +22,9 @@ __all__ = ["Canvas", "Window"]
 
 _OWN: Final = 16  # channels that may have a level each
 _FAR: Final = 1 << 30  # from the images: no window begins there
+_ROW: Final = np.dtype(
+    [("top", np.int32), ("left", np.int32), ("border", np.int32), ("fill", np.int32, (2 * _OWN,))]
+)
 
 
 class Window(NamedTuple):
@@ -64,16 +67,12 @@ class Canvas(Geometry, register=False):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """The window's begin, the border, and the bits of what is beyond it."""
-        numbers = [(name, np.int32) for name in ("top", "left", "border")]
-        return np.dtype([*numbers, ("fill", np.int32, (2 * _OWN,))])
+        return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Those of a block's rows; the whole image where the operator does not act."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        levels = self._levels(spec.channels, np.dtype(spec.dtype))
-        bits = np.zeros((_OWN, 8), np.uint8)
-        bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
-        made["fill"] = bits.reshape(-1).view(np.int32)
+        made = np.zeros(len(rows), _ROW)
+        made["fill"] = _bits_of(self._levels(spec.channels, np.dtype(spec.dtype)))
         matrices = self.mappings(rows, spec).matrices
         made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
         made["border"] = np.where(rows["acts"], BORDERS.index(self.beyond), 0)
@@ -129,14 +128,26 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: there are levels for more or fewer channels.
         """
-        given = np.asarray(getattr(self, self.fill_of), np.float64)
+        given = getattr(self, self.fill_of)
         if len(given) > 1 and (len(given) != channels or len(given) > _OWN):
             raise ParameterError(
                 f"{self.fill_of} has {len(given)} levels for {channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
-        return typed(given, dtype)
+        kept: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_levels_kept", {})
+        found = kept.get(dtype)
+        if found is None:
+            found = kept[dtype] = typed(np.asarray(given, np.float64), dtype)
+            found.flags.writeable = False
+        return found
+
+
+def _bits_of(levels: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The bits of a level of each channel, 64 for each, with zeros after them."""
+    bits = np.zeros((_OWN, 8), np.uint8)
+    bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
+    return bits.reshape(-1).view(np.int32)
 
 
 def _surrounded(x: Array, out: Array, window: Window, border: str) -> Array:

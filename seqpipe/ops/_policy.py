@@ -185,11 +185,11 @@ class Policy(Geometry, register=False):
                 sample.out[...] = sample.x
         waiting = [sample for sample in samples if sample.steps]
         while waiting:
-            groups: dict[Declaration, list[_Sample]] = {}
+            groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
             for sample in waiting:
-                groups.setdefault(sample.steps[0][0], []).append(sample)
-            for op, group in groups.items():
-                _together(op, group, device)
+                groups.setdefault(type(sample.steps[0][0]), []).append(sample)
+            for group in groups.values():
+                _together(group, device)
             waiting = [sample for sample in waiting if sample.steps]
 
     @cached_property
@@ -253,9 +253,9 @@ class _Sample:
     steps: list[tuple[Declaration, Values]]
 
 
-def _together(op: Declaration, group: Seq[_Sample], device: KernelDevice | None) -> None:
+def _together(group: Seq[_Sample], device: KernelDevice | None) -> None:
     """Do the first step of some samples, which is the same operator for all."""
-    items, values = [], []
+    op, items, values = group[0].steps[0][0], [], []
     for number, sample in enumerate(group):
         values.append(sample.steps.pop(0)[1])
         out = namespace(sample.x).empty(sample.x.shape, sample.x.dtype) if sample.steps else sample.out

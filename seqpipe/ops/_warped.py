@@ -92,7 +92,7 @@ class Warped(Extent, Geometry, register=False):
         """The mapping of a matrix that is given.
 
         Args:
-            matrix: 3×3.
+            matrix: 3×3; or several of them.
             height: rows of what is given.
             width: columns of what is given.
             inverse_map: whether it leads from the result to the source.
@@ -101,12 +101,13 @@ class Warped(Extent, Geometry, register=False):
             ParameterError: it leads to the result and cannot be inverted.
         """
         if not inverse_map:
-            if not np.linalg.cond(matrix) < 1e12:
-                raise ParameterError(
-                    f"matrix={matrix.tolist()} has no inverse",
-                    source=self.name,
-                    allowed="a matrix that sends no two places to one, or inverse_map=True",
-                )
+            for one in matrix.reshape(-1, 3, 3):
+                if not np.linalg.cond(one) < 1e12:
+                    raise ParameterError(
+                        f"matrix={one.tolist()} has no inverse",
+                        source=self.name,
+                        allowed="a matrix that sends no two places to one, or inverse_map=True",
+                    )
             matrix = np.asarray(np.linalg.inv(matrix), np.float64)
         return Mapping(matrix, *(self.size or (height, width)))
 

@@ -28,6 +28,7 @@ class WarpAffine(Warped):
         True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
     )
 
+    maps_rows = True
     examples = (
         {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5), "size": (4, 6), "fill_value": 42.0},
         {
@@ -49,7 +50,10 @@ class WarpAffine(Warped):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
-        matrix = np.concatenate([np.asarray(p.matrix, np.float64), [0, 0, 1]]).reshape(3, 3)
+        maps = np.shape(p.matrix)[:-1]
+        matrix = np.zeros((*maps, 3, 3))
+        matrix[..., :2, :] = np.reshape(p.matrix, (*maps, 2, 3))
+        matrix[..., 2, 2] = 1
         return self.mapped(matrix, height, width, inverse_map=self.inverse_map)
 
 
