@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
@@ -173,7 +174,7 @@ class Policy(Geometry, register=False):
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
-        """Write the results on a GPU: in each round a step of each sample, those with the same operator together."""
+        """Write the results on a GPU: one operator after the other, each for all samples whose next step it is."""
         drawn, samples = self._drawn(block.rows), []
         for item in items:
             for n in range(len(item.x)):
@@ -185,11 +186,7 @@ class Policy(Geometry, register=False):
                 sample.out[...] = sample.x
         waiting = [sample for sample in samples if sample.steps]
         while waiting:
-            groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
-            for sample in waiting:
-                groups.setdefault(type(sample.steps[0][0]), []).append(sample)
-            for group in groups.values():
-                _together(group, device)
+            _together(_next(waiting), device)
             waiting = [sample for sample in waiting if sample.steps]
 
     @cached_property
@@ -251,6 +248,21 @@ class _Sample:
     out: Array
     spec: Spec
     steps: list[tuple[Declaration, Values]]
+
+
+def _next(waiting: Seq[_Sample]) -> list[_Sample]:
+    """The samples whose next step is to be done: an operator's that the fewest samples need later.
+
+    So it need not come again for them: samples do not depend on each other, and a launch for many takes hardly longer
+    than one for a few.
+    """
+    groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
+    later: Counter[type[Declaration]] = Counter()
+    for sample in waiting:
+        (op, _), *rest = sample.steps
+        groups.setdefault(type(op), []).append(sample)
+        later.update({type(op) for op, _ in rest})
+    return groups[min(groups, key=lambda kind: (later[kind], -len(groups[kind])))]
 
 
 def _together(group: Seq[_Sample], device: KernelDevice | None) -> None:

@@ -11,7 +11,17 @@ from PIL import Image, ImageChops, ImageEnhance, ImageOps
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops import (
+    AutoAugment,
+    Chain,
+    Flip,
+    Normal,
+    RandAugment,
+    Together,
+    TrivialAugmentWide,
+    _policy,
+    apply,
+)
 from seqpipe.ops._enhance import MeanContrast, Sharpness
 from seqpipe.ops._kernel import defines_of, source_of
 from seqpipe.ops._published import FOUND, NARROW
@@ -322,6 +332,26 @@ def test_few_launches_for_many_samples(emulated):
         # two of the kinds have two passes
         assert emulated.launches - before <= rounds * (kinds + 3)
         compare(found, apply(op, x, backend="reference"))
+
+
+def test_an_operator_does_not_come_again_for_samples_that_could_have_waited(emulated, monkeypatch):
+    done, run_operator = [], _policy.run
+
+    def noted(op, items, *rest):
+        done.append((op.name, len(items)))
+        run_operator(op, items, *rest)
+
+    monkeypatch.setattr(_policy, "run", noted)
+    x = np.random.default_rng(0).integers(0, 256, (8, 1, 9, 11, 3), dtype=np.uint8)
+    apply(AutoAugment(seed=2), x, backend="cuda", device=emulated)
+    # of six samples that are equalized, one is inverted before, and one loses bits after it
+    assert sorted(done) == [
+        ("equalize", 5),
+        ("invert", 1),
+        ("mean_contrast", 2),
+        ("posterize", 2),
+        ("saturation", 2),
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
