@@ -143,7 +143,7 @@ def _drawn_one_by_one(
         # last, so that a change of p leaves the other draws as they were
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
-    if not op.is_by_frame and len(set(map(tuple, found))) == 1:
+    if len(found) > 1 and not op.is_by_frame and len(set(map(tuple, found))) == 1:
         for name in found[0]:  # a column at a time takes a fifth of the time
             drawn, column = np.array([values[name] for values in found]), rows[name]
             # of a vector for which one number was drawn, all values are that number

@@ -42,7 +42,7 @@ class Frames(Declaration, register=False):
             ParameterError: its slices are not evenly spaced, so that the result has no grid.
         """
         order = self.frame_order(rows, spec)
-        steps = np.diff(order)
+        steps = order[1:] - order[:-1]
         if steps.size and (steps[0] == 0 or (steps != steps[0]).any()):
             raise ParameterError(
                 f"slices {order.tolist()} of a volume with an affine are not evenly spaced",
@@ -110,7 +110,7 @@ class Order(Frames, register=False):
 
 def _taken(x: Array, order: IntArray) -> Array:
     """Frames of an array in an order; a view where they are evenly spaced."""
-    steps = np.diff(order)
+    steps = order[1:] - order[:-1]
     if steps.size and (steps == steps[0]).all() and steps[0]:
         first, step = int(order[0]), int(steps[0])
         end = first + step * len(order)

@@ -98,7 +98,8 @@ class CutMix(Mixing, name="cutmix"):
         half = np.floor(0.5 * np.sqrt(1 - rows["ratio"].astype(np.float64))[:, None] * size)
         center = np.minimum(np.floor(rows["center"] * size), size - 1)
         box = np.concatenate([np.maximum(center - half, 0), np.minimum(center + half, size)], axis=1)
-        return {"box": box, "weight": 1 - (box[:, 2:] - box[:, :2]).prod(axis=1) / size.prod()}
+        rows_of_box, columns = (box[:, 2:] - box[:, :2]).T
+        return {"box": box, "weight": 1 - rows_of_box * columns / (spec.height * spec.width)}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The other sample within the box."""

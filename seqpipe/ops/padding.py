@@ -301,7 +301,7 @@ class Slice(Canvas):
 
 def _rounded(places: Any) -> FloatArray:
     """Halves away from 0, as DALI rounds; nothing is further away than a window may be."""
-    exact = np.clip(np.asarray(places, np.float64), -(2.0**31), 2.0**31)
+    exact = np.minimum(np.maximum(np.asarray(places, np.float64), -(2.0**31)), 2.0**31)
     found: FloatArray = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
     return found
 
