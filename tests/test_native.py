@@ -14,7 +14,12 @@ import pytest
 from seqpipe import native
 
 SOURCE = ("seqpipe.video.nvdec", "feeder.c")
-SOURCES = (SOURCE, ("seqpipe", "philox.c"), ("seqpipe.ops", "crop_windows.c"))
+SOURCES = (
+    SOURCE,
+    ("seqpipe", "philox.c"),
+    ("seqpipe.ops", "crop_windows.c"),
+    ("seqpipe.ops", "noise_bits.c"),
+)
 
 needs_compiler = pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
 

@@ -7,14 +7,16 @@ products, quotients and square roots of float32 only, each rounded, so that kern
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
+from ..native import load_native, memory
 from ._kernel import with_fields
 from ._op import Op
 from ._spec import Spec
@@ -25,6 +27,7 @@ __all__ = [
     "Bits",
     "Floats",
     "Noise",
+    "bits_of",
     "counts_of_levels",
     "normal",
     "philox",
@@ -91,14 +94,40 @@ class Noise(Op, register=False):
         out = np.empty(pixels.shape, np.float32)
         for start in range(0, len(pixels), _CHUNK):
             part = slice(start, min(start + _CHUNK, len(pixels)))
-            bits = self._bits(p, np.arange(part.start, part.stop, dtype=np.uint64), channels)
+            bits = bits_of(p, range(part.start, part.stop), channels)
             out[part] = change(pixels[part], bits, bits[:, :1])
         return out.reshape(x.shape)
 
-    @staticmethod
-    def _bits(p: Any, pixels: npt.NDArray[np.uint64], channels: int) -> Bits:
-        words = [philox((pixels, group, p.frame, 0), p.key) for group in range(-(-channels // 4))]
+
+def bits_of(p: Any, pixels: range, channels: int) -> Bits:
+    """The random bits of some pixels of a frame ``(pixels, channels)``.
+
+    Args:
+        p: the parameters: the key and the number of the frame.
+        pixels: their numbers, one after the other.
+        channels: how many values each has.
+    """
+    native = _native()
+    if native is None:
+        numbers = np.arange(pixels.start, pixels.stop, dtype=np.uint64)
+        words = [philox((numbers, group, p.frame, 0), p.key) for group in range(-(-channels // 4))]
         return np.stack([word for four in words for word in four][:channels], axis=-1)
+    found = np.empty((len(pixels), channels), np.uint32)
+    key = (int(word) & _LOW for word in p.key)
+    native(*key, p.frame, pixels.start, len(pixels), channels, memory(found))
+    return found
+
+
+@cache
+def _native() -> Any:
+    """``noise_bits.c``; None where there is no C compiler."""
+    library = load_native(__package__, "noise_bits.c")
+    if library is None:
+        return None
+    word, count = ctypes.c_uint32, ctypes.c_int64
+    function = library.seqpipe_noise_bits
+    function.restype, function.argtypes = None, (word, word, word, word, count, count, ctypes.c_void_p)
+    return function
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:

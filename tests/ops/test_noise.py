@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from seqpipe import fn
-from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, apply
+from seqpipe.native import compiler
+from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, _noise, apply
 from seqpipe.ops._noise import normal, philox, poisson, uniform
 from tests.support.operators import compare
 
@@ -60,6 +63,26 @@ def test_philox_is_numpys_for_its_length_of_words():
         assert plain_philox(counter.tolist(), key.tolist(), 64) == tuple(map(int, found))
         short, short_key = (counter >> 31).tolist(), (key >> 31).tolist()
         assert plain_philox(short, short_key, 32) == tuple(map(int, philox(short, short_key)))
+
+
+@pytest.mark.parametrize(
+    "native",
+    [pytest.param(True, marks=pytest.mark.skipif(compiler() is None, reason="no C compiler")), False],
+)
+@pytest.mark.parametrize("channels", [1, 3, 4, 5, 9])
+def test_bits_are_those_of_the_counter_with_and_without_c(native, channels, monkeypatch):
+    """Of any pixels, keys that are negative as whole numbers of 32 bits, and frames."""
+    if native:
+        assert _noise._native() is not None
+    else:
+        monkeypatch.setattr(_noise, "_native", lambda: None)
+    for begin, frame, key in ((0, 0, (1, 2)), (2**31 - 7, 5, (-(2**31), -1)), (12345, 2**31 - 1, (7, -9))):
+        p = SimpleNamespace(key=np.array(key, np.int32), frame=frame)
+        found = _noise.bits_of(p, range(begin, begin + 6), channels)
+        unsigned = [word & 0xFFFFFFFF for word in key]
+        for pixel, row in zip(range(begin, begin + 6), found, strict=True):
+            blocks = [plain_philox((pixel, group, frame, 0), unsigned, 32) for group in range(3)]
+            assert row.tolist() == [word for four in blocks for word in four][:channels]
 
 
 def test_normal_numbers_are_the_inverse_of_their_distribution():
