@@ -96,11 +96,11 @@ class Session:
         Raises:
             DecodeError: the card refused something.
         """
-        try:
-            with interrupts_later():
+        with interrupts_later():
+            try:
                 return self._feeder.finish()
-        finally:
-            self._raise()
+            finally:
+                self._raise()
 
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
@@ -126,14 +126,17 @@ class Session:
         self._forgotten.destroy()
 
     def _fed(self, batch: Batch, begin: int) -> tuple[int, News]:
-        try:
-            with interrupts_later():
+        with interrupts_later():
+            try:
                 return self._feeder.feed(batch, begin)
-        finally:
-            self._raise()
+            finally:
+                self._raise()
 
     def _raise(self) -> None:
-        """Raise what the parser's call could not let through."""
+        """Raise what the parser's call could not let through; an interrupt that was held back then takes its place.
+
+        Not the other way round: what the card refuses is left to the CPU, and the interrupt would be gone with it.
+        """
         if self._error is not None:
             try:
                 raise self._error  # a local name for it would be a circle, in which pictures stay

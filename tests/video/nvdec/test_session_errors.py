@@ -57,6 +57,9 @@ class FaultyCuvid(FakeCuvid):
     def create_decoder(self, handle, info):
         if self._struck("interrupt"):
             raise KeyboardInterrupt
+        if self._struck("interrupt, and no decoder"):
+            signal.raise_signal(signal.SIGINT)
+            return 801
         return 801 if self._struck("no decoder") else super().create_decoder(handle, info)
 
     def decode_picture(self, handle, picture):
@@ -176,6 +179,21 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
         signal.signal(signal.SIGINT, usual)
     assert not lost
     assert python_cuvid.clean()
+
+
+def test_an_interrupt_is_not_lost_where_the_card_refuses_the_stream_at_once(cuvid):
+    """What is refused is decoded by the CPU: raised instead of the interrupt, that would be the last of it."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+        cuvid.fault = "interrupt, and no decoder"
+        with pytest.raises(KeyboardInterrupt) as caught:
+            feed(session, [(0, PACKETS[0])], [])
+        assert isinstance(caught.value.__context__, BackendError)
+        session.close()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert cuvid.clean()
 
 
 def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatch):
