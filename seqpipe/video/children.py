@@ -88,7 +88,7 @@ class Children:
         self._living: set[_Child] = set()
         self._numbers: WeakKeyDictionary[PacketIndex, int] = WeakKeyDictionary()
         self._next_number = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._process = os.getpid()
 
     def fit(self, video: Video) -> bool:
@@ -97,14 +97,14 @@ class Children:
         return video.source.path is not None and info.width * info.height <= self._pixels
 
     def decode(self, video: Video, frames: IntArray) -> ChildDecoding | None:
-        """Let a child decode frames.
+        """Let a child decode frames; once all of them have started, wait until one is free.
 
         Args:
             video: the video.
             frames: frame numbers, in any order.
 
         Returns:
-            What comes of it, to be closed; None if no child can take it now.
+            What comes of it, to be closed; None if this is not for children, or they are still starting.
         """
         # those of its parent are nothing to a forked process
         if os.getpid() != self._process or not self.fit(video) or (child := self._ready()) is None:
@@ -123,6 +123,7 @@ class Children:
         else:
             with self._lock:
                 self._idle.append(child)
+                self._lock.notify()
 
     def wait(self) -> None:
         """Start all, and return when they are ready."""
@@ -150,12 +151,15 @@ class Children:
 
     def _ready(self) -> _Child | None:
         with self._lock:
-            self._sort(0)
-            if self._idle:
-                return self._idle.pop()
-            if self.count > len(self._living):
-                self._start()
-        return None
+            while True:
+                self._sort(0)
+                if self._idle:
+                    return self._idle.pop()
+                if self.count > len(self._living):
+                    self._start()
+                if self._starting or not self._living:
+                    return None
+                self._lock.wait()
 
     def _sort(self, timeout_s: float | None) -> None:
         """See who has started."""
@@ -187,6 +191,7 @@ class Children:
         child.end()
         with self._lock:
             self._living.discard(child)
+            self._lock.notify_all()
 
 
 class ChildDecoding:
@@ -194,19 +199,30 @@ class ChildDecoding:
 
     def __init__(self, owner: Children, child: _Child) -> None:
         self._owner, self._child = owner, child
+        self._closed = False
 
     def __iter__(self) -> Iterator[Surface | Lost]:
-        """The frames.
+        """The frames; others may have the child while the last ones are painted.
 
         Raises:
             SeqpipeError: the source cannot be read, or there is no decoder for it.
             BackendError: the process has ended.
         """
-        return self._child.items()
+        child = self._child
+        while not self._closed:
+            news = child.hear()
+            if news.last:
+                self.close()
+            for item in news.items:
+                yield item if isinstance(item, Lost) else child.surface(item)
+            if not news.last:
+                child.acknowledge()
 
     def close(self) -> None:
         """Leave the child to others."""
-        self._owner.take_back(self._child)
+        if not self._closed:
+            self._closed = True
+            self._owner.take_back(self._child)
 
 
 class _Child:
@@ -261,22 +277,36 @@ class _Child:
         self._send(Decode(number, file, frames, self._pictures.used()))
         self.asked = True
 
-    def items(self) -> Iterator[Surface | Lost]:
-        """What it answers.
+    def hear(self) -> News:
+        """Its next message.
 
         Raises:
             SeqpipeError: the source cannot be read, or there is no decoder for it.
             BackendError: the process has ended.
         """
-        while self.asked:
-            answer = self._heard()
-            self.asked = isinstance(answer, News) and not answer.last
-            if isinstance(answer, Failed):
-                raise answer.error
-            for item in answer.items:
-                yield item if isinstance(item, Lost) else self._surface(item)
-            if self.asked:
-                self._send(Used(self._pictures.used()))
+        try:
+            answer: Answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._ended() from error
+        self.asked = isinstance(answer, News) and not answer.last
+        if isinstance(answer, Failed):
+            raise answer.error
+        return answer
+
+    def acknowledge(self) -> None:
+        """Tell it that its message was used, unless it was the last.
+
+        Raises:
+            BackendError: the process has ended.
+        """
+        self._send(Used(self._pictures.used()))
+
+    def surface(self, told: Told) -> Surface:
+        """A picture that it told of."""
+        picture = told.picture
+        if isinstance(picture, Surface):
+            return picture
+        return Surface(told.number, self._pictures.borrow(picture), picture.lie.format)
 
     def leave(self) -> None:
         """Let it end."""
@@ -293,19 +323,6 @@ class _Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _surface(self, told: Told) -> Surface:
-        picture = told.picture
-        if isinstance(picture, Surface):
-            return picture
-        return Surface(told.number, self._pictures.borrow(picture), picture.lie.format)
-
-    def _heard(self) -> Answer:
-        try:
-            answer: Answer = self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise self._ended() from error
-        return answer
 
     def _send(self, message: Any) -> None:
         try:

@@ -100,11 +100,9 @@ class Engine:
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
             own = DecoderPool(idle=4 * self.threads)
-            ways = [Way("cpu", own, HostPainter, children(processes), close=own.clear)]
+            ways = Way("cpu", own, HostPainter, close=own.clear).with_helpers(children(processes))
         for way in ways:
             self._closing.callback(way.close)
-            if way.helpers is not None:
-                self._closing.callback(way.helpers.close)
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
@@ -201,7 +199,7 @@ class Engine:
             self._ahead.begin(job)
         self._queue.put(jobs)
         for way, executor in self._ways:
-            for _ in jobs:
+            for _ in filter(way.fits, jobs):
                 executor.submit(partial(self._work, way))
         done: Future[Outcomes] = Future()
         done.set_result(failed)
@@ -210,7 +208,7 @@ class Engine:
     def _work(self, way: Way) -> None:
         """Take what waits, if something still does, and tell those who wait for it how it ended."""
         try:
-            jobs = self._queue.take(way.choose)
+            jobs = self._queue.take(way.pick)
         except BaseException as error:
             self._queue.fail(error)
             raise

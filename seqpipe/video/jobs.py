@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +54,12 @@ class Job:
     cost: int
     packets: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     future: Future[Outcomes] = field(default_factory=Future)
+
+    @cached_property
+    def pixels(self) -> int:
+        """Of all packets to decode together."""
+        info = self.video.index.info
+        return self.cost * info.width * info.height
 
     def overlaps(self, other: Job) -> bool:
         """Whether one run can serve both."""

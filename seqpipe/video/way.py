@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..array import IntArray
@@ -29,15 +29,26 @@ class DecodedElsewhere(Protocol):
 class Helpers(Protocol):
     """Who may decode in place of a way's own decoders."""
 
+    @property
+    def count(self) -> int:
+        """How many there are at most."""
+
+    def fit(self, video: Video) -> bool:
+        """Whether a video may be left to them."""
+
     def decode(self, video: Video, frames: IntArray) -> DecodedElsewhere | None:
-        """Begin to decode frames; None where none of them can take it now."""
+        """Begin to decode frames, perhaps once another one's are done; None where they are not ready yet."""
 
     def close(self) -> None:
         """Let them go."""
 
 
-def _foremost(jobs: Seq[Job]) -> Job | None:
+def _foremost(jobs: Seq[Job], _waiting: Seq[Job]) -> Job | None:
     return jobs[0]
+
+
+def _every(_job: Job) -> bool:
+    return True
 
 
 def _unmeasured(_jobs: Seq[Job], _seconds: float) -> None:
@@ -59,7 +70,8 @@ class Way:
         painter: makes a painter for a thread.
         threads: of its own; 0 to work on the CPU threads of the engine.
         frame_threads: of each decoder on the CPU.
-        choose: picks one of the waiting jobs, or none where they are better left to another way.
+        fits: which jobs are for it.
+        choose: picks one of those, given also all that wait, or none where they are better left to another way.
         fallback: decoders that are asked about what these have not decoded, or None.
         done: is told which jobs were done together, and how many seconds that took.
         close: gives back what it holds, once its threads have ended.
@@ -71,7 +83,29 @@ class Way:
     helpers: Helpers | None = None
     threads: int = 0
     frame_threads: int = 1
-    choose: Callable[[Seq[Job]], Job | None] = _foremost
+    fits: Callable[[Job], bool] = _every
+    choose: Callable[[Seq[Job], Seq[Job]], Job | None] = _foremost
     fallback: Decoders | None = None
     done: Callable[[Seq[Job], float], None] = _unmeasured
     close: Callable[[], None] = _nothing
+
+    def pick(self, jobs: Seq[Job]) -> Job | None:
+        """What one of its workers takes next of the jobs that wait, or None."""
+        fitting = jobs if self.fits is _every else [job for job in jobs if self.fits(job)]
+        return self.choose(fitting, jobs) if fitting else None
+
+    def with_helpers(self, helpers: Helpers | None) -> list[Way]:
+        """This way, and where there are helpers one more for what is left to them.
+
+        Some of their workers paint while others wait for a helper, so there are more of them than helpers.
+        """
+        if helpers is None:
+            return [self]
+
+        def fits(job: Job) -> bool:
+            return helpers.fit(job.video)
+
+        return [
+            replace(self, fits=lambda job: not fits(job)),
+            replace(self, helpers=helpers, fits=fits, threads=2 * helpers.count, close=helpers.close),
+        ]

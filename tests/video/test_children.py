@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def test_a_full_memory_changes_nothing(monkeypatch):
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
     helpers = Children(1)
     helpers.wait()
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, helpers)]) as other:
+    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, helpers, close=helpers.close)]) as other:
         (found,) = other.read([request("h264", range(40))])
         assert [read(picture) for picture in found.numpy()] == list(range(40))
 
@@ -188,7 +189,7 @@ def test_a_child_that_has_forgotten_a_file_is_told_of_it_again():
     asked = [request(name, [0, 2]) for name in names("sound")[:20]]
     with Engine(1, processes=0) as own:
         wanted = [outcome(found) for found in own.read(asked)]
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, spare)]) as other:
+    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, spare, close=spare.close)]) as other:
         for _ in range(2):
             assert [outcome(found) for found in other.read(asked)] == wanted
 
@@ -225,7 +226,6 @@ def test_this_process_decodes_until_a_child_is_ready_what_is_large_and_what_is_n
     assert helpers.decode(of, frames) is None
     helpers.wait()
     with closing(helpers.decode(of, frames)) as first:
-        assert helpers.decode(of, frames) is None, "there is one child"
         assert len(list(first)) == 3
     assert helpers.fit(of)
     assert not helpers.fit(Video(open_source(made("h264").read_bytes()), of.index))
@@ -253,6 +253,37 @@ def test_a_child_that_ends_is_told_of_and_another_takes_its_place():
     child._process.wait()
     assert helpers.decode(video("h264"), np.arange(3)) is None, "whoever finds it dead decodes without it"
     assert helpers._living == set()
+    helpers.close()
+
+
+def test_who_finds_all_children_busy_waits_for_the_first_that_is_free():
+    helpers = Children(1)
+    helpers.wait()
+    of = video("h264_long_gop")
+    going = decoded(helpers, "h264_long_gop")
+    next(going)
+    waiting = Thread(target=lambda: helpers.decode(of, np.arange(1)).close())
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    rest = list(going)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert [surface.number for surface in rest] == list(range(1, len(of.index)))
+    helpers.close()
+
+
+def test_a_child_is_free_before_its_last_pictures_are_painted():
+    helpers = Children(1)
+    helpers.wait()
+    with closing(helpers.decode(video("h264"), np.arange(4))) as first:
+        items = iter(first)
+        next(items)
+        with closing(helpers.decode(video("h264"), np.arange(4, 8))) as second:
+            numbers = [surface.number for surface in second]
+        assert numbers == [4, 5, 6, 7]
+        assert [read(surface.planes[0]) for surface in items] == [1, 2, 3]
+    assert len(helpers._idle) == 1
     helpers.close()
 
 

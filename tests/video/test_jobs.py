@@ -82,7 +82,7 @@ def test_a_worker_may_leave_jobs_to_others():
 
 
 def test_a_worker_that_cannot_choose_ends_what_waits_with_its_error():
-    def broken(_jobs):
+    def broken(_jobs, _waiting):
         raise RuntimeError("the card does not answer")
 
     way = Way("card", DecoderPool(), HostPainter, threads=2, choose=broken)

@@ -11,9 +11,10 @@ from ..surface import SurfaceFormat
 
 __all__ = ["DeviceSurface", "SurfaceShape", "at_once"]
 
-# Each launch takes Python some 100 µs, a 1080p frame the card 10 and an engine 500: of small frames many are worth one,
-# and of large ones each more costs every session memory.
-_MOST_AT_ONCE = 16
+# Each launch takes Python some 50 µs, a 1080p frame the card 10 and an engine 500: of small frames many are worth one,
+# and of large ones each more costs every session memory. Nor may a decoder hand over more than 64 pictures (an H200
+# refused to make one), of which some are converted, some gathered, and some are what it has just handed over.
+_MOST_AT_ONCE = 8
 _PIXELS_AT_ONCE = 4 << 20
 
 

@@ -28,11 +28,11 @@ class Mixture:
         self._refusal, self._card_workers = refusal, card_workers
         self._rate = _Rate(_FIRST_CARD)
 
-    def for_card(self, jobs: Seq[Job]) -> Job | None:
+    def for_card(self, jobs: Seq[Job], _waiting: Seq[Job] = ()) -> Job | None:
         """The foremost job that the card can decode."""
         return next((job for job in jobs if not self._refusal(job.video.index.info)), None)
 
-    def for_refused(self, jobs: Seq[Job]) -> Job | None:
+    def for_refused(self, jobs: Seq[Job], _waiting: Seq[Job] = ()) -> Job | None:
         """The foremost job that the card cannot decode."""
         return next((job for job in jobs if self._refusal(job.video.index.info)), None)
 
@@ -42,8 +42,8 @@ class Mixture:
 
     def seconds(self, job: Job, waiting: Seq[Job]) -> float:
         """How soon the card is done with a job, if all that waits is left to it."""
-        ahead = sum(map(_pixels, waiting)) / self._card_workers
-        return (ahead + _pixels(job)) / self._rate.value
+        ahead = sum([job.pixels for job in waiting]) / self._card_workers
+        return (ahead + job.pixels) / self._rate.value
 
 
 class Cores:
@@ -52,25 +52,24 @@ class Cores:
     Args:
         mixture: of the card.
         threads: with how many threads such a worker decodes.
-        fits: which jobs are for these workers.
     """
 
-    def __init__(
-        self, mixture: Mixture, threads: int = 1, fits: Callable[[Job], bool] = lambda _: True
-    ) -> None:
-        self._mixture, self._fits = mixture, fits
+    def __init__(self, mixture: Mixture, threads: int = 1) -> None:
+        self._mixture = mixture
         self._rate = _Rate(threads * _FIRST_CORE)
 
-    def choose(self, jobs: Seq[Job]) -> Job | None:
-        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be."""
-        fitting = [job for job in jobs if self._fits(job)]
-        if not fitting:
-            return None
-        if (refused := self._mixture.for_refused(fitting)) is not None:
+    def choose(self, jobs: Seq[Job], waiting: Seq[Job]) -> Job | None:
+        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be.
+
+        Args:
+            jobs: those to choose from.
+            waiting: all that wait.
+        """
+        if (refused := self._mixture.for_refused(jobs)) is not None:
             return refused
-        last = fitting[-1]
-        by_core = _pixels(last) / self._rate.value
-        return last if by_core <= self._mixture.seconds(last, jobs) else None
+        last = jobs[-1]
+        by_core = last.pixels / self._rate.value
+        return last if by_core <= self._mixture.seconds(last, waiting) else None
 
     def done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a core has done."""
@@ -85,11 +84,6 @@ class _Rate:
         self._lock = threading.Lock()
 
     def learn(self, jobs: Seq[Job], seconds: float) -> None:
-        rate = sum(map(_pixels, jobs)) / max(seconds, 1e-6)
+        rate = sum([job.pixels for job in jobs]) / max(seconds, 1e-6)
         with self._lock:
             self.value += _SMOOTHING * (rate - self.value)
-
-
-def _pixels(job: Job) -> float:
-    info = job.video.index.info
-    return float(job.cost * info.width * info.height)

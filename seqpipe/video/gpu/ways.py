@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
-from ..children import Children, children
+from ..children import children
 from ..device import Decode
 from ..info import StreamInfo
-from ..jobs import Job
 from ..nvdec.caps import engines, mistrust
 from ..nvdec.decoder import CardDecoders, NvdecPool
 from ..pool import DecoderPool
@@ -52,9 +51,9 @@ def card_ways(
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     pool, helpers = DecoderPool(idle=4 * cores), children()
-    cpu = Way("cpu", pool, painter, helpers, close=pool.clear)
+    cpu = Way("cpu", pool, painter, close=pool.clear)
     if decode == "cpu":
-        return [cpu], streams.allocate
+        return cpu.with_helpers(helpers), streams.allocate
     with streams.bound():
         workers = _WORKERS_PER_ENGINE * (engines(device) or 1)
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
@@ -71,29 +70,17 @@ def card_ways(
         done=mixture.card_done,
     )
     if decode == "auto":
-        return [card, replace(cpu, choose=mixture.for_refused)], streams.allocate
-    return [card, *_beside(cpu, mixture, cores, helpers)], streams.allocate
-
-
-def _beside(cpu: Way, mixture: Mixture, cores: int, helpers: Children | None) -> Iterator[Way]:
-    """The ways of the cores that help a card: with children one of their own for what is left to these."""
-
-    def is_small(job: Job) -> bool:
-        return helpers is not None and helpers.fit(job.video)
-
+        cpu = replace(cpu, choose=mixture.for_refused)
+        return [card, *cpu.with_helpers(helpers)], streams.allocate
     workers, frame_threads = beside_engines(cores)
-    large = Cores(mixture, frame_threads, lambda job: not is_small(job))
-    yield replace(
-        cpu,
-        helpers=None,
-        threads=workers,
-        frame_threads=frame_threads,
-        choose=large.choose,
-        done=large.done,
-    )
-    if helpers is not None:
-        small = Cores(mixture, 1, is_small)
-        yield replace(cpu, threads=helpers.count, choose=small.choose, done=small.done)
+    cpu = replace(cpu, threads=workers, frame_threads=frame_threads)
+    return [card, *map(partial(_beside, mixture), cpu.with_helpers(helpers))], streams.allocate
+
+
+def _beside(mixture: Mixture, way: Way) -> Way:
+    """A way of the cores, where it helps a card."""
+    cores = Cores(mixture, 1 if way.helpers else way.frame_threads)
+    return replace(way, choose=cores.choose, done=cores.done)
 
 
 def beside_engines(cores: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from .hardware import HardwareDecoder
 
 __all__ = ["MOST_OF_A_STEP", "Batch", "Feeder"]
 
-MOST_OF_A_STEP = 16
+MOST_OF_A_STEP = 8
 """After so many pictures feeding pauses at the latest, so that they can be used before there are too many of them."""
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from seqpipe.video.gpu.mixture import Cores, Mixture
 from seqpipe.video.gpu.ways import beside_engines
+from seqpipe.video.paint import HostPainter
+from seqpipe.video.pool import DecoderPool
+from seqpipe.video.way import Way
 
 
 def job(cost, codec="h264", size=(1920, 1080)):
     info = SimpleNamespace(codec=codec, width=size[0], height=size[1])
-    return SimpleNamespace(cost=cost, video=SimpleNamespace(index=SimpleNamespace(info=info)))
+    video = SimpleNamespace(index=SimpleNamespace(info=info))
+    return SimpleNamespace(pixels=cost * size[0] * size[1], video=video)
 
 
 @pytest.fixture
@@ -42,45 +47,49 @@ def test_the_card_takes_the_foremost_job_that_it_can_decode(mixture):
 
 def test_cores_take_what_the_card_cannot_decode_first(mixture, cores):
     jobs = [job(10), job(20, "prores"), job(30)]
-    assert cores.choose(jobs) is jobs[1]
+    assert cores.choose(jobs, jobs) is jobs[1]
     assert mixture.for_refused(jobs) is jobs[1]
     assert mixture.for_refused([job(10)]) is None
 
 
 def test_a_core_helps_only_where_the_card_would_end_later(cores):
     # a core needs 5 s for 100 frames; the card does 4900 in a second
-    assert cores.choose([job(100)] * 50) is None
+    assert cores.choose([job(100)] * 50, [job(100)] * 50) is None
     busy = [job(100) for _ in range(300)]
-    assert cores.choose(busy) is busy[-1]
+    assert cores.choose(busy, busy) is busy[-1]
 
 
 def test_rates_are_learnt(mixture, cores):
     waiting = [job(100) for _ in range(300)]
     with_rate(cores, 2)
-    assert cores.choose(waiting) is None
+    assert cores.choose(waiting, waiting) is None
     for _ in range(60):
         mixture.card_done([job(7)], 1.0)
-    assert cores.choose(waiting) is waiting[-1]
+    assert cores.choose(waiting, waiting) is waiting[-1]
 
 
 def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(mixture):
-    large = with_rate(Cores(mixture, 7, lambda job: job.video.index.info.width > 1000), 20)
-    small = with_rate(Cores(mixture, 1, lambda job: job.video.index.info.width <= 1000), 2)
+    fit = SimpleNamespace(fit=lambda video: video.index.info.width <= 1000, count=3, close=None)
+    large, small = (
+        replace(way, choose=with_rate(Cores(mixture), rate).choose)
+        for way, rate in zip(Way("cpu", DecoderPool(), HostPainter).with_helpers(fit), (20, 2), strict=True)
+    )
     waiting = [job(100) for _ in range(300)]
     tiny = job(1, size=(320, 240))
-    assert large.choose([*waiting, tiny]) is waiting[-1]
-    assert small.choose([*waiting, tiny]) is tiny
-    assert small.choose(waiting) is None
+    assert large.pick([*waiting, tiny]) is waiting[-1]
+    assert small.pick([*waiting, *[tiny] * 200]) is tiny
+    assert small.pick(waiting) is None
+    assert large.pick([tiny]) is None
     refused = job(10, "prores", size=(320, 240))
-    assert small.choose([refused, *waiting]) is refused
-    assert large.choose([refused, *waiting]) is waiting[-1]
+    assert small.pick([refused, *waiting]) is refused
+    assert large.pick([refused, *waiting]) is waiting[-1]
 
 
 def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
     waiting = [job(100) for _ in range(12)]
     mixture = Mixture(lambda _: "", 14)
-    assert Cores(mixture, threads=1).choose(waiting) is None
-    assert Cores(mixture, threads=7).choose(waiting) is waiting[-1]
+    assert Cores(mixture, threads=1).choose(waiting, waiting) is None
+    assert Cores(mixture, threads=7).choose(waiting, waiting) is waiting[-1]
 
 
 @pytest.mark.parametrize("cores", range(1, 40))
