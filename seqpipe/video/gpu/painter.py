@@ -90,4 +90,7 @@ class DevicePainter:
             converter(surfaces, addresses, self._stream)
         self._launched.append((self._streams.event(), gathered))
         while len(self._launched) > 1:
-            self._launched.popleft()[0].synchronize()
+            event, _read = (
+                self._launched.popleft()
+            )  # its surfaces must outlive the wait: others use their memory
+            event.synchronize()

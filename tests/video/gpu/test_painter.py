@@ -1,0 +1,52 @@
+"""The painter's own logic, on streams and events that take the card's place."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+from seqpipe.video.gpu.device_surface import SurfaceShape, at_once
+from seqpipe.video.gpu.painter import DevicePainter
+from seqpipe.video.surface import surface_format
+
+SHAPE = SurfaceShape(4096, 4096, 2048, surface_format("yuv420p"), interleaved=True)
+
+
+class Picture:
+    """What owns a surface's memory: the card's picture, or a buffer that others wait for."""
+
+
+@pytest.fixture
+def card():
+    """What lives, by number, and what did so whenever the card was waited for."""
+    living = weakref.WeakValueDictionary()
+    waited = []
+    event = SimpleNamespace(synchronize=lambda: waited.append(sorted(living)))
+    return SimpleNamespace(living=living, waited=waited, event=lambda: event, synchronize=event.synchronize)
+
+
+@pytest.fixture
+def painter(card):
+    made = DevicePainter.__new__(DevicePainter)
+    made._streams, made._stream, made._gathered, made._launched = card, card, [], deque()
+    return made
+
+
+def put(painter, card, number):
+    picture = card.living[number] = Picture()
+    painter.put(SHAPE.surface(number, (0, 4096 * 2048), picture), [(lambda *_: None, 0)])
+
+
+def test_surfaces_live_until_the_card_is_done_with_them(painter, card):
+    """Let go before that, a buffer may be filled anew by another thread while the card still reads it."""
+    assert at_once(SHAPE.width, SHAPE.height) == 1
+    for number in range(3):
+        put(painter, card, number)
+    assert card.waited == [[0, 1], [1, 2]]
+    assert sorted(card.living) == [2]
+    painter.finish()
+    assert card.waited[2:] == [[2], []]
+    assert not card.living
