@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -29,10 +30,15 @@ __all__ = ["PROCESSES", "ChildDecoding", "Children", "children", "processes"]
 
 PROCESSES: Final = Param(
     name="SEQPIPE_PROCESSES",
-    doc="Processes that decode small pictures on the CPU for each reader of many files; 0 for none",
+    doc="Processes that decode small pictures on the CPU for each reader of many files; 0 for none; "
+    "by default one for each of 8 threads or more, 16 at most",
     kind=int,
     lo=0,
 )
+# threads that wait for Python's lock: on 16 cores as many children read 340×256 in half the time, on 2 they only cost
+_WORTH_THREADS: Final = 8
+_MOST_BY_DEFAULT: Final = 16
+_RUNS_BEFORE: Final = 4  # for each child, so that programs which are soon done start none
 _MOST_PIXELS: Final = 1 << 20  # of a picture: larger ones take so long that threads rarely meet
 _RUN: Final = "import sys; sys.path.append(sys.argv[1]); from seqpipe.video.child import main; main()"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
@@ -41,26 +47,32 @@ _ENDING_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-def children(count: int | None = None) -> Children | None:
+def children(threads: int, count: int | None = None) -> Children | None:
     """Children of an engine, or None where there are to be none.
 
     Args:
-        count: how many; None for ``SEQPIPE_PROCESSES``.
+        threads: how many would decode without them.
+        count: how many children; None for what :func:`processes` says.
     """
-    count = processes() if count is None else count
-    return Children(count) if count else None
+    count = processes(threads) if count is None else count
+    return Children(count, runs_before=_RUNS_BEFORE * count) if count else None
 
 
-def processes() -> int:
-    """How many processes decode for an engine: ``SEQPIPE_PROCESSES``, else none.
+def processes(threads: int) -> int:
+    """How many processes decode for an engine: ``SEQPIPE_PROCESSES``, else as many as its threads are worth.
+
+    Args:
+        threads: how many would decode without them.
 
     Raises:
         ParameterError: the variable is no whole number of at least 0.
-        BackendError: the system has no memory that processes can share in this way.
+        BackendError: the variable asks for some, but the system has no memory that processes can share in this way.
     """
     text = os.environ.get(PROCESSES.name)
     if text is None:
-        return 0
+        # who has many processes already, such as the workers of a loader, is not given as many for each of them
+        worth = threads >= _WORTH_THREADS and parent_process() is None and hasattr(os, "memfd_create")
+        return min(threads, _MOST_BY_DEFAULT) if worth else 0
     count = int(PROCESSES.check(int(text) if text.strip().isdecimal() else text))
     if count and not hasattr(os, "memfd_create"):
         raise BackendError(
@@ -76,13 +88,15 @@ class Children:
     Args:
         count: how many at most.
         pixels: of the largest pictures that are left to them.
+        runs_before: what the threads decode before the first one is started.
 
     Attributes:
         count: how many at most; 0 once one could not be started.
     """
 
-    def __init__(self, count: int, *, pixels: float = _MOST_PIXELS) -> None:
+    def __init__(self, count: int, *, pixels: float = _MOST_PIXELS, runs_before: int = 0) -> None:
         self.count, self._pixels = count, pixels
+        self._runs_left = runs_before
         self._starting: list[_Child] = []
         self._idle: list[_Child] = []
         self._living: set[_Child] = set()
@@ -155,6 +169,9 @@ class Children:
                 self._sort(0)
                 if self._idle:
                     return self._idle.pop()
+                if self._runs_left:
+                    self._runs_left -= 1
+                    return None
                 if self.count > len(self._living):
                     self._start()
                 if self._starting or not self._living:

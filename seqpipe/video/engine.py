@@ -79,7 +79,8 @@ class Engine:
     Args:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.open.open_index`.
-        processes: how many decode small pictures for these threads; None for ``SEQPIPE_PROCESSES``, else none.
+        processes: how many decode small pictures for these threads; None for what the threads are worth,
+            see :func:`seqpipe.video.children.processes`.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
         allocate: makes memory where these ways paint.
     """
@@ -100,7 +101,8 @@ class Engine:
         self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
             own = DecoderPool(idle=4 * self.threads)
-            ways = Way("cpu", own, HostPainter, close=own.clear).with_helpers(children(processes))
+            helpers = children(self.threads, processes)
+            ways = Way("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
         for way in ways:
             self._closing.callback(way.close)
         self._ways = [(way, self._executor_of(way)) for way in ways]

@@ -308,8 +308,11 @@ def test_nothing_is_left(monkeypatch):
         children.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
     )
     with Engine(2, processes=2) as made_engine:
-        for _ in range(2):
-            made_engine.read([request("h264", [k]) for k in range(0, 40, 10)])
+        asked = [request("h264", [k]) for k in range(0, 40, 10)]
+        made_engine.read(asked)
+        assert len(started) == 0, "as long as little was read, threads do it"
+        for _ in range(20):
+            made_engine.read(asked)
     assert len(started) == 2
     assert [process.poll() is not None for process in started] == [True, True]
     gc.collect()
@@ -355,20 +358,28 @@ def alive(pid):
 
 
 def test_the_variable_says_how_many(monkeypatch):
-    monkeypatch.delenv(PROCESSES.name, raising=False)
-    assert children.processes() == 0
     monkeypatch.setenv(PROCESSES.name, "3")
-    assert children.processes() == 3
+    assert children.processes(1) == 3
+    monkeypatch.setenv(PROCESSES.name, "0")
+    assert children.processes(16) == 0
     for wrong in ("-1", "many", "1.5", ""):
         monkeypatch.setenv(PROCESSES.name, wrong)
         with pytest.raises(ParameterError, match=r"SEQPIPE_PROCESSES.*allowed: a whole number of at least 0"):
-            children.processes()
+            children.processes(1)
+
+
+@pytest.mark.parametrize(("threads", "count"), [(1, 0), (2, 0), (7, 0), (8, 8), (16, 16), (64, 16)])
+def test_by_default_many_threads_are_worth_them(monkeypatch, threads, count):
+    monkeypatch.delenv(PROCESSES.name, raising=False)
+    assert children.processes(threads) == count
+    monkeypatch.setattr(children, "parent_process", lambda: "the program that has started this worker")
+    assert children.processes(threads) == 0
 
 
 def test_where_processes_cannot_be_started_threads_decode(monkeypatch, caplog):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with Engine(1, processes=2) as made_engine:
-        for _ in range(2):
+        for _ in range(10):
             (found,) = made_engine.read([request("h264", [4])])
             assert [read(picture) for picture in found.numpy()] == [4]
     assert caplog.text.count("no process can be started to decode in") == 1

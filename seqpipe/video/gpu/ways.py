@@ -50,7 +50,9 @@ def card_ways(
     """
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
-    pool, helpers = DecoderPool(idle=4 * cores), children()
+    pool = DecoderPool(idle=4 * cores)
+    # beside engines they are no faster unless very much waits, so there they are for who asks for them
+    helpers = children(0 if decode == "mixed" else cores)
     cpu = Way("cpu", pool, painter, close=pool.clear)
     if decode == "cpu":
         return cpu.with_helpers(helpers), streams.allocate
