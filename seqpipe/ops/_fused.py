@@ -151,11 +151,12 @@ class Fused(NamedTuple):
             if step.moves:
                 moves = _after(moves, _for_each(_matrices(call, begin, end), count))
             if step.changes:
-                rows[step.field] = _for_each(_kernel_rows(call, begin, end), count)
+                rows[step.field] = _for_each(_kernel_rows(call, begin, end), count).view(step.bytes)
         first = self.calls[0]
         if kernel.resamples:
             block = _for_each(first.block.of_all(begin, end, frames), count)
-            rows["step0"] = first.op.moved_rows(block, first.specs[begin], moves)  # type: ignore[attr-defined]  # of what resamples
+            axes = first.op.moved_rows(block, first.specs[begin], moves)  # type: ignore[attr-defined]  # of what resamples
+            rows["step0"] = axes.view(kernel.steps[0].bytes)
         elif kernel.defines["MOVES"]:
             rows["matrix"] = moves
         return rows
@@ -234,11 +235,13 @@ class _Step(NamedTuple):
 
     Attributes:
         field: of a row, that its parameters have.
+        bytes: the type of that field.
         moves: whether it moves whole pixels.
         changes: whether it changes values.
     """
 
     field: str
+    bytes: np.dtype[np.void]
     moves: bool
     changes: bool
 
@@ -249,7 +252,7 @@ class _Kernel(NamedTuple):
     Attributes:
         source: its source.
         defines: the macros.
-        row: a row of parameters.
+        row: a row of parameters: those of each operator as so many bytes, which NumPy copies in a tenth of the time.
         steps: of each operator.
         resamples: whether the first one does.
     """
@@ -265,7 +268,10 @@ class _Kernel(NamedTuple):
 def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, channels: int) -> _Kernel:
     """The kernel of a chain of operators and the types of their results, for what is given to the first."""
     source, row = _source(steps)
-    found = tuple(_Step(f"step{number}", _moves(op), _changes(op)) for number, (op, _) in enumerate(steps))
+    found = tuple(
+        _Step(f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op))
+        for number, (op, _) in enumerate(steps)
+    )
     defines = {
         "IN": TYPES[dtype],
         "OUT": TYPES[steps[-1][1]],
@@ -287,7 +293,7 @@ def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource,
     for number, (op, dtype) in enumerate(steps):
         step = f"step{number}"
         if op is head or _changes(op):
-            fields.append((step, op.kernel_dtype()))
+            fields.append((step, np.void, op.kernel_dtype().itemsize))
             members.append(f"    struct Step{number} {{\n{row_text(op.kernel_dtype())}\n    }} {step};")
         if _changes(op):
             functions.append(_function(number, op))

@@ -143,7 +143,7 @@ class Scaled(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        return _rows_of(self._all_axes(rows, spec))
+        return _rows_of(self._all_axes(rows, spec)).view(_ROW)
 
     def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
@@ -154,7 +154,7 @@ class Scaled(Geometry, register=False):
             moves: ``(R, 3, 3)``, the matrices of what comes after; one for all rows, or one for each.
 
         Returns:
-            As many rows as there are of either.
+            As many rows as there are of either, with numbers of 64 bits as such.
         """
         offset, direction = _along_and_down(moves)
         axes = self._all_axes(rows, spec)
@@ -214,7 +214,7 @@ class _Picked(Nearest, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """The axes of a block's rows."""
-        return _rows_of(_all_nearest(self.mappings(rows, spec).matrices))
+        return _rows_of(_all_nearest(self.mappings(rows, spec).matrices)).view(_ROW)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Rows and columns, some of them several times."""
@@ -240,8 +240,8 @@ def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _rows_of(axes: Axes) -> npt.NDArray[Any]:
-    """Axes ``(R, 2)`` as kernels are given them."""
+    """Axes ``(R, 2)`` as kernels are given them, with numbers of 64 bits as such."""
     made = np.empty(len(axes.begin), _WIDE)
     for name, values in zip(axes._fields, axes, strict=True):
         made[name] = values
-    return made.view(_ROW)
+    return made
