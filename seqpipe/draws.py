@@ -135,8 +135,7 @@ class Draws:
             return np.full((len(self._words), *shape), first)
         numbers = self._halves(math.prod(shape))
         if count < _HALVES:
-            products = numbers.astype(_WORD)
-            products *= np.uint64(count)
+            products = np.multiply(numbers, np.uint64(count), dtype=_WORD)
             parts, uneven = products.view(_HALF), _HALVES % count
             if uneven and parts[:, ::2].min() < uneven:
                 raise UnevenError

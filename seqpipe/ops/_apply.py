@@ -189,8 +189,9 @@ def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[in
 
 def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
     """That of samples with parameters of their own, which is one for all of them."""
-    extents = sorted(block.extents(op, range(sample, sample + part.form.samples), part.form.spec))
-    if len(extents) > 1:
+    found = block.extents(op, range(sample, sample + part.form.samples), part.form.spec)
+    if len(found) > 1:
+        extents = sorted(found)
         sizes = sorted({extent[1:] for extent in extents})
         what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
         raise ParameterError(
@@ -198,7 +199,7 @@ def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> t
             source=op.name,
             advice="Give the samples as a list",
         )
-    return extents[0]
+    return found.pop()
 
 
 def _batch(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
@@ -257,12 +256,12 @@ def _next(waiting: Seq[_Sample]) -> list[_Sample]:
     than one for a few.
     """
     groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
-    later: Counter[type[Declaration]] = Counter()
+    later: list[type[Declaration]] = []
     for sample in waiting:
-        (op, _), *rest = sample.steps
-        groups.setdefault(type(op), []).append(sample)
-        later.update({type(op) for op, _ in rest})
-    return groups[min(groups, key=lambda kind: (later[kind], -len(groups[kind])))]
+        first, *rest = [type(op) for op, _ in sample.steps]
+        groups.setdefault(first, []).append(sample)
+        later += set(rest)
+    return groups[min(groups, key=lambda kind: (later.count(kind), -len(groups[kind])))]
 
 
 def _together(group: Seq[_Sample], device: KernelDevice | None) -> None:

@@ -11,7 +11,7 @@ from ..array import Array
 from ._body import Body
 from ._mixing import Mixed, Mixing
 from ._param import param
-from ._spec import RANGES, Spec
+from ._spec import Spec
 
 __all__ = ["CutMix", "Mixed", "Mixup"]
 
@@ -49,7 +49,7 @@ class Mixup(Mixing):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Whole numbers by OpenCV."""
-        if x.dtype.name not in RANGES:
+        if x.dtype.kind == "f":
             p.other = p.other.astype(np.float32)
             return self.reference(x.astype(np.float32), p)
         import cv2
