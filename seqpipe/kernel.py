@@ -39,6 +39,8 @@ Defines = Mapping[str, int]
 
 _EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver"
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
+_SHORT: Final = 4096  # bytes of arguments
+_LONG: Final = 32764  # since CUDA 12.1
 _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
@@ -91,6 +93,10 @@ def compile_options(defines: Defines) -> tuple[str, ...]:
 class KernelDevice(Protocol):
     """What kernels run on: a GPU, or in tests something that takes its place."""
 
+    @property
+    def argument_bytes(self) -> int:
+        """How long the argument of a kernel may be."""
+
     def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
         """The array on the device: what keeps it there, and its address. It can be read by any stream."""
 
@@ -137,6 +143,13 @@ class CudaDevice:
                 allowed=", ".join(f"cuda:{known}" for known in range(devices)),
                 advice="CUDA_VISIBLE_DEVICES decides which GPUs a process sees",
             )
+
+    @cached_property
+    def argument_bytes(self) -> int:
+        """How long the argument of a kernel may be."""
+        cuda = self._cupy.cuda
+        compiler, driver = cuda.nvrtc.getVersion(), int(cuda.runtime.driverGetVersion())
+        return _LONG if compiler >= (12, 1) and driver >= 12010 else _SHORT
 
     def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
         """The array on the device: what keeps it there, and its address. It can be read by any stream."""

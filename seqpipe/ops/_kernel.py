@@ -41,15 +41,18 @@ _INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _FOLDER: Final = "kernels"
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
-_INLINE: Final = 4000
+_INLINE: Final = 4000, 32000  # bytes of tables by value; a copy to the device takes longer than most kernels
 TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
 """The numbers of types in kernels that compute."""
-GRID: Final = {"INLINE": _INLINE, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+GRID: Final = {"INLINE": _INLINE[0], "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
 """Macros that are the same for all kernels."""
 # as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
 _ITEM: Final = struct.Struct("2Q 10q 10i")
 _HEAD: Final = struct.Struct("Q 4i Q")
-_JOB: Final = np.dtype([("head", np.uint64, _HEAD.size // 8), ("bytes", np.uint8, _INLINE)], align=True)
+_JOBS: Final = {
+    room: np.dtype([("head", np.uint64, _HEAD.size // 8), ("bytes", np.uint8, room)], align=True)
+    for room in _INLINE
+}
 
 
 class Item(NamedTuple):
@@ -174,10 +177,15 @@ def launch(
     if work.scratch:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
-    job, kept = _job(entries, block.rows, images, x, scratch, of_image)
+    tables = b"".join((*entries, block.rows.tobytes()))
+    fits = [room for room in _INLINE if len(tables) <= room and _HEAD.size + room <= device.argument_bytes]
+    room = min(fits, default=_INLINE[0])
+    head = len(entries), images, len(entries) * _ITEM.size, of_image
+    job, kept = _job(tables, room if fits else 0, _JOBS[room], head, x, scratch)
+    macros = {**defines, **GRID, "INLINE": room}
     for function in work.needed(block.rows):
         grid = blocks, min(images, in_y), -(-images // in_y)
-        device.launch(source, function, {**defines, **GRID}, grid, _THREADS, job, None)
+        device.launch(source, function, macros, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept, scratch
 
@@ -189,19 +197,16 @@ def cuda_device(number: int) -> CudaDevice:
 
 
 def _job(
-    entries: Seq[bytes], rows: npt.NDArray[Any], images: int, x: Array, scratch: Array | None, of_image: int
+    tables: bytes, room: int, dtype: np.dtype[Any], head: tuple[int, ...], x: Array, scratch: Array | None
 ) -> tuple[npt.NDArray[Any], object]:
-    """The argument of a launch, and what must live until it is queued."""
-    tables = b"".join((*entries, rows.tobytes()))
-    by_value = len(tables) <= _INLINE
-    kept = None if by_value else namespace(x).asarray(np.frombuffer(tables, np.uint8))
-    job = bytearray(_JOB.itemsize)
+    """The argument of a launch, and what must live until it is queued; tables are in it if there is room."""
+    kept = None if room else namespace(x).asarray(np.frombuffer(tables, np.uint8))
+    job = bytearray(dtype.itemsize)
     addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]
-    rows_at = len(entries) * _ITEM.size
-    _HEAD.pack_into(job, 0, addresses[0], len(entries), images, rows_at, of_image, addresses[1])
-    if by_value:
+    _HEAD.pack_into(job, 0, addresses[0], *head, addresses[1])
+    if room:
         job[_HEAD.size : _HEAD.size + len(tables)] = tables
-    return np.ndarray((), _JOB, job), kept
+    return np.ndarray((), dtype, job), kept
 
 
 def address_of(array: Array) -> int:

@@ -116,6 +116,8 @@ class Cuda(Cpu):
 class NoDevice:
     """Takes a GPU's place, and does nothing: what is left of a call is what it costs the host."""
 
+    argument_bytes = 32764
+
     def upload(self, array: Any, stream: Any) -> tuple[object, int]:  # noqa: ARG002  a device has streams
         """Nothing."""
         return array, 0

@@ -148,6 +148,8 @@ def test_a_class_that_orders_otherwise_is_asked_for_each_sample():
 class Kept:
     """A device that keeps what a kernel is given."""
 
+    argument_bytes = 4096
+
     def launch(self, _source, _function, _defines, _grid, _block, job, _stream):
         self.job = job
 

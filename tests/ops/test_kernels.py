@@ -55,8 +55,9 @@ def test_kernels_of_arrays_compile_without_spilling(architecture):
             assert_compiles_well(source, architecture, {**defines, "CHANNELS": 1, **GRID})
 
 
-def test_one_launch_for_more_rows_than_fit_by_value(place):
-    frames = 1000
+@pytest.mark.parametrize("frames", [30, 150, 1000])
+def test_one_launch_for_any_number_of_rows(place, frames):
+    """They fit into a short argument, into a long one, and into none."""
     x = np.full((2, frames, 1, 2, 1), 100, np.uint8)
     factors = np.linspace(0, 2.5, 2 * frames).reshape(2, frames)
     op = BrightnessContrast(brightness=per_frame(factors))

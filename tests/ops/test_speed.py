@@ -18,6 +18,8 @@ FRAMES = np.zeros((8, 16, 24, 28, 3), np.uint8)
 class Nothing:
     """A device that does nothing."""
 
+    argument_bytes = 4096
+
     def launch(self, *given):
         pass
 

@@ -43,7 +43,10 @@ class EmulatedDevice:
 
     Attributes:
         launches: how many kernels it has run.
+        argument_bytes: how long an argument may be, as on a GPU.
     """
+
+    argument_bytes = 32764
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
