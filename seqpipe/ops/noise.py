@@ -155,7 +155,7 @@ class NoiseSaltAndPepper(Noise):
     body = Body(
         "noise",
         """
-    const Real place = uniform(row.per_channel ? bits : pixel_bits);
+    const Real place = uniform(bits);
     if (place < row.prob) value = place < row.salted ? row.salt : row.pepper;
 """,
     )

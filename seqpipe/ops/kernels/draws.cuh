@@ -148,7 +148,8 @@ template <> __device__ __forceinline__ Near normal<Near>(unsigned bits) {
 #pragma unroll
     for (int k = 1; k < 9; k++) factor = fmaf(factor, x, series[k]);
     const float inside = fmaf(outside, -2.3283064365386963e-10f, 1.0f);
-    return {factor * __uint_as_float(__float_as_uint(inside) ^ bits << 31), 4.0f, 3.5e-6f, x > -6.2f};
+    // the lowest bit is added to that of the sign
+    return {factor * __uint_as_float(__float_as_uint(inside) + (bits << 31)), 4.0f, 3.5e-6f, x > -6.2f};
 }
 
 // The rounded quotient of a number and a small whole number whose reciprocal is rounded (Markstein, "Computation of

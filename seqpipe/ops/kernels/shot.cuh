@@ -151,7 +151,7 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
         words.take(values);
     }
     words.write(image.out, four);
-    leave_open(four, which);
+    for (; which; which &= which - 1) leave_open(four * OF_FOUR + __ffs(which) - 1);
 }
 
 __device__ __forceinline__ void begin(const Image& image) {
@@ -159,7 +159,7 @@ __device__ __forceinline__ void begin(const Image& image) {
     if (image.row.acts && image.row.factor > 0.0f) find_counts(image.row);
 }
 
-FOR_EVERY_FOUR_IN(2, begin, together, make_four, make, make_open)
+FOR_EVERY_FOUR_IN(2, begin, together, make_four, make, make_open<1>)
 #else
 FOR_EVERY_PIXEL_IN(4, make)
 #endif

@@ -4,20 +4,6 @@
 
 constexpr int FOUR = 4;
 
-// The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
-__device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
-#ifdef __CUDACC__
-    const int first = __float2int_rn(a.v), second = __float2int_rn(b.v);
-    const int third = __float2int_rn(c.v), last = __float2int_rn(d.v);
-    unsigned word;
-    asm("{.reg .u32 upper; cvt.pack.sat.u8.s32.b32 upper, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;}"
-        : "=r"(word) : "r"(first), "r"(second), "r"(third), "r"(last));
-    return word;
-#else
-    return stored<0>(a) | stored<0>(b) << 8 | stored<0>(c) << 16 | (unsigned)stored<0>(d) << 24;
-#endif
-}
-
 // The values of four pixels, of so many each, as words of memory.
 template <int TYPE, int VALUES> struct Words {
     typedef typename Typed<TYPE>::T T;
@@ -81,12 +67,12 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
 
 // As FOR_EVERY_PIXEL, with these; `begin(image)` is called by all threads first, and `end(image)` last.
 #if CHANNELS
-#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end)                 \
+#define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, together, make_four, make, end)   \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image found = image_of(job, number);                                       \
-        OwnItem item = found.item;                                                       \
+        ItemOfThread item = found.item;                                                  \
         OwnRow row = found.row;                                                          \
         const Image image = {item, row, found.in, found.out};                            \
         begin(image);                                                                    \
@@ -96,7 +82,11 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
         end(image);                                                                      \
     }
 #else
-#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end) FOR_EVERY_PIXEL_IN(blocks, make)
+#define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, together, make_four, make, end) FOR_EVERY_PIXEL_IN(blocks, make)
 #endif
-#define FOR_EVERY_FOUR(begin, together, make_four, make) FOR_EVERY_FOUR_IN(4, begin, together, make_four, make, nothing)
+// For much work, with registers for it alone, and for little.
+#define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end) \
+    FOR_EVERY_FOUR_OF(blocks, const Item&, begin, together, make_four, make, end)
+#define FOR_EVERY_FOUR(begin, together, make_four, make) \
+    FOR_EVERY_FOUR_OF(4, OwnItem, begin, together, make_four, make, nothing)
 __device__ __forceinline__ void nothing(const Image&) {}
