@@ -40,6 +40,9 @@ class Work(NamedTuple):
         passes: the kernels, each of which is done with all images before the next one begins.
         scratch: for types of values, bytes of memory for each channel of each image, at first 0.
         pixels: how many a thread makes, where it is not by tiles and there are very many.
+        tiles: how many a block makes where there are very many, if it goes on until there are no more.
+        fewer: a factor by which fewer blocks are very many already: for each has something to make first, or some
+            would have nothing to make.
         choice: the field of a row that says by its number which one of the passes an image needs; "" for all of them.
     """
 
@@ -47,6 +50,8 @@ class Work(NamedTuple):
     passes: tuple[str, ...] = ("each",)
     scratch: Mapping[str, int] = MappingProxyType({})
     pixels: int = 4
+    tiles: int = 1
+    fewer: int = 1
     choice: str = ""
 
     def needed(self, rows: npt.NDArray[Any]) -> tuple[str, ...]:
@@ -60,15 +65,16 @@ class Work(NamedTuple):
         """How many blocks each of some images takes."""
         if self.tile is not None:
             tall, wide = self.tile
-            return -(-height // tall) * -(-width // wide)
-        blocks = -(-height * width // threads)
+            blocks, most = -(-height // tall) * -(-width // wide), self.tiles
+        else:
+            blocks, most = -(-height * width // threads), self.pixels
         # to find its image is half of a thread's work, so that they make several pixels if there are many
-        return -(-blocks // max(1, min(self.pixels, blocks * images // _MANY)))
+        return -(-blocks // max(1, min(most, blocks * images * self.fewer // _MANY)))
 
 
 _MANY: Final = 1024  # blocks, which any GPU has enough to do with
 _FOURS: Final = Work(pixels=16)
-_BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), choice="reach")
+_BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
@@ -87,11 +93,11 @@ WORK: Final = MappingProxyType(
         "moments": Work(tile=(1, 1), passes=("add", "finish")),
         "one_hot": Work(tile=(1, 16384)),
         "order": _FOURS,
-        "noise": _FOURS,
+        "noise": Work(pixels=32),
         "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
         "separable": _BY_REACH,
-        "shot": Work(pixels=64),
+        "shot": Work(pixels=256, fewer=2),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(64, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),

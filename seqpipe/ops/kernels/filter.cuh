@@ -3,6 +3,7 @@
 // Row has window[2] and anchor[2], rows and columns, and weights[MOST_WEIGHTS] in the order of reading; and reach, the
 // number of the kernel that its window needs. Where it is three by three or five by five around the middle one, a warp makes
 // a strip, and its threads keep sums from line to line. Else what a window up to MOST_SIDE rows and columns sees is taken into shared memory by blocks.
+constexpr int WAVES = 1;
 #include "window.cuh"
 
 template <int SIDE> struct Near {

@@ -1,5 +1,6 @@
 // As separable.cuh, with weights that are all one.
 constexpr bool WEIGHED = false;
+constexpr int WAVES = 2;  // for it waits for memory more than it computes
 
 // A sum over a count, of which `part` is the share of one. Of bytes, whose sums are below 2²², two steps of correction
 // are as exact as a division: so it was found of every sum of every window.

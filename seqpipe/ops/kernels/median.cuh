@@ -3,6 +3,7 @@
 // Row has window_size, up to MOST_SIDE, and reach, the number of the kernel that it needs: of three a warp makes a strip,
 // else a block makes a tile.
 #include "sortable.cuh"
+constexpr int WAVES = 2;  // for it waits for memory more than it computes
 #include "window.cuh"
 
 // Orders have ORDER_BITS bits.

@@ -3,4 +3,5 @@
 //
 // Row has taps[2 * TERMS] and weights[2 * TERMS][MOST_TAPS]: column and row of the first term, then of the second.
 constexpr bool WEIGHED = true;
+constexpr int WAVES = 1;
 #include "summed.cuh"

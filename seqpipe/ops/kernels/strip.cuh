@@ -48,16 +48,29 @@ template <int TYPE> struct Lines {
     }
 };
 
+// How many processors a GPU has, or a little more.
+#ifdef __CUDACC__
+__device__ __forceinline__ int processors() {
+    int count;
+    asm("mov.u32 %0, %%nsmid;" : "=r"(count));
+    return count;
+}
+#else
+static inline int processors() { return 132; }
+#endif
+
 // What the threads of a block know of its image. It is in shared memory, for their registers are few.
 struct Known {
     Lines<IN> given;
     Lines<OUT> made;
     int height, width, border, channels, images;
+    int warps;  // that are enough
     Real beyond;
     bool quick;  // whether all are whole words, of each thread
 };
-__device__ __forceinline__ void set(const Job& job, const Image& image, Known& known) {
+__device__ __forceinline__ void set(const Job& job, const Image& image, int blocks, Known& known) {
     if (threadIdx.x == 0) {
+        known.warps = processors() * blocks * WARPS * WAVES;
         known.given.set(image.in, image.item.in_strides, image.item.in_width);
         known.made.set(image.out, image.item.out_strides, image.item.width);
         known.height = image.item.in_height, known.width = image.item.in_width;
@@ -80,11 +93,10 @@ struct Strip {
 };
 
 // All strips of an image, the warps' one after the other. Each sees MORE lines than it makes, ROWS at a time; so it has
-// as many as are no waste, if there are images enough for all warps.
+// as many as are no waste, if there are images enough for all warps that a GPU has room for at once, WAVES times.
 template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_strips(const Known& known, Make make) {
-    constexpr int ENOUGH = 8192;  // warps
     const int beside = (known.made.length + STRIP - 1) / STRIP, columns = beside * (known.channels / STEP);
-    const int step = gridDim.x * WARPS, parts = max(1, min(step, ENOUGH / known.images) / columns);
+    const int step = gridDim.x * WARPS, parts = max(1, min(step, known.warps / known.images) / columns);
     const int lines = max(TALL / 4, min(TALL * 4, (known.height + parts - 1) / parts));
     const int most = (lines + MORE + ROWS - 1) / ROWS * ROWS - MORE, down = (known.height + most - 1) / most;
 #pragma unroll 1
@@ -244,10 +256,14 @@ __device__ __forceinline__ void give_bits(Address to, const unsigned (&bits)[OWN
         for (int k = 0; k < OWN; k++) words[k] = bits[k];
 }
 __device__ __forceinline__ void give_own(Address to, const Real (&values)[OWN]) {
-    unsigned bits[OWN];
+    if constexpr (OUT == 0) {
+        *(unsigned*)to = word_of(values[0], values[1], values[2], values[3]);
+    } else {
+        unsigned bits[OWN];
 #pragma unroll
-    for (int k = 0; k < OWN; k++) bits[k] = rounded_bits<OUT>(values[k]);
-    give_bits(to, bits);
+        for (int k = 0; k < OWN; k++) bits[k] = rounded_bits<OUT>(values[k]);
+        give_bits(to, bits);
+    }
 }
 __device__ __forceinline__ void take_own(Address from, Real (&values)[OWN]) {
 #pragma unroll
@@ -295,6 +311,6 @@ template <class Make> __device__ __forceinline__ void for_image(const Job& job, 
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (image.row.reach != reach) return;
-    set(job, image, known);
+    set(job, image, reach == 0 && !MANY_REGISTERS ? 3 : 2, known);
     make(image, known, room[threadIdx.x / LANES]);
 }
