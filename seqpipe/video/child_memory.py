@@ -88,7 +88,7 @@ class Slots:
     def __init__(self, memory: mmap.mmap) -> None:
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._free: defaultdict[int, list[Room]] = defaultdict(list)
-        self._end = 0
+        self._end = self._lent = 0
         self._lie = Lie((), SurfaceFormat("", 0, "", 0, 0), 0)
 
     def put(self, surface: Surface) -> Lent | None:
@@ -108,13 +108,19 @@ class Slots:
         """Use rooms again."""
         for room in rooms:
             self._free[room.size].append(room)
+        self._lent -= len(rooms)
 
     def _room(self, size: int) -> Room | None:
+        if not self._lent:  # pictures of another size shall not need memory of their own for good
+            self._free.clear()
+            self._end = 0
         if free := self._free[size]:
+            self._lent += 1
             return free.pop()
         if self._end + size > len(self._bytes):
             return None
         self._end += size
+        self._lent += 1
         return Room(self._end - size, size)
 
 

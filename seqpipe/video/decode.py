@@ -46,7 +46,7 @@ class Decoding:
     Args:
         index: the video's index.
         reader: where its packets come from.
-        decoders: where decoders are taken from, and given back to unless they have raised.
+        decoders: where decoders are taken from, and given back to unless they have raised, or this is left midway.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
 
@@ -92,22 +92,15 @@ class Decoding:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
         plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
         decoder = self._decoders.take(self._index, threads)
-        sound = False
-        try:
-            for segment in plan.segments:
-                run = _Run(self._table, segment)
-                try:
-                    yield from self._run(run, decoder, threads)
-                except DecodeError as error:
-                    if threads == 1:
-                        yield from self._lose(run.at if error.packet is None else error.packet, str(error))
-                    return str(error)
-            sound = True
-        finally:
-            if sound:
-                self._decoders.give_back(self._index, threads, decoder)
-            else:
-                self._decoders.discard(decoder)
+        for segment in plan.segments:
+            run = _Run(self._table, segment)
+            try:
+                yield from self._run(run, decoder, threads)
+            except DecodeError as error:
+                if threads == 1:
+                    yield from self._lose(run.at if error.packet is None else error.packet, str(error))
+                return str(error)
+        self._decoders.give_back(self._index, threads, decoder)
         return None
 
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:

@@ -88,7 +88,11 @@ class PacketDecoder(Protocol):
 
 
 class Decoders(Protocol):
-    """Where decoders are taken from and given back to; any thread may do so."""
+    """Where decoders are taken from and given back to; any thread may do so.
+
+    One that has raised, or that was left in the middle of a run, is not given back but forgotten. No function is called
+    for it then: where a generator is abandoned, Python would lose a Ctrl-C that arrives while one runs.
+    """
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
         """A decoder for this stream that no one else uses.
@@ -99,6 +103,3 @@ class Decoders(Protocol):
 
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
         """Keep a flushed decoder for the next run."""
-
-    def discard(self, decoder: PacketDecoder) -> None:
-        """Give up a decoder that has raised, or that was left in the middle of a run."""

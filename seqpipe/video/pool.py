@@ -56,9 +56,6 @@ class DecoderPool:
                 if not self._idle[oldest]:
                     del self._idle[oldest]
 
-    def discard(self, decoder: PacketDecoder) -> None:
-        """Give up a decoder that has raised, or that was left in the middle of a run: nothing holds it any more."""
-
     def clear(self) -> None:
         """Give up all idle decoders."""
         with self._lock:

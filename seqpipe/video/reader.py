@@ -252,18 +252,22 @@ class VideoReader:
         layout, place = self._output.frame_layout, self._place
         # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
         painter = place.new_painter()
-        with contextlib.closing(open_packets(self._video.source, self._index)) as packets:
-            items = self._decoded(packets, wanted)
-            for begin in range(0, len(wanted), place.at_once):
-                numbers = wanted[begin : begin + place.at_once].tolist()
-                with place.active():
-                    pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
-                    self._paint_next(items, painter, numbers, pixels, lost)
-                if host:
-                    pixels = to_numpy(pixels)
-                for picture, number in zip(pixels, numbers, strict=True):
-                    if number not in lost:
-                        yield self._sequence(picture, np.array([number]), layout)
+        packets = open_packets(self._video.source, self._index)
+        items = self._decoded(packets, wanted)
+        # No context: whoever abandons a stream closes it thus, and Python loses a Ctrl-C that falls into its end.
+        for begin in range(0, len(wanted), place.at_once):
+            numbers = wanted[begin : begin + place.at_once].tolist()
+            with place.active():
+                pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
+                self._paint_next(items, painter, numbers, pixels, lost)
+            if host:
+                pixels = to_numpy(pixels)
+            for picture, number in zip(pixels, numbers, strict=True):
+                if number not in lost:
+                    yield self._sequence(picture, np.array([number]), layout)
+        with place.active():
+            next(items, None)  # to its end, after which its decoder can be used again
+        packets.close()
         if lost:
             raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
 
@@ -276,6 +280,8 @@ class VideoReader:
                 left.pop(item.number, None)
                 yield item
         except BackendError:
+            if not left:
+                return  # it only failed to make ready for the next run
             if way.fallback is None:
                 raise
             yield from Decoding(self._index, packets, way.fallback, np.array(list(left)), threads=threads)

@@ -13,6 +13,7 @@ from stat import S_ISDIR
 from typing import BinaryIO, TypeAlias, Union, cast
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
+from .afterwards import Afterwards
 
 __all__ = ["Origin", "Source", "Stamp", "open_source"]
 
@@ -82,6 +83,7 @@ class _LocalFile(Source):
         # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
         self.path: str = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
         self._descriptor = -1
+        self._closing: Afterwards | None = None
         self._lock = threading.Lock()
         self._check(self._stat())
 
@@ -105,22 +107,18 @@ class _LocalFile(Source):
 
     def close(self) -> None:
         with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            os.close(self._descriptor)
+            self._descriptor, self._closing = -1, None
 
     def _open(self) -> int:
         if self._descriptor < 0:
             with self._lock:
                 if self._descriptor < 0:
                     try:
-                        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
                     except OSError as error:
                         raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
+                    self._closing = Afterwards(os.close, descriptor)
+                    self._descriptor = descriptor
         return self._descriptor
 
     def _stat(self) -> os.stat_result:

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ..errors import BackendError
+from .afterwards import Afterwards
 
 __all__ = ["CLOSED_MEANWHILE", "Workers"]
 
@@ -51,6 +52,8 @@ class Workers:
         self._lock = threading.Lock()
         # After all threads that the program waits for, before the interpreter is taken down.
         self._at_exit = _at_exit(weakref.ref(self))
+        # Forgotten: the threads end by themselves. No lock is asked for, whoever it is that collects garbage.
+        self._afterwards = [Afterwards(atexit.unregister, self._at_exit)]
 
     def submit(self, call: Callable[[], ResultT]) -> Future[ResultT]:
         """Make a call on one of the threads.
@@ -70,6 +73,7 @@ class Workers:
                 # A daemon, or the interpreter would wait for it before it lets us tell it to end.
                 thread = threading.Thread(target=_serve, args=(self._tasks,), name=name, daemon=True)
                 self._threads.append(thread)
+                self._afterwards.append(Afterwards(self._tasks.put, None))
                 thread.start()
         return future
 
@@ -87,12 +91,6 @@ class Workers:
             self._leave()
             for thread in self._threads:
                 thread.join()
-
-    def __del__(self) -> None:
-        # Forgotten: the threads end by themselves. The lock may be held by the very thread that collects garbage.
-        for _ in self._threads:
-            self._tasks.put(None)
-        atexit.unregister(self._at_exit)
 
     def _leave(self) -> list[_Task]:
         """Let the threads end; returns what will not be done."""

@@ -147,6 +147,9 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     assert slots.put(surface) is None
     slots.take_back([room])
     assert slots.put(surface).room == room
+    slots.take_back([one.room for one in lent if one is not None])
+    larger = Surface(-1, tuple(np.repeat(plane, 8, axis=1) for plane in planes), form)
+    assert slots.put(larger) is not None, "what all pictures have left is for those of any size"
     pictures.close()
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...array import Array
 from ...errors import BackendError, DeviceMemoryError
 from ...kernel import load_cupy
+from ..afterwards import Afterwards
 from .memory import with_room
 
 __all__ = ["Streams"]
@@ -46,7 +47,8 @@ class Streams:
         self._shared = shared
         self._made: list[Any] = []
         self._begin()
-        _living.add(self)
+        _living[id(self)] = weakref.ref(self)
+        self._afterwards = Afterwards(_living.pop, id(self), None)
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
@@ -136,9 +138,9 @@ def _refuse_fork() -> None:
 
 
 _process: dict[str, int] = {}
-_living: weakref.WeakSet[Streams] = weakref.WeakSet()
-_inherited: list[Streams] = []
+_living: dict[int, weakref.ref[Streams]] = {}
+_inherited: list[Streams | None] = []
 
 # A forked process cannot destroy its parent's streams either: CuPy would try, and say so on stderr.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _inherited.extend(_living))
+    os.register_at_fork(after_in_child=lambda: _inherited.extend([streams() for streams in _living.values()]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import deque
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernel import load_cupy
+from ..afterwards import Afterwards
 from ..surface import Plane, Surface, SurfaceFormat
 from .device_surface import DeviceSurface, SurfaceShape
 from .memory import with_room
@@ -47,7 +48,7 @@ class Uploader:
         buffers.device.copy_from_host_async(buffers.address, lie.used, stream)
         first = int(buffers.device.ptr)
         planes = tuple([first + start for start in lie.starts])
-        return lie.shape.surface(surface.number, planes, _Lease(buffers, self._free[buffers.size]))
+        return lie.shape.surface(surface.number, planes, Afterwards(self._free[buffers.size].append, buffers))
 
     def _buffers(self, size: int) -> _Buffers:
         try:
@@ -57,9 +58,9 @@ class Uploader:
 
 
 @cache
-def _free(device: int) -> defaultdict[int, list[_Buffers]]:  # noqa: ARG001  there is one for each
-    """What no one uses on a card at the moment, by its size."""
-    return defaultdict(list)
+def _free(device: int) -> _Free:  # noqa: ARG001  there is one for each
+    """What no one uses on a card at the moment."""
+    return _Free()
 
 
 def forget_uploads(device: int) -> None:
@@ -127,15 +128,11 @@ class _Buffers:
         return self._planes
 
 
-class _Lease:
-    """Gives buffers back when it is forgotten."""
+class _Free(dict[int, deque[_Buffers]]):
+    """Buffers by their size; of each there are no more than are worth keeping: those used longest ago go."""
 
-    def __init__(self, buffers: _Buffers, free: list[_Buffers]) -> None:
-        self._buffers, self._free = buffers, free
-
-    def __del__(self) -> None:
-        if len(self._free) < max(1, _KEPT_BYTES // self._buffers.size):
-            self._free.append(self._buffers)
+    def __missing__(self, size: int) -> deque[_Buffers]:
+        return self.setdefault(size, deque(maxlen=max(1, _KEPT_BYTES // size)))
 
 
 def _rounded(size: int) -> int:

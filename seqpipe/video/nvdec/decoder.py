@@ -10,6 +10,7 @@ from collections.abc import Sequence as Seq
 from typing import cast
 
 from ...errors import BackendError
+from ..afterwards import Afterwards
 from ..bitstream.elementary import ElementaryStream
 from ..gpu.device_surface import at_once
 from ..index import PacketIndex
@@ -32,10 +33,13 @@ class NvdecDecoder:
     Args:
         session: a session for its codec.
         index: the stream's index.
+        given_up: where the session goes when nothing refers to this any more.
     """
 
-    def __init__(self, session: Session, index: PacketIndex) -> None:
+    def __init__(self, session: Session, index: PacketIndex, given_up: deque[list[Session]]) -> None:
         self.session = session
+        self._held = [session]
+        self._afterwards = Afterwards(given_up.append, self._held)
         self._stream = ElementaryStream(index.info.codec, index.extradata)
         self._first = True
 
@@ -54,6 +58,11 @@ class NvdecDecoder:
         self._first = True
         return self.session.finish()
 
+    def release(self) -> Session:
+        """Give the session to others."""
+        self._held.clear()
+        return self.session
+
 
 class NvdecPool:
     """Idle sessions of one card by what they decode, the least recently used given up first.
@@ -67,7 +76,8 @@ class NvdecPool:
         self._device, self._memory, self._process = device, memory, os.getpid()
         self._forgotten = Forgotten()
         self._idle: list[tuple[Hashable, Session]] = []
-        self._discarded: deque[Session] = deque()
+        # of sessions that have raised, or that were left in the middle of a run; whoever comes next closes them
+        self._given_up: deque[list[Session]] = deque()
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
@@ -83,7 +93,7 @@ class NvdecPool:
         """
         if reason := (mistrust if exact else refusal)(self._device, index.info):
             raise BackendError(reason, advice="Use decode='auto', which leaves such files to the CPU")
-        self._close_discarded()
+        self._close_given_up()
         key = _key(index)
         with self._lock:
             place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
@@ -91,7 +101,7 @@ class NvdecPool:
         if session is None:
             session = self._made(index, stream)
         session.use(stream)
-        return NvdecDecoder(session, index)
+        return NvdecDecoder(session, index, self._given_up)
 
     def _made(self, index: PacketIndex, stream: int) -> Session:
         # some pictures are being converted while the next ones are gathered
@@ -105,21 +115,13 @@ class NvdecPool:
         """Keep a flushed session for the next run, and close the oldest ones where they hold too much."""
         surplus = []
         with self._lock:
-            self._idle.append((_key(index), decoder.session))
+            self._idle.append((_key(index), decoder.release()))
             while len(self._idle) > 1 and sum(session.memory for _, session in self._idle) > self._memory:
                 surplus.append(self._idle.pop(0)[1])
         for session in surplus:
             session.close()
-        self._close_discarded()
+        self._close_given_up()
         self._forgotten.destroy()
-
-    def discard(self, session: Session) -> None:
-        """Note a session that has raised, or that was left in the middle of a run; whoever comes next closes it.
-
-        That takes so long that a Ctrl-C would often fall into it, and where an abandoned generator does this, Python
-        loses what is raised.
-        """
-        self._discarded.append(session)
 
     def clear(self) -> None:
         """Close all idle sessions; those of its parent are nothing to a forked process."""
@@ -129,15 +131,16 @@ class NvdecPool:
             idle, self._idle = self._idle, []
         for _, session in idle:
             session.close()
-        self._close_discarded()
+        self._close_given_up()
 
-    def _close_discarded(self) -> None:
+    def _close_given_up(self) -> None:
         while True:
             try:
-                session = self._discarded.popleft()
+                sessions = self._given_up.popleft()
             except IndexError:  # to look first would not do: another thread may take the last one
                 return
-            session.close()
+            for session in sessions:
+                session.close()
 
 
 class CardDecoders:
@@ -163,10 +166,6 @@ class CardDecoders:
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:  # noqa: ARG002
         """Keep a flushed decoder for the next run."""
         self._pool.give_back(index, cast("NvdecDecoder", decoder))
-
-    def discard(self, decoder: PacketDecoder) -> None:
-        """Give up a session that has raised, or that was left in the middle of a run."""
-        self._pool.discard(cast("NvdecDecoder", decoder).session)
 
 
 def _key(index: PacketIndex) -> Hashable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...errors import BackendError
+from ..afterwards import Afterwards
 from ..gpu.device_surface import DeviceSurface, SurfaceShape
 from ..gpu.memory import make_room, no_room
 from ..surface import surface_format
@@ -66,7 +67,7 @@ class StreamShape:
         return self.codec, self.chroma, self.bits, self.width, self.height
 
 
-class Mapped:
+class Mapped(Afterwards):
     """A decoded picture in the card's memory. It is handed back when the last reference to it is gone.
 
     Attributes:
@@ -76,10 +77,17 @@ class Mapped:
     """
 
     __slots__ = ("_decoder", "pitch", "pointer", "shape")
+    _decoder: HardwareDecoder
+    pointer: int
+    pitch: int
+    shape: StreamShape
 
-    def __init__(self, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> None:
+    def __new__(cls, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> Mapped:
+        """A picture of a decoder, which lives as long as it does."""
+        self = super().__new__(cls, decoder.returned.append, pointer)
         self._decoder = decoder
         self.pointer, self.pitch, self.shape = pointer, pitch, shape
+        return self
 
     def surface(self, number: int) -> DeviceSurface:
         """Where its planes lie: luma, then interleaved chroma, or Cb and Cr for 4:4:4.
@@ -91,24 +99,27 @@ class Mapped:
         pointer = self.pointer
         return form.surface(number, tuple([pointer + offset for offset in offsets]), self)
 
-    def __del__(self) -> None:
-        self._decoder.hand_back(self.pointer)
-
 
 class Forgotten:
-    """The decoders of one card that nothing refers to any more."""
+    """The decoders of one card that nothing refers to any more.
+
+    They are not destroyed when that happens: it takes long, and a forked process may not do it with its parent's.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Cuvid, ctypes.c_void_p, deque[int]]] = deque()
 
-    def add(self, cuvid: Cuvid, handle: ctypes.c_void_p, returned: deque[int]) -> None:
-        """Note a decoder, and the pictures that are still mapped; any thread may do so."""
-        self._waiting.append((cuvid, handle, returned))
+    def note(self, cuvid: Cuvid, handle: ctypes.c_void_p, returned: deque[int]) -> Afterwards:
+        """What a decoder holds, so that it is noted with those of its pictures that are still mapped."""
+        return Afterwards(self._waiting.append, (cuvid, handle, returned))
 
     def destroy(self) -> None:
         """Destroy them, and what is mapped with them; the card must be the current one."""
-        while self._waiting:
-            cuvid, handle, returned = self._waiting.popleft()
+        while True:
+            try:
+                cuvid, handle, returned = self._waiting.popleft()
+            except IndexError:  # to look first would not do: another thread may take the last one
+                return
             while returned:
                 cuvid.unmap_frame(handle, returned.popleft())
             cuvid.destroy_decoder(handle)
@@ -125,6 +136,9 @@ class HardwareDecoder:
         in_use: mapped pictures that may be in use while others are handed over.
         forgotten: where it goes when nothing refers to it any more.
 
+    Attributes:
+        returned: the addresses of pictures that are no longer used, and still mapped; any thread may add to them.
+
     Raises:
         BackendError: the card refuses; the message names the stream and the reason.
         DeviceMemoryError: the card is full, also after idle decoders were given back.
@@ -140,10 +154,9 @@ class HardwareDecoder:
         in_use: int,
         forgotten: Forgotten,
     ) -> None:
-        self._forgotten = forgotten
         self._handle = ctypes.c_void_p()
         self._cuvid = cuvid
-        self._returned: deque[int] = deque()
+        self.returned: deque[int] = deque()
         self._status = Status()
         self.shape = shape
         self._made_for, self.surfaces = shape.surfaces, shape.surfaces + ahead
@@ -165,6 +178,7 @@ class HardwareDecoder:
         )
         info.display_area.right, info.display_area.bottom = shape.width, shape.height
         self._create(info)
+        self._note = forgotten.note(cuvid, self._handle, self.returned)
         self._proc = ProcParams(stream=stream)
         self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
         self._map_arguments = (
@@ -173,12 +187,6 @@ class HardwareDecoder:
             ctypes.addressof(self._proc),
         )
         self._status_address = ctypes.addressof(self._status)
-
-    def __del__(self) -> None:
-        # Not destroyed here: that takes so long that a Ctrl-C would often fall into it, and Python loses what is
-        # raised in a __del__. Nor may a forked process destroy what is its parent's.
-        if self._handle:
-            self._forgotten.add(self._cuvid, self._handle, self._returned)
 
     @property
     def memory(self) -> int:
@@ -240,17 +248,13 @@ class HardwareDecoder:
         """Wait until a picture is decoded; returns its state."""
         if (state := self.state(surface)) != IN_PROGRESS:
             return state
-        self.hand_back(self._map(Display(surface=surface, progressive=1)))
+        self.returned.append(self._map(Display(surface=surface, progressive=1)))
         return self.state(surface)
-
-    def hand_back(self, pointer: int) -> None:
-        """Note that a mapped picture is no longer used; any thread may say so."""
-        self._returned.append(pointer)
 
     def unmap_returned(self) -> None:
         """Unmap what was handed back."""
-        while self._returned:
-            self._cuvid.unmap_frame(self._handle, self._returned.popleft())
+        while self.returned:
+            self._cuvid.unmap_frame(self._handle, self.returned.popleft())
 
     def _create(self, info: CreateInfo) -> None:
         arguments = ctypes.byref(self._handle), ctypes.byref(info)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from ...native import load_native
+from ..afterwards import Afterwards
 from ..packet_decoder import DecodeError, News, Picture
 from .cuvid import DISPLAY, PICTURE, Cuvid
 from .feeder import Batch
@@ -120,6 +121,7 @@ class NativeFeeder:
         self._library = library
         self._functions = (ctypes.c_void_p * 5)(*cuvid.addresses())
         self.user_data: int | None = library.new(self._functions, in_order)
+        self._memory: Afterwards | None = Afterwards(library.free, self.user_data)
         self.on_picture = library.on_picture
         self.on_display = library.on_display
         self._decoder: HardwareDecoder | None = None
@@ -130,9 +132,6 @@ class NativeFeeder:
         self._pictures: list[Picture] = []
         self._arrays: _Arrays | None = None
         self._last = -1
-
-    def __del__(self) -> None:
-        self.close()
 
     def start(self, parser: int) -> None:
         """Use a parser that was made with these callbacks."""
@@ -186,9 +185,7 @@ class NativeFeeder:
 
     def close(self) -> None:
         """Give back its memory."""
-        if getattr(self, "user_data", None):
-            self._library.free(self.user_data)
-            self.user_data, self._decoder = None, None
+        self.user_data, self._memory, self._decoder = None, None, None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
         if self._decoder is not None:
