@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import av.error
 import numpy as np
@@ -13,8 +13,12 @@ import numpy as np
 from ..array import IntArray
 from ..errors import SourceError
 from .index import PacketIndex
-from .probe import open_container, unreadable, video_stream
+from .probe import Demuxer, unreadable, video_stream
 from .source import Source
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
 
 __all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
 
@@ -76,10 +80,9 @@ class DemuxedPackets:
     def __init__(self, source: Source, index: PacketIndex) -> None:
         self._source = source
         self._table = index.packets
-        self._open = contextlib.ExitStack()
+        self._demuxer: Demuxer | None = None
         self._next = 0
         self._demuxed: Iterator[bytes] = iter(())
-        self._started = False
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         """The packets' bytes; whatever lies between them is demuxed and passed over."""
@@ -88,11 +91,12 @@ class DemuxedPackets:
 
     def close(self) -> None:
         """Close the demuxer."""
-        self._open.close()
-        self._started, self._demuxed = False, iter(())
+        demuxer, self._demuxer, self._demuxed = self._demuxer, None, iter(())
+        if demuxer is not None:
+            demuxer.close()
 
     def _packet(self, number: int) -> bytes:
-        if not self._started or number < self._next or number > self._next + _SEEK_FARTHER_THAN:
+        if self._demuxer is None or number < self._next or number > self._next + _SEEK_FARTHER_THAN:
             self._go_to(number)
         data = self._advance(number)
         if data is None:
@@ -104,28 +108,33 @@ class DemuxedPackets:
 
     def _advance(self, number: int) -> bytes | None:
         """Demux up to a packet; None if what comes is not what was indexed."""
-        for data in self._demuxed:
-            here = self._next
-            self._next += 1
-            if here >= len(self._table) or zlib.crc32(data) != self._table.checksum[here]:
-                return None
-            if here == number:
-                return data
+        try:
+            for data in self._demuxed:
+                here = self._next
+                self._next += 1
+                if here >= len(self._table) or zlib.crc32(data) != self._table.checksum[here]:
+                    return None
+                if here == number:
+                    return data
+        except av.error.FFmpegError as error:
+            # The index ends where the demuxer gave up when it was built; asking for more is an error of its own.
+            if self._next < len(self._table):
+                raise unreadable(self._source, error) from error
         return None
 
     def _go_to(self, number: int) -> None:
         """Seek to the key packet before a packet, or to the start where seeking does not lead there."""
         key = int(self._table.gop[number])
-        if self._started and self._next <= number and key <= self._next:
+        if self._demuxer is not None and self._next <= number and key <= self._next:
             return
         if key == 0 or not self._seek(key):
             self._restart()
 
     def _seek(self, key: int) -> bool:
-        self._restart()
+        container, stream = self._restart()
         with contextlib.suppress(av.error.FFmpegError):
-            self._container.seek(int(self._table.pts[key]), stream=self._stream, backward=True)
-            self._demuxed = self._packets()
+            container.seek(int(self._table.pts[key]), stream=stream, backward=True)
+            self._demuxed = _packets(container, stream)
             return self._recognise(key)
         return False
 
@@ -144,21 +153,18 @@ class DemuxedPackets:
         self._next = int(here[0])
         return True
 
-    def _restart(self) -> None:
+    def _restart(self) -> tuple[InputContainer, VideoStream]:
         self.close()
-        self._container = self._open.enter_context(open_container(self._source))
-        self._stream = video_stream(self._source, self._container)
-        self._demuxed, self._next, self._started = self._packets(), 0, True
+        demuxer = self._demuxer = Demuxer(self._source)
+        stream = video_stream(self._source, demuxer.container)
+        self._demuxed, self._next = _packets(demuxer.container, stream), 0
+        return demuxer.container, stream
 
-    def _packets(self) -> Iterator[bytes]:
-        try:
-            for packet in self._container.demux(self._stream):
-                if packet.size:
-                    yield bytes(packet)
-        except av.error.FFmpegError as error:
-            # The index ends where the demuxer gave up when it was built; asking for more is an error of its own.
-            if self._next < len(self._table):
-                raise unreadable(self._source, error) from error
+
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[bytes]:
+    for packet in container.demux(stream):
+        if packet.size:
+            yield bytes(packet)
 
 
 def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 __all__ = [
+    "Demuxer",
     "FirstPicture",
     "open_container",
     "probe",
@@ -73,17 +74,37 @@ def open_container(source: Source) -> Iterator[InputContainer]:
     Raises:
         UnreadableSourceError: no demuxer reads it.
     """
-    file = source.for_demuxer()
+    demuxer = Demuxer(source)
     try:
-        container = av.open(file) if isinstance(file, str) else av.open(file, "r", buffer_size=_BUFFER)
-    except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
-        raise unreadable(source, error) from error
-    try:
-        yield container
+        yield demuxer.container
     finally:
-        container.close()
-        if not isinstance(file, str):
-            file.close()
+        demuxer.close()
+
+
+class Demuxer:
+    """The demuxer over a source; forgotten, it closes itself, by C alone.
+
+    Attributes:
+        container: FFmpeg's.
+
+    Raises:
+        UnreadableSourceError: no demuxer reads it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        file = self._file = source.for_demuxer()
+        try:
+            self.container = (
+                av.open(file) if isinstance(file, str) else av.open(file, "r", buffer_size=_BUFFER)
+            )
+        except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
+            raise unreadable(source, error) from error
+
+    def close(self) -> None:
+        """Close it."""
+        self.container.close()
+        if not isinstance(self._file, str):
+            self._file.close()
 
 
 def video_stream(source: Source, container: InputContainer) -> VideoStream:

@@ -107,5 +107,12 @@ class Way:
 
         return [
             replace(self, fits=lambda job: not fits(job)),
-            replace(self, helpers=helpers, fits=fits, threads=2 * helpers.count, close=helpers.close),
+            replace(
+                self,
+                helpers=helpers,
+                fits=fits,
+                threads=2 * helpers.count,
+                frame_threads=1,
+                close=helpers.close,
+            ),
         ]

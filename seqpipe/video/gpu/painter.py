@@ -90,7 +90,6 @@ class DevicePainter:
             converter(surfaces, addresses, self._stream)
         self._launched.append((self._streams.event(), gathered))
         while len(self._launched) > 1:
-            event, _read = (
-                self._launched.popleft()
-            )  # its surfaces must outlive the wait: others use their memory
+            # its surfaces must outlive the wait: others use their memory
+            event, _read = self._launched.popleft()
             event.synchronize()

@@ -81,7 +81,7 @@ def card_ways(
 
 def _beside(mixture: Mixture, way: Way) -> Way:
     """A way of the cores, where it helps a card."""
-    cores = Cores(mixture, 1 if way.helpers else way.frame_threads)
+    cores = Cores(mixture, way.frame_threads)
     return replace(way, choose=cores.choose, done=cores.done)
 
 
