@@ -208,6 +208,14 @@ def test_kernels_make_all_values_anew_where_hardly_any_is_near_enough(place):
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
+def test_kernels_make_those_values_anew_that_are_not_near_enough(place):
+    """Of noise so strong that near numbers are some steps of a hundred off, and few enough values are left open."""
+    x = np.random.default_rng(4).integers(0, 256, (8, 61, 90, 3), dtype=np.uint8)
+    for stddev in (700.0, 2000.0):
+        op = NoiseGaussian(stddev=stddev, mean=100.0)
+        compare(place(op, x), apply(op, x, backend="reference"))
+
+
 def test_kernels_give_the_references_bits_of_floats(emulated):
     """Small and large means, and more than four channels, that share one counter."""
     x = np.random.default_rng(0).uniform(-1, 60, (2, 31, 40, 6)).astype(np.float32)
