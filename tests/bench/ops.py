@@ -10,8 +10,8 @@
   float16 in NFCHW, beside torchvision where it is installed.
 - ``published``: a comparison that a loader's authors published: 512 images of 300×300, of each the middle 200×200 cut
   out and rotated by 30 degrees, beside torchvision and DALI where they are installed.
-- ``eager``: the host's time for a call of each operator's first example: in main memory on an 8×8×3 image, and for a
-  GPU, by a device that does nothing, on 8×16 frames.
+- ``eager``: the host's time for a call of that chain, and of each operator's first example: in main memory on an 8×8×3
+  image, and for a GPU, by a device that does nothing, on 8×16 frames of 24×28.
 
 A figure is the median of several rounds, after two that do not count; of eager calls the least, in time of the process,
 for others take turns on the machine. On a GPU it is the time of the device alone, and that of the host is beside it.
@@ -106,10 +106,7 @@ def _resize(device: Cpu, _only: list[str]) -> Iterator[Row]:
 
 
 def _chain(device: Cpu, _only: list[str]) -> Iterator[Row]:
-    from seqpipe import ops
-
-    last = ops.CropMirrorNormalize(mean=_MEAN, std=_STD, dtype="float16", output_layout="CHW")
-    chain = ops.Chain(ops.RandomResizedCrop(size=(_SIDE, _SIDE)), ops.Flip(p=0.5), last)
+    chain = _usual(_SIDE)
     torch, vision = _module("torch"), _module("torchvision.transforms.v2")
     for size in (_LARGE, _SMALL):
         x = device.images(device.samples, 16, *size, 3)
@@ -129,6 +126,14 @@ def _chain(device: Cpu, _only: list[str]) -> Iterator[Row]:
         )
         theirs = device.measure(lambda planes=planes, peer=peer: torch.stack([peer(clip) for clip in planes]))
         yield "torchvision v2, clip by clip", *theirs, f"{theirs.ms / ours.ms:.1f} × seqpipe"
+
+
+def _usual(side: int) -> Any:
+    """The chain that most trainings begin with."""
+    from seqpipe import ops
+
+    last = ops.CropMirrorNormalize(mean=_MEAN, std=_STD, dtype="float16", output_layout="CHW")
+    return ops.Chain(ops.RandomResizedCrop(size=(side, side)), ops.Flip(p=0.5), last)
 
 
 def _published(device: Cpu, _only: list[str]) -> Iterator[Row]:
@@ -181,6 +186,9 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
     images, nothing = Cpu().images, NoDevice()
     tiny, frames = images(8, 8, 3), images(8, 16, 24, 28, 3)
     yield "NumPy adds two such images", _quickest(lambda: np.add(tiny, tiny)), ""
+    usual = _usual(16)
+    queued = partial(usual, frames, backend="cuda", device=nothing)
+    yield "the chain, to 16×16", _quickest(partial(usual, tiny)), _quickest(queued)
     for name, cls in _operators(only):
         op = cls(**(cls.examples[0] if cls.examples else {}))
         dtype = "uint8" if "uint8" in cls.dtypes else cls.dtypes[0]
