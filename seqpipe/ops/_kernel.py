@@ -159,7 +159,7 @@ def launch(
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
     """
-    entries, images, sizes = [], 0, set()
+    entries, images, blocks = [], 0, 1
     for x, out, sample in items:
         samples, frames, height, width, channels = out.shape
         row = block.first[sample]
@@ -170,9 +170,9 @@ def launch(
             _ITEM.pack(address_of(x), address_of(out), *strides, *shape, row, of_sample, block.step)
         )
         images += samples * frames
-        sizes.add((height, width))
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
-    blocks = max([work.blocks(*size, _THREADS, images) for size in sizes])
+    for height, width in {item.out.shape[2:4] for item in items}:
+        blocks = max(blocks, work.blocks(height, width, _THREADS, images))
     scratch, of_image = None, 0
     if work.scratch:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
