@@ -41,17 +41,18 @@ _INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _FOLDER: Final = "kernels"
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
-_INLINE: Final = 4000, 32000  # bytes of tables by value; a copy to the device takes longer than most kernels
+_SHORT: Final = 4000  # bytes of tables by value, on any device
+_LONG: Final = 32000  # where arguments may be so long; a copy to the device takes longer than most kernels
 TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
 """The numbers of types in kernels that compute."""
-GRID: Final = {"INLINE": _INLINE[0], "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
 """Macros that are the same for all kernels."""
 # as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
 _ITEM: Final = struct.Struct("2Q 10q 10i")
 _HEAD: Final = struct.Struct("Q 4i Q")
 _JOBS: Final = {
     room: np.dtype([("head", np.uint64, _HEAD.size // 8), ("bytes", np.uint8, room)], align=True)
-    for room in _INLINE
+    for room in (_SHORT, _LONG)
 }
 
 
@@ -178,11 +179,12 @@ def launch(
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
-    fits = [room for room in _INLINE if len(tables) <= room and _HEAD.size + room <= device.argument_bytes]
-    room = min(fits, default=_INLINE[0])
+    room, macros = _SHORT, {**defines, **GRID}
+    if len(tables) > _SHORT:
+        room = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
+        macros["INLINE"] = room or _SHORT
     head = len(entries), images, len(entries) * _ITEM.size, of_image
-    job, kept = _job(tables, room if fits else 0, _JOBS[room], head, x, scratch)
-    macros = {**defines, **GRID, "INLINE": room}
+    job, kept = _job(tables, room, head, x, scratch)
     for function in work.needed(block.rows):
         grid = blocks, min(images, in_y), -(-images // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)
@@ -197,9 +199,10 @@ def cuda_device(number: int) -> CudaDevice:
 
 
 def _job(
-    tables: bytes, room: int, dtype: np.dtype[Any], head: tuple[int, ...], x: Array, scratch: Array | None
+    tables: bytes, room: int, head: tuple[int, ...], x: Array, scratch: Array | None
 ) -> tuple[npt.NDArray[Any], object]:
     """The argument of a launch, and what must live until it is queued; tables are in it if there is room."""
+    dtype = _JOBS[room or _SHORT]
     kept = None if room else namespace(x).asarray(np.frombuffer(tables, np.uint8))
     job = bytearray(dtype.itemsize)
     addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]
