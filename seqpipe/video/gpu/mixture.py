@@ -40,9 +40,10 @@ class Mixture:
         """Learn from what a worker has done on the card."""
         self._rate.learn(jobs, seconds)
 
-    def seconds(self, job: Job, ahead: int) -> float:
-        """How soon the card is done with a job, if so many pixels that wait before it are left to the card, too."""
-        return (ahead / self._card_workers + job.pixels) / self._rate.value
+    def seconds(self, job: Job, waiting: Seq[Job]) -> float:
+        """How soon the card is done with a job, if all that waits is left to it."""
+        ahead = sum([job.pixels for job in waiting]) / self._card_workers
+        return (ahead + job.pixels) / self._rate.value
 
 
 class Cores:
@@ -58,25 +59,17 @@ class Cores:
         self._rate = _Rate(threads * _FIRST_CORE)
 
     def choose(self, jobs: Seq[Job], waiting: Seq[Job]) -> Job | None:
-        """A job that the card cannot decode; else the first one that a core is done with before the card would be.
-
-        Not the last one: whoever reads in order would have it long before those that it waits for, and ask for no more.
+        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be.
 
         Args:
-            jobs: those to choose from, in the order of all.
+            jobs: those to choose from.
             waiting: all that wait.
         """
         if (refused := self._mixture.for_refused(jobs)) is not None:
             return refused
-        candidates, ahead = iter(jobs), 0
-        candidate = next(candidates, None)
-        for job in waiting:
-            if job is candidate:
-                if job.pixels / self._rate.value <= self._mixture.seconds(job, ahead):
-                    return job
-                candidate = next(candidates, None)
-            ahead += job.pixels
-        return None
+        last = jobs[-1]
+        by_core = last.pixels / self._rate.value
+        return last if by_core <= self._mixture.seconds(last, waiting) else None
 
     def done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a core has done."""
