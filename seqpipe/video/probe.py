@@ -16,6 +16,7 @@ import av.video
 import numpy as np
 
 from ..errors import UnreadableSourceError
+from .afterwards import Afterwards
 from .info import StreamInfo
 from .source import Origin, Source, open_source
 
@@ -82,7 +83,7 @@ def open_container(source: Source) -> Iterator[InputContainer]:
 
 
 class Demuxer:
-    """The demuxer over a source; forgotten, it closes itself, by C alone.
+    """The demuxer over a source; forgotten, it closes itself.
 
     Attributes:
         container: FFmpeg's.
@@ -99,6 +100,8 @@ class Demuxer:
             )
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
+        # its streams and it refer to one another, so that it would stay open until garbage is collected
+        self._afterwards = Afterwards(self.container.close)
 
     def close(self) -> None:
         """Close it."""

@@ -53,9 +53,6 @@ class NoDecoders:
     def give_back(self, *_):
         raise AssertionError
 
-    def discard(self, *_):
-        raise AssertionError
-
 
 def engine(decoders, *, fallback=True):
     way = Way("card", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,3 +239,34 @@ def test_a_change_of_size_inside_is_scaled_to_the_first_size():
         found = reader[::12]
         assert found.shape[1:3] == (reader.info.height, reader.info.width)
         assert numbers(found) == [entry("resized").numbers[i] for i in range(0, len(reader), 12)]
+
+
+def idle(reader):
+    """The decoders that wait for the next run."""
+    return [decoder for decoders in reader._place.way.decoders._idle.values() for decoder in decoders]
+
+
+@pytest.mark.parametrize("name", ["h264", "h264_ts"])
+def test_a_stream_that_came_to_its_end_leaves_its_decoder_to_the_next(name):
+    with seqpipe.open(made(name)) as reader:
+        list(reader.stream(range(0, 20, 2)))
+        [decoder] = idle(reader)
+        list(reader.stream([3]))
+        assert idle(reader) == [decoder]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell what is open")
+@pytest.mark.parametrize("name", ["h264", "h264_ts"])
+def test_a_stream_that_was_left_midway_closes_its_file_and_gives_up_its_decoder(name):
+    """At once: not only when garbage is collected."""
+    with seqpipe.open(made(name)) as reader:
+        reader[3]
+        gc.disable()
+        try:
+            before = len(list(Path("/proc/self/fd").iterdir()))
+            for _ in range(3):
+                next(reader.stream(range(0, 40, 2)))
+            assert len(list(Path("/proc/self/fd").iterdir())) <= before
+        finally:
+            gc.enable()
+        assert len(idle(reader)) <= 1

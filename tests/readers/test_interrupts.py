@@ -1,0 +1,112 @@
+"""Ctrl-C at any place of reading arrives: also where things are given up that no one refers to any more."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+from collections import deque
+from functools import partial
+
+import pytest
+
+import seqpipe
+from seqpipe.video.afterwards import Afterwards
+from seqpipe.video.reader import VideoReader
+from tests.support.interrupts import lost_interrupts
+from tests.support.media import made
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+# a new session of the card takes its time
+EVERY = {"cpu": 1, "cuda": 7}
+
+
+@pytest.fixture(autouse=True)
+def unraisable(monkeypatch):
+    """What Python could only print."""
+    found = []
+    monkeypatch.setattr(sys, "unraisablehook", found.append)
+    return found
+
+
+def slices(reader):
+    for start in (0, 9):
+        reader[start : start + 8 : 2]
+
+
+def one_by_one(reader):
+    for number in (0, 1, 2, 7, 8, 3):
+        reader[number]
+
+
+def streamed(reader):
+    for _ in reader.stream(range(0, 20, 2)):
+        pass
+
+
+def abandoned(reader):
+    next(reader.stream(range(0, 40, 2)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["h264", "h264_ts"])
+@pytest.mark.parametrize("way", [slices, one_by_one, streamed, abandoned])
+def test_an_interrupt_of_a_reader_arrives_wherever_it_comes(device, name, way):
+    with seqpipe.open(made(name), device=device) as reader:
+        for _ in range(2):
+            way(reader)
+        assert lost_interrupts(partial(way, reader), every=EVERY[device]) == []
+        way(reader)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("end", [VideoReader.close, lambda _: None], ids=["closed", "forgotten"])
+def test_an_interrupt_arrives_while_a_reader_is_opened_and_given_up(device, end):
+    def run():
+        reader = seqpipe.open(made("h264"), device=device)
+        reader[3]
+        end(reader)
+
+    for _ in range(2):
+        run()
+    assert lost_interrupts(run, every=EVERY[device]) == []
+
+
+class Left:
+    """Notes in Python that it goes."""
+
+    def __init__(self, noted):
+        self.noted = noted
+
+    def __del__(self):
+        self.noted.append(1)
+
+
+def test_what_python_does_at_the_end_of_an_object_loses_an_interrupt(unraisable):
+    """Else nothing was tested above."""
+    noted = []
+    lost = lost_interrupts(lambda: Left(noted) and None)
+    assert [(place.function, place.after) for place in lost] == [("__del__", ""), ("__del__", "list.append")]
+    assert KeyboardInterrupt in {error.exc_type for error in unraisable}
+
+
+def test_what_c_does_afterwards_loses_none(unraisable):
+    noted = deque(maxlen=1)
+    assert lost_interrupts(lambda: Afterwards(noted.append, 1) and None) == []
+    assert noted == deque([1])
+    assert unraisable == []
+
+
+def test_it_is_done_once_by_whoever_lets_go_last_or_collects_garbage():
+    done, count = deque(), itertools.count()
+    kept = [Afterwards(done.append, next(count))]
+    assert not done
+    thread = threading.Thread(target=kept.clear)
+    thread.start()
+    thread.join()
+    assert list(done) == [0]
+    kept.append(Afterwards(done.append, kept))
+    del kept
+    gc.collect()
+    assert len(done) == 2
