@@ -311,6 +311,7 @@ template <class Make> __device__ __forceinline__ void for_image(const Job& job, 
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (image.row.reach != reach) return;
-    set(job, image, reach == 0 && !MANY_REGISTERS ? 3 : 2, known);
+    const int blocks = reach == 0 && !MANY_REGISTERS ? 3 : 2;  // of a processor, as the bounds of the kernels are
+    set(job, image, blocks, known);
     make(image, known, room[threadIdx.x / LANES]);
 }
