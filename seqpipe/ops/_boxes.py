@@ -120,10 +120,11 @@ def overlaps(boxes: FloatArray, window: FloatArray) -> tuple[FloatArray, FloatAr
     Returns:
         ``(K,)`` each: the common area in parts of that of both together (IoU), and in parts of that of the box.
     """
-    sides = np.minimum(boxes[:, 2:], window[2:]) - np.maximum(boxes[:, :2], window[:2])
-    common = np.clip(sides, 0, None).prod(axis=-1)
-    own = (boxes[:, 2:] - boxes[:, :2]).prod(axis=-1)
-    every = own + (window[2:] - window[:2]).prod() - common
+    sides = np.maximum(np.minimum(boxes[:, 2:], window[2:]) - np.maximum(boxes[:, :2], window[:2]), 0)
+    whole = boxes[:, 2:] - boxes[:, :2]
+    common, own = sides[:, 0] * sides[:, 1], whole[:, 0] * whole[:, 1]
+    across, down = (window[2:] - window[:2]).tolist()
+    every = own + across * down - common
     return _quotient(common, every), _quotient(common, own)
 
 

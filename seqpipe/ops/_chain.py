@@ -102,7 +102,9 @@ class Chain:
             elif by_kernel and len(step) > 1:
                 done = _together(step, result, device=device, **options)
             if done is not None:
-                result, options["layout"] = done, _layout_after(_ops_of(step), done, options["layout"])
+                result = done
+                if step is not self._steps[-1]:
+                    options["layout"] = _layout_after(_ops_of(step), done, options["layout"])
                 continue
             for op in one_by_one:
                 passing = by_kernel and op is not self.ops[-1]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..array import Array, FloatArray, admit
 from ..errors import ParameterError
-from ..random import stream
+from ..random import place_number, streams
 from ._apply import indices_of
 from ._boxes import Boxes, overlaps
 from ._distribution import Flag, Number
@@ -198,7 +198,8 @@ class RandomBboxCrop(Boxes):
                 source=self.name,
                 allowed="(K, 4), and a label for each if there are labels",
             )
-        window = self._window(corners, stream(self.seed, self.name, epoch, index))
+        for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
+            window = self._window(corners, rng)
         kept = _centred(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
         left = None if labels is None else like(labels, admit(labels)[kept])
@@ -223,13 +224,16 @@ class RandomBboxCrop(Boxes):
     def _candidate(self, rng: np.random.Generator) -> FloatArray | None:
         """A window of a size that is allowed; None if the sides that are drawn do not go together."""
         least, most = self.aspect_ratio
-        size = rng.uniform(*self.scaling, 2)
+        lo, hi = self.scaling
+        *sizes, across, down = rng.random(4).tolist()  # Python's numbers are quicker one by one
+        width, height = (lo + (hi - lo) * size for size in sizes)
         if least == most:  # which two draws would never hit
-            size[1] = size[0] / least
-        begin = rng.uniform(0, 1, 2) * (1 - size)
-        fits = least <= size[0] / size[1] * (1 + 1e-12) and size[0] / size[1] <= most * (1 + 1e-12)
-        inside = self.scaling[0] <= size[1] <= self.scaling[1]
-        return np.concatenate([begin, begin + size]) if fits and inside else None
+            height = width / least
+        fits = least <= width / height * (1 + 1e-12) and width / height <= most * (1 + 1e-12)
+        if not (fits and lo <= height <= hi):
+            return None
+        left, top = across * (1 - width), down * (1 - height)
+        return np.array([left, top, left + width, top + height])
 
     def _suits(self, boxes: FloatArray, window: FloatArray, threshold: float) -> bool:
         if not len(boxes):
