@@ -6,8 +6,10 @@ import ctypes
 import signal
 import sys
 from _thread import interrupt_main
+from collections import deque
 from functools import partial
 from operator import methodcaller
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +17,11 @@ from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.cuvid import Picture
+from seqpipe.video.nvdec.decoder import NvdecDecoder
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
 from seqpipe.video.packet_decoder import DecodeError, Fed
+from tests.support.interrupts import lost_interrupts
 from tests.video.nvdec.fake_cuvid import SURFACES, FakeCuvid
 
 PACKETS = ("S 128x96 I 0", "P 1", "P 2", "P 3", "P 4", "P 5")
@@ -214,3 +218,47 @@ def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatc
         signal.signal(signal.SIGINT, usual)
     assert not lost
     assert cuvid.clean()
+
+
+@pytest.fixture
+def open_session(cuvid, monkeypatch):
+    """Opens sessions on libraries of their own: what an interrupt has left of one is nothing to the next."""
+    opened = []
+
+    def open_one():
+        opened[:] = [FaultyCuvid()]
+        return Session(4, 0, in_use=4, forgotten=opened[0].forgotten)
+
+    monkeypatch.setattr(session_module, "load", lambda: opened[0])
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    return open_one
+
+
+def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_let_go(open_session):
+    def run():
+        session, kept = open_session(), []
+        feed(session, enumerate(PACKETS), kept)
+        kept.append(session.finish())
+        surfaces = [picture.surface(0) for news in kept for picture in news.pictures]
+        kept.clear()
+        surfaces.clear()
+        session.close()
+
+    for _ in range(2):
+        run()
+    assert lost_interrupts(run) == []
+
+
+def test_no_interrupt_is_lost_where_a_decoder_is_left_midway(open_session):
+    index, given_up = SimpleNamespace(info=SimpleNamespace(codec="vp8"), extradata=b""), deque()
+    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(PACKETS)]
+
+    def run():
+        session = open_session()
+        next(NvdecDecoder(session, index, given_up).feed(fed))
+        assert given_up.pop() == [session]
+        session.close()
+
+    for _ in range(2):
+        run()
+    assert lost_interrupts(run) == []
