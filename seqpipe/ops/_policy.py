@@ -185,7 +185,8 @@ class Policy(Geometry, register=False):
                 sample.out[...] = sample.x
         waiting = [sample for sample in samples if sample.steps]
         while waiting:
-            _together(_next(waiting), device)
+            for group in _next(waiting):
+                _together(group, device)
             waiting = [sample for sample in waiting if sample.steps]
 
     @cached_property
@@ -249,11 +250,11 @@ class _Sample:
     steps: list[tuple[Declaration, Values]]
 
 
-def _next(waiting: Seq[_Sample]) -> list[_Sample]:
-    """The samples whose next step is to be done: an operator's that the fewest samples need later.
+def _next(waiting: Seq[_Sample]) -> list[list[_Sample]]:
+    """The samples whose next step is to be done, by its operator: by those that no sample needs later.
 
-    So it need not come again for them: samples do not depend on each other, and a launch for many takes hardly longer
-    than one for a few.
+    Where each is needed later, it is the one that the fewest samples need. So it need not come again for them: samples
+    do not depend on each other, and a launch for many takes hardly longer than one for a few.
     """
     groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
     later: list[type[Declaration]] = []
@@ -261,7 +262,8 @@ def _next(waiting: Seq[_Sample]) -> list[_Sample]:
         first, *rest = [type(op) for op, _ in sample.steps]
         groups.setdefault(first, []).append(sample)
         later += set(rest)
-    return groups[min(groups, key=lambda kind: (later.count(kind), -len(groups[kind])))]
+    ready = [group for kind, group in groups.items() if kind not in later]
+    return ready or [groups[min(groups, key=lambda kind: (later.count(kind), -len(groups[kind])))]]
 
 
 def _together(group: Seq[_Sample], device: KernelDevice | None) -> None:
