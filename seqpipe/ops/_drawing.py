@@ -43,7 +43,11 @@ def draw(
             return _drawn_together(op, rows, specs, Draws(op.seed, op.name, epoch, indices))
         except UnevenError:
             pass
-    return _drawn_one_by_one(op, rows, specs, first, streams(op.seed, op.name, epoch, indices))
+    drawing = streams(op.seed, op.name, epoch, indices)
+    if len(specs) > 1:
+        return _drawn_one_by_one(op, rows, specs, first, drawing)
+    (acts,) = [_drawn_alone(op, rows, specs[0], rng) for rng in drawing]
+    return acts
 
 
 class _Ranges(NamedTuple):
@@ -128,6 +132,14 @@ def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], d
     return acts.ravel() if acts.size == len(rows) else acts.repeat(len(rows) // len(acts))
 
 
+def _drawn_alone(op: Declaration, rows: npt.NDArray[Any], spec: Spec, rng: np.random.Generator) -> Any:
+    """What is drawn for one sample."""
+    for name, value in op.sample(rng, spec).items():
+        rows[name] = value
+    # last, so that a change of p leaves the other draws as they were
+    return True if op.p == 1 else rng.random(len(rows) if op.per_frame else None) < op.p
+
+
 def _drawn_one_by_one(
     op: Declaration,
     rows: npt.NDArray[Any],
@@ -140,10 +152,9 @@ def _drawn_one_by_one(
     found: list[dict[str, Any]] = []
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
         found.append(op.sample(rng, spec))
-        # last, so that a change of p leaves the other draws as they were
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
-    if len(found) > 1 and not op.is_by_frame and len(set(map(tuple, found))) == 1:
+    if not op.is_by_frame and len(set(map(tuple, found))) == 1:
         for name in found[0]:  # a column at a time takes a fifth of the time
             drawn, column = np.array([values[name] for values in found]), rows[name]
             # of a vector for which one number was drawn, all values are that number
