@@ -13,6 +13,9 @@ from seqpipe.ops import apply
 
 X = np.zeros((8, 8, 3), np.uint8)
 FRAMES = np.zeros((8, 16, 24, 28, 3), np.uint8)
+CHAIN = ops.Chain(
+    ops.RandomResizedCrop(size=(16, 16)), ops.Flip(p=0.5), ops.CropMirrorNormalize(mean=120.0, std=60.0)
+)
 
 
 class Nothing:
@@ -48,6 +51,10 @@ CALLS = {
     "queued crop": (queued(ops.Crop(crop=(4, 4))), 40),
     "queued resize": (queued(ops.Resize(size=(4, 4))), 40),
     "queued blur": (queued(ops.GaussianBlur(sigma=1.5)), 40),
+    "queued chain": (
+        lambda: CHAIN(FRAMES, backend="cuda", device=Nothing()),
+        240,
+    ),
     "queued random": (queued(ops.BrightnessContrast(brightness=(0.5, 2.0), contrast=(0.5, 2.0))), 120),
 }
 
