@@ -1,0 +1,116 @@
+"""The whole way through a card, on machines without one: real files, and nothing imitated but the driver and CuPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import SeqpipeError
+from seqpipe.video.children import PROCESSES
+from seqpipe.video.engine import Engine
+from seqpipe.video.gpu.ways import card_ways
+from seqpipe.video.nvdec import native_feeder, session
+from seqpipe.video.open import open_index
+from seqpipe.video.output import OutputSpec
+from seqpipe.video.request import Request
+from tests.support.media import made, names
+from tests.support.software_card import SoftwareCard
+
+SOUND = (
+    "h264",
+    "h264_long_gop",
+    "h264_open_gop",
+    "h264_many_b",
+    "hevc",
+    "hevc_open_gop",
+    "h264_ts",
+    "hevc_10",
+    "hevc_444",
+)
+
+
+@pytest.fixture(params=["native", "python"])
+def card(request, emulated, monkeypatch):
+    """With the parser's callbacks in C, and in Python."""
+    if request.param == "python":
+        monkeypatch.setattr(session, "native", lambda: None)
+    elif native_feeder.native() is None:
+        pytest.skip("no C compiler")
+    made_card = SoftwareCard(emulated.device)
+    made_card.install(monkeypatch)
+    yield made_card
+    made_card.remove()
+
+
+def engine(decode, threads=2):
+    ways, allocate = card_ways(0, decode, threads)
+    return Engine(threads, ways=ways, allocate=allocate)
+
+
+def request(name, frames, **output):
+    return Request(str(made(name)), np.array(frames, np.int64), output=OutputSpec(**output))
+
+
+def windows(name, seed, count=3, length=6):
+    """Some with strides, one backwards, one of a single frame over and over."""
+    random, last = np.random.default_rng(seed), len(open_index(str(made(name)))) - 1
+    strides = random.integers(1, max(2, last // length), count)
+    found = [random.integers(0, last - (length - 1) * k + 1) + np.arange(length) * k for k in strides]
+    return [*found, found[0][::-1], np.repeat(found[-1][:1], 3)]
+
+
+def assert_alike(wanted, found):
+    """The same frames, or the same error; a card rounds colours once at the end, so some values are one level apart."""
+    assert len(wanted) == len(found)
+    for left, right in zip(wanted, found, strict=True):
+        if isinstance(left, SeqpipeError) or isinstance(right, SeqpipeError):
+            assert (type(left), getattr(left, "lost", ())) == (type(right), getattr(right, "lost", ())), right
+            continue
+        assert (left.source, left.frames.tolist()) == (right.source, right.frames.tolist())
+        apart = np.abs(left.data.astype(int) - np.asarray(right.data).astype(int))
+        assert apart.max() <= 1
+        assert apart.mean() <= 0.05
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_comes_through_a_card_is_what_the_cpu_gives(card, name):
+    asked = [request(name, frames) for frames in windows(name, 0)]
+    with Engine(1, processes=0) as own, engine("nvdec") as other:
+        assert_alike(own.read(asked), other.read(asked))
+        assert set(other.stats()["frames"]) == {"nvdec"}
+
+
+@pytest.mark.parametrize("decode", ["auto", "mixed"])
+def test_many_files_of_many_kinds_at_once(card, decode, monkeypatch):
+    monkeypatch.setenv(PROCESSES.name, "1")
+    asked = [
+        request(name, frames)
+        for seed in range(3)
+        for name in (*SOUND[:5], "vp9", "mpeg4_mp4")
+        for frames in windows(name, seed)
+    ]
+    with Engine(2, processes=0) as own, engine(decode) as other:
+        wanted = own.read(asked)
+        for _ in range(2):
+            assert_alike(wanted, other.read(asked))
+        assert other.stats()["frames"]["cpu"] > 0
+        assert decode == "mixed" or other.stats()["frames"]["nvdec"] > 0
+
+
+@pytest.mark.parametrize("name", [name for name in names("damaged") if name.startswith(("h264", "hevc"))])
+def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
+    count = len(open_index(str(made(name))))
+    asked = [request(name, range(count)), request(name, [0, count - 1]), request("h264", [3, 40])]
+    with Engine(1, processes=0) as own, engine("auto") as other:
+        assert_alike(own.read(asked), other.read(asked))
+
+
+def test_all_that_was_handed_over_is_given_back(card):
+    asked = [request(name, frames) for name in SOUND[:3] for frames in windows(name, 5)]
+    with engine("nvdec") as other:
+        for _ in range(3):
+            other.read(asked)
+    decoders = list(card.cuvid.decoders.values())
+    assert decoders
+    card.remove()
+    assert card.cuvid.decoders == {}
