@@ -1,5 +1,5 @@
 // What a kernel of seqpipe needs of CUDA, for a C++ compiler: blocks run one after the other, the threads of a block
-// take turns and change at __syncthreads(), each with a stack of its own.
+// take turns and change where they wait for others, each with a stack of its own.
 // C's headers as they are: what C++ puts around them takes longer to read than a kernel to compile
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
@@ -24,8 +24,31 @@ static ucontext_t host, contexts[MOST_THREADS];
 static char stacks[MOST_THREADS][STACK] __attribute__((aligned(64)));
 static bool running[MOST_THREADS];
 
-static void __syncthreads() { swapcontext(&contexts[threadIdx.x], &host); }
-static void __syncwarp() { __syncthreads(); }
+// how many threads go on to run, how many of them wait for each other, and how often they have done so
+static int alive, waiting, met;
+static void meet() {
+    if (waiting == alive) waiting = 0, met++;
+}
+static void __syncwarp() { swapcontext(&contexts[threadIdx.x], &host); }
+static void __syncthreads() {
+    const int before = met;
+    waiting++;
+    meet();
+    do __syncwarp();
+    while (met == before);
+}
+
+// the threads of `mask` come here in the same turn, one after the other, and go on in the next
+static inline unsigned __shfl_down_sync(unsigned mask, unsigned value, unsigned delta, int width) {
+    static unsigned given[MOST_THREADS];
+    const unsigned thread = threadIdx.x, from = thread % width + delta < (unsigned)width ? thread + delta : thread;
+    if (!(mask >> thread % 32 & 1) || !(mask >> from % 32 & 1)) abort();
+    given[thread] = value;
+    __syncwarp();
+    const unsigned taken = given[from];
+    __syncwarp();
+    return taken;
+}
 
 // blocks and threads take turns, so nothing comes in between
 static inline unsigned atomicAdd(unsigned* at, unsigned value) {
@@ -100,10 +123,13 @@ static void (*body)();
 static void enter(int thread) {
     body();
     running[thread] = false;
+    alive--;
+    meet();
     swapcontext(&contexts[thread], &host);
 }
 
 static void run_block(int threads) {
+    alive = threads, waiting = 0;
     for (int i = 0; i < threads; i++) {
         getcontext(&contexts[i]);
         contexts[i].uc_stack.ss_sp = stacks[i];
