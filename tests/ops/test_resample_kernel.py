@@ -15,6 +15,9 @@ SIZES = {
     "of one": ((1, 1), (5, 7)),
     "enlarged": ((5, 6), (21, 19)),
     "several tiles": ((12, 90), (19, 300)),
+    "a tile of one column": ((9, 300), (5, 257)),
+    "a tile of three columns": ((9, 400), (5, 259)),
+    "a column that is all there is": ((9, 90), (3, 1)),
     "several parts of a tile": ((3, 5000), (2, 260)),
     "more weights than there is room for": ((2, 4300), (2, 2)),
     "more columns than there is room for": ((2, 9000), (2, 1)),
@@ -67,6 +70,33 @@ def test_however_its_work_is_cut_the_result_is_that_of_the_reference(resized, na
 def test_every_filter_and_type(resized, interp_type, dtype):
     x, op = values((31, 29, 3), dtype), ops.Resize(size=(8, 40), interp_type=interp_type)
     np.testing.assert_array_equal(resized(op, x), apply(op, x, backend="reference"))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # what is far outside has no weight at all
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("interp_type", ["nearest", "linear", "cubic", "area"])
+@pytest.mark.parametrize("after", [(24, 32), (40, 64), (70, 96), (9, 24), (8, 12)])
+def test_few_taps_that_are_known_beforehand(resized, antialias, interp_type, after):
+    """Widths that are whole words, and others; windows that begin anywhere, so that taps lie beyond each border."""
+    x = values((26, 36, 3))
+    for size in (after, (after[0] - 1, after[1] - 3)):
+        for window in ((0.5, 1.25, 25.0, 30.5), (20.0, 36.25, -0.25, 1.0), (-3.0, 20.0, 9.0, 45.0)):
+            op = ops.Resize(
+                size=size,
+                interp_type=interp_type,
+                antialias=antialias,
+                roi_start=window[:2],
+                roi_end=window[2:],
+            )
+            np.testing.assert_array_equal(resized(op, x), apply(op, x, backend="reference"))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_images_that_are_smaller_than_a_filter(resized, channels):
+    for before, after in (((2, 3), (1, 1)), ((1, 2), (4, 8)), ((3, 2), (2, 4)), ((4, 9), (3, 2))):
+        for interp_type in ("linear", "cubic", "lanczos3"):
+            x, op = values((*before, channels)), ops.Resize(size=after, interp_type=interp_type)
+            np.testing.assert_array_equal(resized(op, x), apply(op, x, backend="reference"))
 
 
 def windows():
