@@ -107,6 +107,27 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated):
                 compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
 
+@pytest.mark.parametrize("fill", [None, 0.0, 128.0, 300.0, -4.0, 77.5])
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("shape", [(70, 132, 3), (33, 65, 3), (40, 68, 1), (20, 71, 4)])
+def test_shifts_by_whole_pixels_are_as_other_maps(place, fill, kind, shape):
+    x = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    for right, down in ((0, 0), (3, -2), (-5, 7), (200, 0), (0, -90), (64, 32), (-131, -69)):
+        for size in (None, (41, 100)):
+            matrix = (1, 0, right, 0, 1, down)
+            op = WarpAffine(matrix=matrix, fill_value=fill, interp_type=kind, size=size)
+            wanted = apply(op, x, backend="reference")
+            compare(place(op, x), wanted, (0, 0) if place.name == "emulated" else (1, 0.02))
+
+
+def test_maps_whose_divisor_is_nowhere_near_one(emulated):
+    x = picture("uint8", (19, 23))
+    for scale in (1e-30, 1e-13, 1e-6, 3.0, -2.0, 1e13, 1e30):
+        straight = np.array([0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.04, -0.05, 0.3]) * scale
+        op = WarpPerspective(matrix=tuple(straight), size=(30, 40), fill_value=9.0)
+        compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
 def test_places_that_are_nowhere_are_outside(anywhere):
     """Where the divisor is 0, where it changes its sign, and where a matrix is full of zeros."""
     x = picture("uint8", (6, 8))

@@ -4,6 +4,7 @@
 // that lie one after the other are read as words, a row of taps at once, unless some are beyond the border.
 #include "tile.cuh"
 #include "bytes.cuh"
+#include "reciprocal.cuh"
 
 constexpr int LANES = 32, BROAD = 8, HIGH = LANES / BROAD;  // the pixels that the threads of a warp make at once
 
@@ -22,16 +23,20 @@ __device__ __forceinline__ Real cubic(Real u) {
 __device__ __forceinline__ Real cubic_weight(Real part, int number) { return cubic(fabsf((part - Real((float)(number - 1))).v)); }
 
 // Places are so near that they are whole numbers of 32 bits; what is none is far outside.
+__device__ __forceinline__ Real sum_at(const Real* line, Real x, Real y) { return line[0] * x + line[1] * y + line[2]; }
+__device__ __forceinline__ Real held(Real place) { return fminf(fmaxf(place.v, -16777216.0f), 16777216.0f); }
 __device__ __forceinline__ Real place_at(const Real* line, Real x, Real y, Real divisor) {
-    const Real sum = line[0] * x + line[1] * y + line[2], place = divisor.v == 1.0f ? sum : sum / divisor;
-    return fminf(fmaxf(place.v, -16777216.0f), 16777216.0f);
+    const Real sum = sum_at(line, x, y);
+    return held(divisor.v == 1.0f ? sum : sum / divisor);
 }
 
 __device__ __forceinline__ Taps taps_at(Real place, int kind) {
     if (kind == 0) return {(int)floorf(place.v), 0.0f, {1.0f, 0.0f, 0.0f, 0.0f}};
-    const Real moved = place - Real(0.5f), first = floorf(moved.v), part = moved - first;
-    if (kind == 1) return {(int)first.v, part, {Real(1.0f) - part, part, 0.0f, 0.0f}};
-    Taps taps = {(int)first.v - 1, part};
+    const Real moved = place - Real(0.5f);
+    const int first = (int)floorf(moved.v);
+    const Real part = moved - Real((float)first);
+    if (kind == 1) return {first, part, {Real(1.0f) - part, part, 0.0f, 0.0f}};
+    Taps taps = {first - 1, part};
 #pragma unroll
     for (int k = 0; k < 4; k++) taps.weights[k] = cubic_weight(part, k);
     return taps;
@@ -148,6 +153,20 @@ template <int COUNT> __device__ __forceinline__ void weigh(Real fill, Taps acros
     for (int k = 0; k < CHANNELS; k++) totals[k] = total;
 }
 
+// Stores values that are `step` bytes apart; three bytes are made at once.
+__device__ __forceinline__ void give(Address to, long long step, const Real (&values)[CHANNELS]) {
+    if constexpr (OUT == 0 && CHANNELS == 3) {
+        const unsigned bytes = word_of(values[0], values[1], values[2], 0.0f);
+#pragma unroll
+        for (int k = 0; k < CHANNELS; k++) *(unsigned char*)(to + (Address)(k * step)) = bytes >> 8 * k;
+    } else {
+#pragma unroll
+        for (int k = 0; k < CHANNELS; k++) store<OUT>(to + (Address)(k * step), values[k]);
+    }
+}
+
+constexpr float NEAR_ZERO = 1.0f / (1ll << 40);  // divisors down to which, and up to the reciprocal, quotients need no care
+
 // Makes the pixels of a thread whose taps are all within the image, or all outside of it; returns which the others are.
 //
 // FLAT: the map has no perspective.
@@ -161,9 +180,16 @@ template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(co
     for (int k = 0; k < WIDE / BROAD; k++, x += BROAD, to += (Address)(BROAD * plain.step)) {
         if (x >= tile.left + tile.wide) break;
         const Real *m = plain.m, column = (float)x + 0.5f;
-        const Real divisor = FLAT ? Real(1.0f) : m[6] * column + m[7] * line + m[8];
-        const Taps across = taps_at(place_at(m, column, line, divisor), KIND);
-        const Taps down = taps_at(place_at(m + 3, column, line, divisor), KIND);
+        Real from_x = sum_at(m, column, line), from_y = sum_at(m + 3, column, line);
+        if (!FLAT) {
+            const Real divisor = sum_at(m + 6, column, line), part = reciprocal(divisor);
+            from_x = quotient(from_x, divisor, part), from_y = quotient(from_y, divisor, part);
+            if (!(fabsf(divisor.v) > NEAR_ZERO && fabsf(divisor.v) < 1.0f / NEAR_ZERO)) {
+                left |= 1u << k;
+                continue;
+            }
+        }
+        const Taps across = taps_at(held(from_x), KIND), down = taps_at(held(from_y), KIND);
         const int right = across.first + COUNT - 1, bottom = down.first + COUNT - 1;
         Real totals[CHANNELS];
         if (is_inside(across.first, plain.width - COUNT + 1) && is_inside(down.first, plain.height - COUNT + 1)) {
@@ -178,8 +204,7 @@ template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(co
             left |= 1u << k;
             continue;
         }
-#pragma unroll
-        for (int i = 0; i < CHANNELS; i++) store<OUT>(to + (Address)(i * plain.plane), totals[i]);
+        give(to, plain.plane, totals);
     }
     return left;
 }
@@ -203,12 +228,15 @@ __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, in
 __device__ __forceinline__ unsigned make_plain(const Image&, Tile, int, int) { return ~0u; }
 #endif
 
+#include "shifted.cuh"
+
 extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (blockIdx.x >= tiles_of(image.item)) return;
     const Tile tile = tile_of(image.item, blockIdx.x);
+    if (is_shifted(image)) return shift(image, tile);
     const int lane = threadIdx.x % LANES, y = tile.top + threadIdx.x / LANES * HIGH + lane / BROAD;
     if (y >= tile.top + tile.tall) return;
     const unsigned left = make_plain(image, tile, y, tile.left + lane % BROAD);
