@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Erase, RandomErasing, per_frame
+from seqpipe.ops import Erase, RandomErasing, Spec, per_frame
+from seqpipe.ops._draw import resolve
+from seqpipe.random import stream
 from tests.support.operators import compare
 
 NINES = np.full((10, 10, 1), 9, np.uint8)
@@ -121,3 +125,30 @@ def test_a_random_region_reaches_every_border():
     places = [extent(one) for one in found]
     for axis in (0, 1):
         assert {place[axis] for place in places} == {(0, 3), (1, 4), (2, 5), (3, 6)}
+
+
+def first_that_fits(numbers, op, height, width):
+    """The rule as it is told: four numbers an attempt, for area, ratio, top and left; ten attempts."""
+    for area, ratio, top, left in numbers.astype(np.float64).reshape(-1, 4):
+        pixels = height * width * (op.scale[0] + (op.scale[1] - op.scale[0]) * area)
+        lo, hi = map(math.log, op.ratio)
+        aspect = np.exp(lo + (hi - lo) * ratio)
+        rows, columns = round(np.sqrt(pixels * aspect)), round(np.sqrt(pixels / aspect))
+        if rows < height and columns < width:
+            begin = int(top * (height - rows + 1)), int(left * (width - columns + 1))
+            return [*begin, begin[0] + rows, begin[1] + columns]
+    return [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("samples", [1, 2, 9])
+@pytest.mark.parametrize("size", [(24, 30), (9, 200), (2, 2)])
+def test_random_regions_are_drawn_by_the_rule(size, samples):
+    """Of the numbers of each sample's own generator, however many are drawn together."""
+    for op in (RandomErasing(seed=3), RandomErasing(scale=(0.3, 1.0), ratio=(0.1, 9.0), p=0.5)):
+        spec = Spec(2, *size, 3, "uint8")
+        rows = resolve(op, [spec] * samples, 4, range(5, 5 + samples)).rows
+        found = op.kernel_rows(rows, spec)["boxes"][:, :4].tolist()
+        for index, box, acts in zip(range(5, 5 + samples), found, rows["acts"], strict=True):
+            rng = stream(op.seed, op.name, 4, index)
+            assert box == first_that_fits(rng.random(40, np.float32), op, *size)
+            assert acts == (op.p == 1 or rng.random() < op.p)
