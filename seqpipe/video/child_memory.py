@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .afterwards import Afterwards
 from .surface import Plane, Surface, SurfaceFormat
 
 __all__ = ["Lent", "Lie", "Room", "SharedPictures", "Slots"]
@@ -160,19 +161,21 @@ class SharedPictures:
         os.close(self.descriptor)
 
 
-class _Lease:
+class _Lease(Afterwards):
     """The memory of a room, for NumPy: its arrays hold it for as long as one of them lives."""
 
-    __slots__ = ("__array_interface__", "_bytes", "_room", "_used")
+    __slots__ = ("__array_interface__", "_bytes")
+    __array_interface__: dict[str, Any]
+    _bytes: npt.NDArray[np.uint8]
 
-    def __init__(self, whole: npt.NDArray[np.uint8], address: int, room: Room, used: deque[Room]) -> None:
-        self._bytes, self._room, self._used = whole, room, used
-        self.__array_interface__: dict[str, Any] = {
+    def __new__(cls, whole: npt.NDArray[np.uint8], address: int, room: Room, used: deque[Room]) -> _Lease:
+        """A room of all the memory, which begins at an address; it is noted where it is used no longer."""
+        self = super().__new__(cls, used.append, room)
+        self._bytes = whole
+        self.__array_interface__ = {
             "version": 3,
             "shape": (room.size,),
             "typestr": "|u1",
             "data": (address + room.offset, True),
         }
-
-    def __del__(self) -> None:
-        self._used.append(self._room)
+        return self
