@@ -58,7 +58,7 @@ HOMES = {
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.workers", "pipeline.executor")),
-    "multiprocessing": ("video.child", "video.children", "pipeline.executor"),
+    "multiprocessing": ("video.child", "video.child_process", "video.children", "pipeline.executor"),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": ("video.ahead", "video.engine", "video.jobs", "video.workers", "pipeline.executor"),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),

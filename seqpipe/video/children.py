@@ -5,44 +5,27 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from multiprocessing import parent_process
-from multiprocessing.connection import Connection
-from pathlib import Path
-from socket import socketpair
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ..array import IntArray
 from ..errors import BackendError
-from ..param import Param
-from .child import Answer, Decode, Failed, File, News, Recent, Told, Used
-from .child_memory import SharedPictures
+from .child_process import PROCESSES, ChildProcess
 from .decode import Lost
 from .index import PacketIndex
 from .jobs import Video
 from .surface import Surface
 
-__all__ = ["PROCESSES", "ChildDecoding", "Children", "children", "processes"]
+__all__ = ["ChildDecoding", "Children", "children", "processes"]
 
-PROCESSES: Final = Param(
-    name="SEQPIPE_PROCESSES",
-    doc="Processes that decode small pictures on the CPU for each reader of many files; 0 for none; "
-    "by default one for each of 8 threads or more, 16 at most",
-    kind=int,
-    lo=0,
-)
 # threads that wait for Python's lock: on 16 cores as many children read 340×256 in half the time, on 2 they only cost
 _WORTH_THREADS: Final = 8
 _MOST_BY_DEFAULT: Final = 16
 _RUNS_BEFORE: Final = 4  # for each child, so that programs which are soon done start none
 _MOST_PIXELS: Final = 1 << 20  # of a picture: larger ones take so long that threads rarely meet
-_RUN: Final = "import sys; sys.path.append(sys.argv[1]); from seqpipe.video.child import main; main()"
-_ROOT: Final = str(Path(__file__).resolve().parents[2])
-_ENDING_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -97,9 +80,9 @@ class Children:
     def __init__(self, count: int, *, pixels: float = _MOST_PIXELS, runs_before: int = 0) -> None:
         self.count, self._pixels = count, pixels
         self._runs_left = runs_before
-        self._starting: list[_Child] = []
-        self._idle: list[_Child] = []
-        self._living: set[_Child] = set()
+        self._starting: list[ChildProcess] = []
+        self._idle: list[ChildProcess] = []
+        self._living: set[ChildProcess] = set()
         self._numbers: WeakKeyDictionary[PacketIndex, int] = WeakKeyDictionary()
         self._next_number = itertools.count()
         self._lock = threading.Condition()
@@ -130,7 +113,7 @@ class Children:
             return None
         return ChildDecoding(self, child)
 
-    def take_back(self, child: _Child) -> None:
+    def take_back(self, child: ChildProcess) -> None:
         """A child is no longer needed; one that has still something to say is ended, for it would be for nobody."""
         if child.asked:
             self._end(child)
@@ -163,7 +146,7 @@ class Children:
                 self._numbers[index] = next(self._next_number)
             return self._numbers[index]
 
-    def _ready(self) -> _Child | None:
+    def _ready(self) -> ChildProcess | None:
         with self._lock:
             while True:
                 self._sort(0)
@@ -192,7 +175,7 @@ class Children:
 
     def _start(self) -> None:
         try:
-            child = _Child()
+            child = ChildProcess()
         except OSError as error:
             self._give_up(str(error))
             return
@@ -204,7 +187,7 @@ class Children:
         self.count = 0
         _log.warning("no process can be started to decode in, threads do it: %s", why)
 
-    def _end(self, child: _Child) -> None:
+    def _end(self, child: ChildProcess) -> None:
         child.end()
         with self._lock:
             self._living.discard(child)
@@ -214,7 +197,7 @@ class Children:
 class ChildDecoding:
     """What a child decodes, to be iterated over as a :class:`~seqpipe.video.decode.Decoding` is, and to be closed."""
 
-    def __init__(self, owner: Children, child: _Child) -> None:
+    def __init__(self, owner: Children, child: ChildProcess) -> None:
         self._owner, self._child = owner, child
         self._closed = False
 
@@ -240,121 +223,3 @@ class ChildDecoding:
         if not self._closed:
             self._closed = True
             self._owner.take_back(self._child)
-
-
-class _Child:
-    """A process that decodes.
-
-    Attributes:
-        asked: whether it has still to say something.
-
-    Raises:
-        OSError: it cannot be started.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._pictures, self._files = SharedPictures(), Recent[None]()
-        here, there = socketpair()
-        with there:
-            given = there.fileno(), self._pictures.descriptor
-            command = [sys.executable, "-c", _RUN, _ROOT, *map(str, given)]
-            try:
-                self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
-            except OSError:
-                here.close()
-                raise
-            finally:
-                self._pictures.close()
-        self._connection = Connection(here.detach())
-
-    def is_ready(self, timeout_s: float | None) -> bool:
-        """Whether it has said so; asked until it has.
-
-        Raises:
-            BackendError: it has ended.
-        """
-        try:
-            return self._connection.poll(timeout_s) and self._connection.recv() is None
-        except (EOFError, OSError) as error:
-            raise self._ended() from error
-
-    def ask(self, number: int, video: Video, frames: IntArray) -> None:
-        """Ask for frames of a video, whose number stands for it from now on.
-
-        Raises:
-            BackendError: it has ended.
-        """
-        if number in self._files:
-            self._files.use(number)
-            file = None
-        else:
-            self._files.add(number, None)
-            file = File(str(video.source.path), video.index.plain())
-        self._send(Decode(number, file, frames, self._pictures.used()))
-        self.asked = True
-
-    def hear(self) -> News:
-        """Its next message.
-
-        Raises:
-            SeqpipeError: the source cannot be read, or there is no decoder for it.
-            BackendError: the process has ended.
-        """
-        try:
-            answer: Answer = self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise self._ended() from error
-        self.asked = isinstance(answer, News) and not answer.last
-        if isinstance(answer, Failed):
-            raise answer.error
-        return answer
-
-    def acknowledge(self) -> None:
-        """Tell it that its message was used, unless it was the last.
-
-        Raises:
-            BackendError: the process has ended.
-        """
-        self._send(Used(self._pictures.used()))
-
-    def surface(self, told: Told) -> Surface:
-        """A picture that it told of."""
-        picture = told.picture
-        if isinstance(picture, Surface):
-            return picture
-        return Surface(told.number, self._pictures.borrow(picture), picture.lie.format)
-
-    def leave(self) -> None:
-        """Let it end."""
-        self._connection.close()
-
-    def end(self) -> None:
-        """Wait until it has ended, if it still has something to do not for long."""
-        busy, self.asked = self.asked, False
-        self.leave()
-        if busy:
-            self._process.kill()
-        try:
-            self._process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _send(self, message: Any) -> None:
-        try:
-            self._connection.send(message)
-        except OSError as error:
-            raise self._ended() from error
-
-    def _ended(self) -> BackendError:
-        self.asked = True  # so that nobody uses it again
-        try:
-            code: int | None = self._process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            code = None
-        how = "does not answer" if code is None else f"has ended with {code}"
-        return BackendError(
-            f"the process that decoded it {how}",
-            advice=f"It may have been short of memory; {PROCESSES.name}=0 decodes in this process instead",
-        )

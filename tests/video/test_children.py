@@ -18,9 +18,10 @@ import pytest
 
 from data_scripts.frame_code import find, read
 from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
-from seqpipe.video import child_memory, children
+from seqpipe.video import child_memory, child_process, children
 from seqpipe.video.child_memory import SharedPictures, Slots
-from seqpipe.video.children import PROCESSES, Children
+from seqpipe.video.child_process import PROCESSES
+from seqpipe.video.children import Children
 from seqpipe.video.decode import Decoding, Lost
 from seqpipe.video.engine import Engine
 from seqpipe.video.jobs import Video
@@ -308,7 +309,7 @@ def test_nothing_is_left(monkeypatch):
     started = []
     popen = subprocess.Popen
     monkeypatch.setattr(
-        children.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
+        child_process.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
     )
     with Engine(2, processes=2) as made_engine:
         asked = [request("h264", [k]) for k in range(0, 40, 10)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import SeqpipeError
-from seqpipe.video.children import PROCESSES
+from seqpipe.video.child_process import PROCESSES
 from seqpipe.video.engine import Engine
 from seqpipe.video.gpu.ways import card_ways
 from seqpipe.video.nvdec import native_feeder, session
