@@ -6,7 +6,7 @@
 #   there:  bash tests/bench/gpu_session.sh PART...    parts: tests stress decode ops start memory jpeg export; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
-# ../shared/tools/PEERS.md. SHARE=0.5 halves the windows of the benchmarks, SECONDS_OF_STRESS=60 is the time of the stress test.
+# ../shared/tools/PEERS.md. SHARE=0.5 halves the windows of the benchmarks, SECONDS_OF_STRESS=60 is the time of the stress part (150).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
@@ -47,7 +47,7 @@ part_tests() {
   SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress
 }
 part_stress() {
-  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-60}"
+  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-150}"
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
 part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
