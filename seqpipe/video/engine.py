@@ -23,6 +23,7 @@ from ..array import Array
 from ..errors import BackendError, SeqpipeError
 from ..sequence import Sequence
 from .ahead import ReadAhead
+from .awaited import Awaited
 from .children import children
 from .fill import Targets, fill
 from .jobs import Job, JobQueue, Video, cut
@@ -203,7 +204,7 @@ class Engine:
         for way, executor in self._ways:
             for _ in filter(way.fits, jobs):
                 executor.submit(partial(self._work, way))
-        done: Future[Outcomes] = Future()
+        done: Future[Outcomes] = Awaited()
         done.set_result(failed)
         return [done, *(job.future for job in jobs)]
 

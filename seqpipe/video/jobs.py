@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..array import IntArray
+from .awaited import Awaited
 from .index import PacketIndex
 from .plan import DecodePlan, make_plan
 from .request import Outcomes, Request
@@ -53,7 +53,7 @@ class Job:
     last: int
     cost: int
     packets: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    future: Future[Outcomes] = field(default_factory=Future)
+    future: Awaited[Outcomes] = field(default_factory=Awaited)
 
     @cached_property
     def pixels(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ..errors import BackendError
 from .afterwards import Afterwards
+from .awaited import Awaited
 
 __all__ = ["CLOSED_MEANWHILE", "Workers"]
 
@@ -61,7 +62,7 @@ class Workers:
         Raises:
             BackendError: they have been shut down, or the program is ending.
         """
-        future: Future[ResultT] = Future()
+        future: Awaited[ResultT] = Awaited()
         with self._lock:
             if self._closed:
                 raise BackendError(

@@ -6,14 +6,19 @@ import gc
 import itertools
 import sys
 import threading
+import time
 from collections import deque
 from functools import partial
 
+import numpy as np
 import pytest
 
 import seqpipe
 from seqpipe.video.afterwards import Afterwards
+from seqpipe.video.device import parse_device
+from seqpipe.video.places import engine_for
 from seqpipe.video.reader import VideoReader
+from seqpipe.video.request import Request
 from tests.support.interrupts import lost_interrupts
 from tests.support.media import made
 
@@ -71,6 +76,34 @@ def test_an_interrupt_arrives_while_a_reader_is_opened_and_given_up(device, end)
     for _ in range(2):
         run()
     assert lost_interrupts(run, every=EVERY[device]) == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_interrupt_arrives_while_batches_are_read(device):
+    frames = np.array([3, 9, 40])
+    asked = [Request(str(made(name)), frames) for name in ("h264", "hevc", "h264_long_gop")]
+    with engine_for(parse_device(device), decode="auto", threads=2, cache_dir=None) as engine:
+
+        def run():
+            assert [found.frames.tolist() for found in engine.read(asked)] == [[3, 9, 40]] * 3
+
+        for _ in range(2):
+            run()
+        assert lost_interrupts(run, every=EVERY[device]) == []
+        run()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_interrupt_arrives_while_a_function_is_mapped(device):
+    with engine_for(parse_device(device), decode="auto", threads=2, cache_dir=None) as engine:
+
+        def run():
+            assert list(engine.map(lambda number: time.sleep(0.001) or number, range(6))) == list(range(6))
+
+        for _ in range(2):
+            run()
+        assert lost_interrupts(run, every=EVERY[device]) == []
+        run()
 
 
 class Left:
