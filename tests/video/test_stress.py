@@ -139,7 +139,7 @@ def test_what_is_asked_depends_on_seed_and_number_alone():
         assert crowd.decoded["cpu"] > 0
     assert asked[0] == asked[1]
     assert held.threads >= 2
-    assert held.host_mib > usage("cpu").host_mib / 2
+    assert held.host_mib > 50, "what holds NumPy and PyAV holds more"
 
 
 def test_a_crowd_tells_of_growth_in_one_process_and_on_the_device():
