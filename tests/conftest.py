@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from data_scripts.media_item import Entry
+from seqpipe.video.child_process import PROCESSES
 from tests.support import media
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -26,6 +27,14 @@ def index_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQPIPE_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_children() -> Iterator[None]:
+    """Engines decode in their threads, however many cores there are: tests of children ask for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PROCESSES.name, os.environ.get(PROCESSES.name, "0"))
+        yield
 
 
 @pytest.fixture(scope="session")
