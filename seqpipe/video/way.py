@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -43,8 +43,8 @@ class Helpers(Protocol):
         """Let them go."""
 
 
-def _foremost(jobs: Seq[Job], _waiting: Seq[Job]) -> Job | None:
-    return jobs[0]
+def _foremost(jobs: Iterable[Job], _waiting: Seq[Job]) -> Job | None:
+    return next(iter(jobs), None)
 
 
 def _every(_job: Job) -> bool:
@@ -70,7 +70,7 @@ class Way:
         painter: makes a painter for a thread.
         threads: of its own; 0 to work on the CPU threads of the engine.
         frame_threads: of each decoder on the CPU.
-        fits: which jobs are for it.
+        fits: which jobs are for it; asked often.
         choose: picks one of those, given also all that wait, or none where they are better left to another way.
         fallback: decoders that are asked about what these have not decoded, or None.
         done: is told which jobs were done together, and how many seconds that took.
@@ -84,15 +84,14 @@ class Way:
     threads: int = 0
     frame_threads: int = 1
     fits: Callable[[Job], bool] = _every
-    choose: Callable[[Seq[Job], Seq[Job]], Job | None] = _foremost
+    choose: Callable[[Iterable[Job], Seq[Job]], Job | None] = _foremost
     fallback: Decoders | None = None
     done: Callable[[Seq[Job], float], None] = _unmeasured
     close: Callable[[], None] = _nothing
 
     def pick(self, jobs: Seq[Job]) -> Job | None:
         """What one of its workers takes next of the jobs that wait, or None."""
-        fitting = jobs if self.fits is _every else [job for job in jobs if self.fits(job)]
-        return self.choose(fitting, jobs) if fitting else None
+        return self.choose(filter(self.fits, jobs), jobs)
 
     def with_helpers(self, helpers: Helpers | None) -> list[Way]:
         """This way, and where there are helpers one more for what is left to them.
@@ -102,11 +101,13 @@ class Way:
         if helpers is None:
             return [self]
 
+        mine = self.fits
+
         def fits(job: Job) -> bool:
-            return helpers.fit(job.video)
+            return mine(job) and helpers.fit(job.video)
 
         return [
-            replace(self, fits=lambda job: not fits(job)),
+            replace(self, fits=lambda job: mine(job) and not helpers.fit(job.video)),
             replace(
                 self,
                 helpers=helpers,

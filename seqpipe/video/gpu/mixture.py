@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 
 from ..info import StreamInfo
@@ -28,13 +28,13 @@ class Mixture:
         self._refusal, self._card_workers = refusal, card_workers
         self._rate = _Rate(_FIRST_CARD)
 
-    def for_card(self, jobs: Seq[Job], _waiting: Seq[Job] = ()) -> Job | None:
-        """The foremost job that the card can decode."""
-        return next((job for job in jobs if not self._refusal(job.video.index.info)), None)
+    def takes(self, job: Job) -> bool:
+        """Whether the card can decode it."""
+        return not self._refusal(job.video.index.info)
 
-    def for_refused(self, jobs: Seq[Job], _waiting: Seq[Job] = ()) -> Job | None:
-        """The foremost job that the card cannot decode."""
-        return next((job for job in jobs if self._refusal(job.video.index.info)), None)
+    def refuses(self, job: Job) -> bool:
+        """Whether it cannot."""
+        return bool(self._refusal(job.video.index.info))
 
     def card_done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a worker has done on the card."""
@@ -58,16 +58,20 @@ class Cores:
         self._mixture = mixture
         self._rate = _Rate(threads * _FIRST_CORE)
 
-    def choose(self, jobs: Seq[Job], waiting: Seq[Job]) -> Job | None:
+    def choose(self, jobs: Iterable[Job], waiting: Seq[Job]) -> Job | None:
         """A job that the card cannot decode; else the last one, if a core is done with it before the card would be.
 
         Args:
             jobs: those to choose from.
             waiting: all that wait.
         """
-        if (refused := self._mixture.for_refused(jobs)) is not None:
-            return refused
-        last = jobs[-1]
+        last = None
+        for job in jobs:
+            if self._mixture.refuses(job):
+                return job
+            last = job
+        if last is None:
+            return None
         by_core = last.pixels / self._rate.value
         return last if by_core <= self._mixture.seconds(last, waiting) else None
 

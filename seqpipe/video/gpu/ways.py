@@ -67,12 +67,12 @@ def card_ways(
         nvdec,
         painter,
         threads=workers,
-        choose=mixture.for_card,
+        fits=mixture.takes,
         fallback=pool,
         done=mixture.card_done,
     )
     if decode == "auto":
-        cpu = replace(cpu, choose=mixture.for_refused)
+        cpu = replace(cpu, fits=mixture.refuses)
         return [card, *cpu.with_helpers(helpers)], streams.allocate
     workers, frame_threads = beside_engines(cores)
     cpu = replace(cpu, threads=workers, frame_threads=frame_threads)

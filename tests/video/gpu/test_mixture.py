@@ -41,15 +41,19 @@ def with_rate(cores, rate):
 
 def test_the_card_takes_the_foremost_job_that_it_can_decode(mixture):
     jobs = [job(10, "prores"), job(20), job(30)]
-    assert mixture.for_card(jobs) is jobs[1]
-    assert mixture.for_card(jobs[:1]) is None
+    card = Way("card", DecoderPool(), HostPainter, fits=mixture.takes)
+    assert card.pick(jobs) is jobs[1]
+    assert card.pick(jobs[:1]) is None
+    assert card.pick([]) is None
 
 
 def test_cores_take_what_the_card_cannot_decode_first(mixture, cores):
     jobs = [job(10), job(20, "prores"), job(30)]
     assert cores.choose(jobs, jobs) is jobs[1]
-    assert mixture.for_refused(jobs) is jobs[1]
-    assert mixture.for_refused([job(10)]) is None
+    assert cores.choose([], jobs) is None
+    others = Way("cpu", DecoderPool(), HostPainter, fits=mixture.refuses)
+    assert others.pick(jobs) is jobs[1]
+    assert others.pick([job(10)]) is None
 
 
 def test_a_core_helps_only_where_the_card_would_end_later(cores):
