@@ -60,7 +60,13 @@ HOMES = {
     **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.workers", "pipeline.executor")),
     "multiprocessing": ("video.child", "video.child_process", "video.children", "pipeline.executor"),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
-    "concurrent.futures": ("video.ahead", "video.engine", "video.jobs", "video.workers", "pipeline.executor"),
+    "concurrent.futures": (
+        "video.ahead",
+        "video.awaited",
+        "video.engine",
+        "video.workers",
+        "pipeline.executor",
+    ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
     "seqpipe.random": ("draws", "sampling", "ops"),
     "seqpipe.draws": ("ops",),
