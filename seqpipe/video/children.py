@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from multiprocessing import parent_process
 from typing import Final
@@ -211,10 +212,12 @@ class ChildDecoding:
         child = self._child
         while not self._closed:
             news = child.hear()
+            # all at once: the memory of what was never asked for would not be given back
+            items = deque(item if isinstance(item, Lost) else child.surface(item) for item in news.items)
             if news.last:
                 self.close()
-            for item in news.items:
-                yield item if isinstance(item, Lost) else child.surface(item)
+            while items:
+                yield items.popleft()
             if not news.last:
                 child.acknowledge()
 

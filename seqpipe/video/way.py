@@ -66,8 +66,8 @@ class Way:
     Attributes:
         name: of the decoder, for statistics.
         decoders: where its decoders come from.
-        helpers: are asked first to decode, or None.
         painter: makes a painter for a thread.
+        helpers: are asked first to decode, or None.
         threads: of its own; 0 to work on the CPU threads of the engine.
         frame_threads: of each decoder on the CPU.
         fits: which jobs are for it; asked often.

@@ -10,8 +10,8 @@ import ctypes
 import sys
 import threading
 from contextlib import nullcontext
-from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
-from types import ModuleType, SimpleNamespace
+from ctypes import c_uint64, c_void_p
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -24,13 +24,16 @@ from numpy.typing import NDArray
 from seqpipe.video.gpu import converter, ways
 from seqpipe.video.nvdec import caps, session
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, Status, VideoFormat
+from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
+from tests.support.fake_cupy import FakeCupy
 
 __all__ = ["SoftwareCard"]
 
 _ENGINES = 2
+_CARD_BYTES = 1 << 34
 _SUPPORTED = ("h264", "hevc")
-_MOST_OUTPUTS = 64  # as seen on an H200
+_MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
 _IN_PROGRESS, _DONE, _FAILED = 1, 2, 9
 _ROOM = 4  # surfaces that are free, so that none is used again before it is judged
 _NAMES = {number: name for name, number in CODECS.items()}
@@ -82,7 +85,7 @@ class _OneByOne:
             self._device.launch(*given)
 
 
-class SoftwareCuvid:
+class SoftwareCuvid(CuvidCallbacks):
     """Stands where :class:`seqpipe.video.nvdec.cuvid.Cuvid` does.
 
     Attributes:
@@ -97,18 +100,6 @@ class SoftwareCuvid:
         self._parsing = threading.local()
         self._next = 0
         self._lock = threading.Lock()
-        kinds = {
-            "parse": (c_void_p, c_void_p),
-            "decode_picture": (c_void_p, c_void_p),
-            "status": (c_void_p, c_int, c_void_p),
-            "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
-            "unmap_frame": (c_void_p, c_uint64),
-        }
-        self._functions = [CFUNCTYPE(c_int, *kind)(getattr(self, name)) for name, kind in kinds.items()]
-
-    def addresses(self) -> tuple[int, ...]:
-        """Where its functions are, for callers that are no Python."""
-        return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._functions)
 
     def get_decoder_caps(self, reference: Any) -> int:
         asked = reference._obj
@@ -370,23 +361,14 @@ class _Memory:
         ctypes.memmove(self.ptr, address, size)
 
 
-class SoftwareCupy(ModuleType):
-    """Stands where the module ``cupy`` does."""
+class SoftwareCupy(FakeCupy):
+    """Stands where the module ``cupy`` does; its arrays and streams are used."""
 
     def __init__(self) -> None:
-        super().__init__("cupy")
-        runtime = SimpleNamespace(
-            CUDARuntimeError=RuntimeError,
-            driverGetVersion=lambda: 13000,
-            runtimeGetVersion=lambda: 13000,
-            getDeviceCount=lambda: 1,
-            getDevice=lambda: 0,
-            memGetInfo=lambda: (1 << 34, 1 << 34),
-            free=lambda _address: None,
-        )
+        super().__init__(_CARD_BYTES)
         _Stream.null = _Stream()  # type: ignore[attr-defined]
         self.cuda = SimpleNamespace(
-            runtime=runtime,
+            runtime=self.cuda.runtime,
             Device=lambda _number: _Device(),
             Stream=_Stream,
             Event=_Event,
@@ -396,9 +378,6 @@ class SoftwareCupy(ModuleType):
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return np.empty(shape, dtype).view(_CardArray)
-
-    def get_default_memory_pool(self) -> Any:
-        return SimpleNamespace(free_all_blocks=lambda: None)
 
 
 class _Device(nullcontext[None]):

@@ -291,6 +291,22 @@ def test_a_child_is_free_before_its_last_pictures_are_painted():
     helpers.close()
 
 
+def test_who_breaks_off_at_the_last_pictures_gives_all_their_memory_back():
+    helpers = Children(1)
+    helpers.wait()
+    going = decoded(helpers, "h264")
+    count = len(video("h264").index)
+    for _ in range(count - 3):
+        next(going)
+    (child,) = helpers._idle
+    child._pictures.used()
+    going.close()
+    del going
+    gc.collect()
+    assert len(child._pictures.used()) == 3
+    helpers.close()
+
+
 def test_who_breaks_off_in_the_middle_leaves_no_one_waiting():
     spare = Children(1)
     spare.wait()

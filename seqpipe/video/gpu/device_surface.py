@@ -12,8 +12,9 @@ from ..surface import SurfaceFormat
 __all__ = ["DeviceSurface", "SurfaceShape", "at_once"]
 
 # Each launch takes Python some 50 µs, a 1080p frame the card 10 and an engine 500: of small frames many are worth one,
-# and of large ones each more costs every session memory. Nor may a decoder hand over more than 64 pictures (an H200
-# refused to make one), of which some are converted, some gathered, and some are what it has just handed over.
+# and of large ones each more costs every session memory. Nor may they be too many: of the pictures that a decoder hands
+# over, some are being converted, some gathered, and some have just come. An H200 made decoders with 48 for these, and
+# refused those with 64: 67 or more, with what they decode into.
 _MOST_AT_ONCE = 8
 _PIXELS_AT_ONCE = 4 << 20
 

@@ -11,7 +11,7 @@ from seqpipe.errors import BackendError, DeviceMemoryError, ParameterError
 from seqpipe.video.gpu import memory
 from seqpipe.video.gpu.memory import card_bytes, idle_bytes, make_room, when_full
 from seqpipe.video.gpu.streams import Streams
-from tests.video.gpu.fake_cupy import FakeCupy
+from tests.support.fake_cupy import FakeCupy
 
 GIB = 2**30
 BYTES = np.dtype(np.uint8)

@@ -10,8 +10,8 @@ import pytest
 from seqpipe.video.gpu import upload
 from seqpipe.video.gpu.upload import Uploader
 from seqpipe.video.surface import Surface, surface_format
+from tests.support.fake_cupy import FakeCupy
 from tests.support.interrupts import lost_interrupts
-from tests.video.gpu.fake_cupy import FakeCupy
 
 SURFACE = Surface(0, (np.full((96, 128), 7, np.uint8),), surface_format("gray"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
+from ctypes import c_void_p
 from typing import Any
 
 from seqpipe.video.nvdec.cuvid import (
@@ -21,13 +21,14 @@ from seqpipe.video.nvdec.cuvid import (
     VideoFormat,
 )
 from seqpipe.video.nvdec.hardware import Forgotten
+from tests.support.cuvid_callbacks import CuvidCallbacks
 
 __all__ = ["FakeCuvid"]
 
 SURFACES = 4
 
 
-class FakeCuvid:
+class FakeCuvid(CuvidCallbacks):
     """Stands where :class:`seqpipe.video.nvdec.cuvid.Cuvid` does.
 
     Attributes:
@@ -50,18 +51,6 @@ class FakeCuvid:
         self._waiting: list[tuple[int, int]] = []
         self._surface = itertools.count()
         self._pointers = itertools.count(4096, 4096)
-
-    def addresses(self) -> tuple[int, ...]:
-        """Where its functions are, for callers that are no Python."""
-        kinds = {
-            "parse": (c_void_p, c_void_p),
-            "decode_picture": (c_void_p, c_void_p),
-            "status": (c_void_p, c_int, c_void_p),
-            "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
-            "unmap_frame": (c_void_p, c_uint64),
-        }
-        self._kept = [CFUNCTYPE(c_int, *kind)(getattr(self, name)) for name, kind in kinds.items()]
-        return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._kept)
 
     def create_parser(self, handle: Any, params: Any) -> int:
         handle._obj.value = 1

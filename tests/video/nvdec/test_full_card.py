@@ -15,7 +15,7 @@ from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import NvdecPool
 from seqpipe.video.nvdec.session import Session
 from seqpipe.video.packet_decoder import Fed
-from tests.video.gpu.fake_cupy import FakeCupy
+from tests.support.fake_cupy import FakeCupy
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
 

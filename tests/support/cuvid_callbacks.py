@@ -1,0 +1,29 @@
+"""What takes the place of the driver's decoder library, as callers that are no Python find it."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
+from typing import Any
+
+__all__ = ["CuvidCallbacks"]
+
+_KINDS = {
+    "parse": (c_void_p, c_void_p),
+    "decode_picture": (c_void_p, c_void_p),
+    "status": (c_void_p, c_int, c_void_p),
+    "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
+    "unmap_frame": (c_void_p, c_uint64),
+}
+
+
+class CuvidCallbacks:
+    """Methods of these names, by their addresses; for one that imitates the library."""
+
+    _kept: tuple[Any, ...] = ()
+
+    def addresses(self) -> tuple[int, ...]:
+        """Where its functions are."""
+        if not self._kept:
+            self._kept = tuple(CFUNCTYPE(c_int, *kind)(getattr(self, name)) for name, kind in _KINDS.items())
+        return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._kept)
