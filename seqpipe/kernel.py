@@ -13,11 +13,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from types import ModuleType
 from typing import Any, Final, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from .array import Array
@@ -175,7 +176,7 @@ class CudaDevice:
         """
         with self._current(stream):
             kernel = _kernel(self._cupy, source, function, defines, self.number)
-            kernel(grid, (block, 1, 1), (argument,))
+            kernel(grid, (block, 1, 1), (_plain(argument),))
 
     def _current(self, stream: Any) -> AbstractContextManager[Any]:
         """A context in which this device, and a stream of it, are the current ones; None is the stream that is so."""
@@ -188,6 +189,19 @@ class CudaDevice:
         cuda = self._cupy.cuda
         with cuda.Device(self.number), cuda.get_current_stream() if stream is None else stream as queue:
             yield queue
+
+
+def _plain(argument: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory without fields.
+
+    CuPy has NumPy describe the argument, and fields are described in Python: slowly, and a Ctrl-C there is lost.
+    """
+    return argument if argument.dtype.names is None else argument.view(_bytes(argument.itemsize))
+
+
+@lru_cache(maxsize=64)
+def _bytes(length: int) -> np.dtype[np.void]:
+    return np.dtype((np.void, length))
 
 
 def device_count() -> int:

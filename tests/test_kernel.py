@@ -14,6 +14,7 @@ import pytest
 from seqpipe import kernel
 from seqpipe.errors import BackendError
 from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
+from tests.support.interrupts import lost_interrupts
 from tests.support.nvrtc import assert_compiles_well, compiled, missing_nvrtc
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -84,6 +85,8 @@ class FakeCupy(ModuleType):
         return SimpleNamespace(get_function=lambda name: lambda *given: self._launch(name, *given))
 
     def _launch(self, *given: Any) -> None:
+        for argument in given[-1]:
+            assert argument.__array_interface__["data"][0]  # where CuPy finds its bytes
         self.launched.append(given)
         self.places.append(self.current[-1])
 
@@ -97,7 +100,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 
 
 def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeCupy) -> None:
-    source, argument = all_sources()[0], np.zeros((), [("x", np.int32)])
+    source, argument = all_sources()[0], np.full((), 7, [("x", np.int32)])
     for device in (CudaDevice(0), CudaDevice(0), CudaDevice(1)):
         for defines in ({"A": 1, "B": 2}, {"B": 2, "A": 1}, {"A": 2}):
             device.launch(
@@ -106,7 +109,19 @@ def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeC
     expected = [("--std=c++17", "-DA=1", "-DB=2"), ("--std=c++17", "-DA=2")]
     assert cupy.compiled == expected * 2
     assert len(cupy.launched) == 9
-    assert cupy.launched[0] == ("convert", (1, 2, 3), (256, 1, 1), (argument,))
+    *how, (given,) = cupy.launched[0]
+    assert how == ["convert", (1, 2, 3), (256, 1, 1)]
+    assert given.tobytes() == argument.tobytes()
+
+
+def test_an_interrupt_of_a_launch_arrives(cupy: FakeCupy) -> None:
+    argument = np.zeros((), [("frames", [("planes", np.uint64, 3)], 2), ("gain", np.float32)])
+
+    def launch() -> None:
+        CudaDevice(0).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, argument, None)
+
+    launch()
+    assert lost_interrupts(launch) == []
 
 
 @pytest.mark.parametrize("current", [0, 1])

@@ -50,10 +50,7 @@ GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_
 # as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
 _ITEM: Final = struct.Struct("2Q 10q 10i")
 _HEAD: Final = struct.Struct("Q 4i Q")
-_JOBS: Final = {
-    room: np.dtype([("head", np.uint64, _HEAD.size // 8), ("bytes", np.uint8, room)], align=True)
-    for room in (_SHORT, _LONG)
-}
+_JOBS: Final = {room: np.dtype((np.void, _HEAD.size + room)) for room in (_SHORT, _LONG)}
 
 
 class Item(NamedTuple):
