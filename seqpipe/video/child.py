@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import signal
 import sys
 from collections import OrderedDict
@@ -171,8 +172,9 @@ def serve(connection: Connection, memory: mmap.mmap) -> None:
 
 
 def main() -> None:
-    """What a child runs; its arguments are the descriptors of the connection and of the memory."""
+    """What a child runs; its arguments are how nice it is, and the descriptors of the connection and the memory."""
     # a terminal sends Ctrl-C to it as well; it ends with its parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection, memory = map(int, sys.argv[-2:])
+    nice, connection, memory = map(int, sys.argv[-3:])
+    os.nice(nice)
     serve(Connection(connection), mmap.mmap(memory, 0))

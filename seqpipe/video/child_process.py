@@ -34,6 +34,9 @@ _ENDING_S: Final = 5.0
 class ChildProcess:
     """A process that decodes.
 
+    Args:
+        nice: how far it stands back behind others that want a core, as ``nice`` counts.
+
     Attributes:
         asked: whether it has still to say something.
 
@@ -41,13 +44,13 @@ class ChildProcess:
         OSError: it cannot be started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nice: int = 0) -> None:
         self.asked = False
         self._pictures, self._files = SharedPictures(), Recent[None]()
         here, there = socketpair()
         with there:
             given = there.fileno(), self._pictures.descriptor
-            command = [sys.executable, "-c", _RUN, _ROOT, *map(str, given)]
+            command = [sys.executable, "-c", _RUN, _ROOT, str(nice), *map(str, given)]
             try:
                 self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
             except OSError:

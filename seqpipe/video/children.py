@@ -31,15 +31,16 @@ _MOST_PIXELS: Final = 1 << 20  # of a picture: larger ones take so long that thr
 _log = logging.getLogger(__name__)
 
 
-def children(threads: int, count: int | None = None) -> Children | None:
+def children(threads: int, count: int | None = None, *, nice: int = 0) -> Children | None:
     """Children of an engine, or None where there are to be none.
 
     Args:
         threads: how many would decode without them.
         count: how many children; None for what :func:`processes` says.
+        nice: how far they stand back behind others that want a core.
     """
     count = processes(threads) if count is None else count
-    return Children(count, runs_before=_RUNS_BEFORE * count) if count else None
+    return Children(count, runs_before=_RUNS_BEFORE * count, nice=nice) if count else None
 
 
 def processes(threads: int) -> int:
@@ -73,13 +74,16 @@ class Children:
         count: how many at most.
         pixels: of the largest pictures that are left to them.
         runs_before: what the threads decode before the first one is started.
+        nice: how far they stand back behind others that want a core.
 
     Attributes:
         count: how many at most; 0 once one could not be started.
     """
 
-    def __init__(self, count: int, *, pixels: float = _MOST_PIXELS, runs_before: int = 0) -> None:
-        self.count, self._pixels = count, pixels
+    def __init__(
+        self, count: int, *, pixels: float = _MOST_PIXELS, runs_before: int = 0, nice: int = 0
+    ) -> None:
+        self.count, self._pixels, self._nice = count, pixels, nice
         self._runs_left = runs_before
         self._starting: list[ChildProcess] = []
         self._idle: list[ChildProcess] = []
@@ -176,7 +180,7 @@ class Children:
 
     def _start(self) -> None:
         try:
-            child = ChildProcess()
+            child = ChildProcess(self._nice)
         except OSError as error:
             self._give_up(str(error))
             return

@@ -154,6 +154,16 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     pictures.close()
 
 
+@pytest.mark.parametrize("nice", [0, 10])
+def test_children_stand_back_as_far_as_they_are_told(nice):
+    spare = Children(1, nice=nice)
+    spare.wait()
+    (child,) = spare._living
+    found = os.getpriority(os.PRIO_PROCESS, child._process.pid)
+    spare.close()
+    assert found == min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+
+
 def test_a_full_memory_changes_nothing(monkeypatch):
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
     helpers = Children(1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
-from ..children import children
+from ..children import Children, children
 from ..device import Decode
 from ..info import StreamInfo
 from ..nvdec.caps import engines, mistrust
@@ -33,6 +33,11 @@ _WORKERS_PER_ENGINE = 2
 # feeding seven engines takes 1.4 to 2 cores
 _FEEDING_CORES = 2
 _FRAME_THREADS = 7
+# Processes that decode small pictures beside the engines. They stand back behind the threads that feed these, and
+# leave them some cores: 16 cores and 7 engines read 6,262 frames of 340×256 a second with 10 of them, 5,988 where they
+# do not stand back, 5,581 with 14, and 5,357 without any.
+_PROCESSES_PER_CORE = 5 / 8
+_STANDING_BACK = 10
 
 
 def card_ways(
@@ -51,8 +56,7 @@ def card_ways(
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     pool = DecoderPool(idle=4 * cores)
-    # beside engines they are no faster unless very much waits, so there they are for who asks for them
-    helpers = children(0 if decode == "mixed" else cores)
+    helpers = _children_beside_engines(cores) if decode == "mixed" else children(cores)
     cpu = Way("cpu", pool, painter, close=pool.clear)
     if decode == "cpu":
         return cpu.with_helpers(helpers), streams.allocate
@@ -77,6 +81,10 @@ def card_ways(
     workers, frame_threads = beside_engines(cores)
     cpu = replace(cpu, threads=workers, frame_threads=frame_threads)
     return [card, *map(partial(_beside, mixture), cpu.with_helpers(helpers))], streams.allocate
+
+
+def _children_beside_engines(cores: int) -> Children | None:
+    return children(int(_PROCESSES_PER_CORE * cores), nice=_STANDING_BACK)
 
 
 def _beside(mixture: Mixture, way: Way) -> Way:

@@ -97,6 +97,17 @@ def test_many_files_of_many_kinds_at_once(card, decode, monkeypatch):
         assert decode == "mixed" or other.stats()["frames"]["nvdec"] > 0
 
 
+@pytest.mark.parametrize(
+    ("decode", "cores", "wanted"), [("auto", 16, 16), ("mixed", 16, 10), ("mixed", 8, 0)]
+)
+def test_children_beside_engines_leave_cores_to_those_who_feed_them(card, decode, cores, wanted, monkeypatch):
+    monkeypatch.delenv(PROCESSES.name, raising=False)
+    ways, _ = card_ways(0, decode, cores)
+    helpers = [way.helpers for way in ways if way.helpers is not None]
+    assert [found.count for found in helpers] == ([wanted] if wanted else [])
+    assert all((found._nice > 0) == (decode == "mixed") for found in helpers)
+
+
 @pytest.mark.parametrize("name", [name for name in names("damaged") if name.startswith(("h264", "hevc"))])
 def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
     count = len(open_index(str(made(name))))
