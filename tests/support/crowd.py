@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
-from tests.support.memory import LIMITS, Usage, growth, usage
+from tests.support.memory import LIMITS, Usage, growth, usage, use_few_arenas
 from tests.support.stress import Stress
 from tests.support.truth import known_files
 
@@ -163,6 +163,7 @@ def _on_device(usages: Seq[Usage]) -> Usage:
 
 def _serve(pipe: Connection, files: int, options: dict[str, Any]) -> None:
     """A process: it asks when it is told to, and tells of itself, until no one is there any more."""
+    use_few_arenas()
     with Stress(known_files(files), **options) as stress:
         while True:
             try:

@@ -179,3 +179,9 @@ def test_growth_is_seen_where_it_is():
         assert growth([flat] * 5 + [more] * 4) == [
             f"{name} has grown from {getattr(flat, name)} to {getattr(more, name)}"
         ]
+
+
+@pytest.mark.parametrize(("host_mib", "found"), [(160, []), (166, ["host_mib has grown from 100 to 166"])])
+def test_sessions_that_wait_may_hold_what_is_theirs(host_mib, found):
+    flat = Usage(host_mib=100, device_mib=1000, pool_mib=5, sessions=3, threads=4, files=9)
+    assert growth([flat] * 5 + [replace(flat, sessions=7, host_mib=host_mib)] * 4) == found
