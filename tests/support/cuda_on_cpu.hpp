@@ -119,6 +119,22 @@ static inline float half_value(unsigned short bits) {
     return (float)half;
 }
 
+// products of matrices of halves, as banded.cuh says which thread has what
+static inline void add_product(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
+    static unsigned lefts[MOST_THREADS][4], rights[MOST_THREADS][2];
+    const unsigned thread = threadIdx.x, first = thread / 32 * 32;
+    memcpy(lefts[thread], left, sizeof left), memcpy(rights[thread], right, sizeof right);
+    __syncwarp();
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++) {
+            const unsigned of_line = first + thread % 32 / 4 * 4 + k % 8 / 2;
+            const unsigned of_column = first + (thread % 4 * 2 + i % 2) * 4 + k % 8 / 2;
+            const float a = half_value(lefts[of_line][i / 2 + k / 8 * 2] >> k % 2 * 16);
+            sums[i] += a * half_value(rights[of_column][k / 8] >> k % 2 * 16);
+        }
+    __syncwarp();
+}
+
 static void (*body)();
 static void enter(int thread) {
     body();

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
+from functools import partial
 from typing import Any
 
 __all__ = ["CuvidCallbacks"]
 
+_UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 _KINDS = {
     "parse": (c_void_p, c_void_p),
     "decode_picture": (c_void_p, c_void_p),
@@ -18,12 +20,28 @@ _KINDS = {
 
 
 class CuvidCallbacks:
-    """Methods of these names, by their addresses; for one that imitates the library."""
+    """Methods of these names, by their addresses; for one that imitates the library.
 
-    _kept: tuple[Any, ...] = ()
+    Attributes:
+        faults: what they raised, which no caller that is C could let through.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[BaseException] = []
+        self._kept: tuple[Any, ...] = ()
 
     def addresses(self) -> tuple[int, ...]:
         """Where its functions are."""
         if not self._kept:
-            self._kept = tuple(CFUNCTYPE(c_int, *kind)(getattr(self, name)) for name, kind in _KINDS.items())
+            self._kept = tuple(
+                CFUNCTYPE(c_int, *kind)(partial(self._answer, name)) for name, kind in _KINDS.items()
+            )
         return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._kept)
+
+    def _answer(self, name: str, *arguments: Any) -> int:
+        try:
+            code: int = getattr(self, name)(*arguments)
+        except BaseException as error:  # it would be printed and forgotten by ctypes
+            self.faults.append(error)
+            return _UNKNOWN
+        return code

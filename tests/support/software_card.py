@@ -37,6 +37,7 @@ _MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
 _IN_PROGRESS, _DONE, _FAILED = 1, 2, 9
 _ROOM = 4  # surfaces that are free, so that none is used again before it is judged
 _NAMES = {number: name for name, number in CODECS.items()}
+_RUBBISH = np.full((16, 256), 0x55, np.uint8)
 _CHROMA = {"yuv420p": (1, 8), "yuv420p10le": (1, 10), "yuv444p": (3, 8)}
 
 
@@ -89,12 +90,11 @@ class SoftwareCuvid(CuvidCallbacks):
     """Stands where :class:`seqpipe.video.nvdec.cuvid.Cuvid` does.
 
     Attributes:
-        faults: what was raised where no one could catch it.
         decoders: by handle.
     """
 
     def __init__(self) -> None:
-        self.faults: list[BaseException] = []
+        super().__init__()
         self.decoders: dict[int, _Decoder] = {}
         self._parsers: dict[int, _Parser] = {}
         self._parsing = threading.local()
@@ -132,11 +132,7 @@ class SoftwareCuvid(CuvidCallbacks):
 
     def parse(self, handle: Any, address: int) -> int:
         self._parsing.parser = parser = self._parsers[_value(handle)]
-        try:
-            parser.parse(Packet.from_address(address), address)
-        except BaseException as error:  # it would be printed and forgotten by ctypes
-            self.faults.append(error)
-            return 999
+        parser.parse(Packet.from_address(address), address)
         return 0
 
     def decode_picture(self, handle: Any, _picture: int) -> int:
@@ -150,7 +146,7 @@ class SoftwareCuvid(CuvidCallbacks):
         decoder = self.decoders[_value(handle)]
         if len(decoder.mapped) >= decoder.outputs:
             return 205
-        picture = decoder.parser.pictures[surface].copy()
+        picture = decoder.parser.waited_for(surface).copy()
         address = picture.ctypes.data
         decoder.mapped[address] = picture
         c_uint64.from_address(pointer).value = address
@@ -223,6 +219,12 @@ class _Parser:
         self._judge(known)
         self._judge(frames)
         self._show(frames)
+
+    def waited_for(self, surface: int) -> NDArray[np.uint8]:
+        """What is in a surface once it is decoded; what libavcodec has not given out so far has failed."""
+        if self.states[surface] == _IN_PROGRESS:
+            self.states[surface] = _FAILED
+        return self.pictures.get(surface, _RUBBISH)
 
     def _free(self) -> int:
         """A surface that nothing is in; where all are, that of a picture that will never come."""

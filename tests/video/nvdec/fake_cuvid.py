@@ -40,6 +40,7 @@ class FakeCuvid(CuvidCallbacks):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.created: list[tuple[int, int]] = []
         self.mapped: set[int] = set()
         self.forgotten = Forgotten()
