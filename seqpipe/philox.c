@@ -1,32 +1,27 @@
-/* The random words of Philox4x64-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) for many
-   places in one call. random.py has the same from NumPy's generator, for machines without a compiler. */
+/* The random words of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) for many places in one
+   call: for draws those of 64 bits and ten rounds, which are NumPy's, for noise those of 32 bits and seven rounds.
+   random.py and philox.py have the same for machines without a compiler. */
 
 #include <stdint.h>
 
-static uint64_t product(uint64_t a, uint64_t b, uint64_t *high) {
-    unsigned __int128 whole = (unsigned __int128)a * b;
-    *high = (uint64_t)(whole >> 64);
-    return (uint64_t)whole;
-}
-
-static void block(uint64_t first, uint64_t second, uint64_t number, uint64_t index, uint64_t epoch, uint64_t *out) {
-    uint64_t a = number, b = 0, c = index, d = epoch;
-    for (int round = 0; round < 10; round++) {
-        uint64_t high_a, high_c;
-        uint64_t low_a = product(0xD2E7470EE14C6C93u, a, &high_a);
-        uint64_t low_c = product(0xCA5A826395121157u, c, &high_c);
-        a = high_c ^ b ^ first;
-        c = high_a ^ d ^ second;
-        b = low_c;
-        d = low_a;
-        first += 0x9E3779B97F4A7C15u;
-        second += 0xBB67AE8584CAA73Bu;
+/* The four words of a counter (a, b, c, d), by products of two words that take twice the BITS. */
+#define PHILOX(NAME, WORD, TWICE, BITS, ROUNDS, FACTOR, OTHER_FACTOR, STEP, OTHER_STEP)                                 \
+    static void NAME(WORD key, WORD other_key, WORD a, WORD b, WORD c, WORD d, WORD *out) {                            \
+        for (int round = 0; round < ROUNDS; round++) {                                                                 \
+            const TWICE product = (TWICE)a * FACTOR, other = (TWICE)c * OTHER_FACTOR;                                  \
+            a = (WORD)(other >> BITS) ^ b ^ key;                                                                       \
+            b = (WORD)other;                                                                                           \
+            c = (WORD)(product >> BITS) ^ d ^ other_key;                                                               \
+            d = (WORD)product;                                                                                         \
+            key += STEP;                                                                                               \
+            other_key += OTHER_STEP;                                                                                   \
+        }                                                                                                              \
+        out[0] = a, out[1] = b, out[2] = c, out[3] = d;                                                                \
     }
-    out[0] = a;
-    out[1] = b;
-    out[2] = c;
-    out[3] = d;
-}
+
+PHILOX(of_64_bits, uint64_t, unsigned __int128, 64, 10, 0xD2E7470EE14C6C93u, 0xCA5A826395121157u, 0x9E3779B97F4A7C15u,
+       0xBB67AE8584CAA73Bu)
+PHILOX(of_32_bits, uint32_t, uint64_t, 32, 7, 0xD2511F53u, 0xCD9E8D57u, 0x9E3779B9u, 0xBB67AE85u)
 
 /* Four words for each of the blocks of each place, of a key of two words. As in NumPy, the first block has the number
    1. */
@@ -34,7 +29,7 @@ void seqpipe_words(uint64_t first, uint64_t second, uint64_t epoch, const uint64
                    int64_t blocks, uint64_t *out) {
     for (int64_t place = 0; place < places; place++)
         for (int64_t number = 1; number <= blocks; number++, out += 4)
-            block(first, second, (uint64_t)number, indices[place], epoch, out);
+            of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, out);
 }
 
 /* The same as numbers from 0 up to 1: of the upper 53 bits. */
@@ -43,8 +38,25 @@ void seqpipe_numbers(uint64_t first, uint64_t second, uint64_t epoch, const uint
     uint64_t words[4];
     for (int64_t place = 0; place < places; place++)
         for (int64_t number = 1; number <= blocks; number++, out += 4) {
-            block(first, second, (uint64_t)number, indices[place], epoch, words);
+            of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, words);
             for (int word = 0; word < 4; word++)
                 out[word] = (double)(words[word] >> 11) * 0x1p-53;
+        }
+}
+
+/* The words of 32 bits of some numbers one after the other: of a number the word number % 4 of the counter
+   (number / 4, 0, frame, 0). */
+void seqpipe_bits(uint32_t first, uint32_t second, uint32_t frame, int64_t number, int64_t count, uint32_t *out) {
+    uint32_t words[4];
+    const int64_t end = number + count;
+    while (number < end)
+        if (number % 4 == 0 && end - number >= 4) {
+            of_32_bits(first, second, (uint32_t)(number / 4), 0, frame, 0, out);
+            number += 4, out += 4;
+        } else {
+            of_32_bits(first, second, (uint32_t)(number / 4), 0, frame, 0, words);
+            do
+                *out++ = words[number % 4];
+            while (++number < end && number % 4);
         }
 }

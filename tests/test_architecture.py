@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     Room(
         "vocabulary",
-        ("errors", "layout", "array", "param", "random", "draws", "sequence", "kernel", "native"),
+        ("errors", "layout", "array", "param", "random", "philox", "draws", "sequence", "kernel", "native"),
     ),
     Room("sampling", ("sampling",)),
     Room("video", ("video",)),
@@ -70,6 +70,7 @@ HOMES = {
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
     "seqpipe.random": ("draws", "sampling", "ops"),
     "seqpipe.draws": ("ops",),
+    "seqpipe.philox": ("ops",),
 }
 
 CHECKS = {

@@ -18,7 +18,7 @@ SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
     ("seqpipe.ops", "crop_windows.c"),
-    ("seqpipe.ops", "noise_bits.c"),
+    ("seqpipe.ops", "noise.c"),
 )
 
 needs_compiler = pytest.mark.skipif(native.compiler() is None, reason="no C compiler")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -25,10 +25,12 @@ class Body:
             need, their files say.
         text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
             arithmetic is rounded after every operation, as NumPy's is.
+        numbers: what gives the whole numbers that the skeleton asks for by ``NUMBERS``; made when first compiled.
     """
 
     kind: str
     text: str = ""
+    numbers: Callable[[], Iterable[int]] = tuple
 
 
 class Work(NamedTuple):
@@ -97,7 +99,7 @@ WORK: Final = MappingProxyType(
         "pixel": _FOURS,
         "resample": Work(tile=(16, 256)),
         "separable": _BY_REACH,
-        "shot": Work(pixels=256, fewer=2),
+        "shot": Work(pixels=256, fewer=3),
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": Work(tile=(64, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),

@@ -74,10 +74,12 @@ class OpSource(Source):
     Attributes:
         row: the fields of a row of parameters, as C has them.
         body: the statements of the operator.
+        numbers: whole numbers that it has a table of.
     """
 
     row: str = ""
     body: str = ""
+    numbers: str = ""
 
     @cached_property
     def work(self) -> Work:
@@ -92,7 +94,8 @@ class OpSource(Source):
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
             row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
-        return f"{head}{row}// Images of one shape{tail}\n{skeleton.replace('BODY', self.body)}"
+        skeleton = skeleton.replace("BODY", self.body).replace("NUMBERS", self.numbers)
+        return f"{head}{row}// Images of one shape{tail}\n{skeleton}"
 
 
 def _file(package: str, name: str) -> str:
@@ -107,7 +110,8 @@ def source_of(op: type[Declaration]) -> OpSource:
     body = op.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
-    return OpSource(__package__, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text)
+    numbers = ", ".join(map(str, body.numbers())) or "0"
+    return OpSource(__package__, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text, numbers)
 
 
 def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
+from ..native import memory
+from ..philox import Bits
 from ._body import Body
+from ._counts import counts_of, poisson, quick_counts, uniform
 from ._distribution import Flag, Number
-from ._noise import ASK, BITS_OF_COUNTS, Bits, Floats, Noise, counts_of_levels, normal, poisson, uniform
+from ._native_noise import native_noise
+from ._noise import Noise
+from ._normal import Floats, normal, normal_places, quick_normal
 from ._param import param
 from ._spec import RANGES, Spec, full_range
 
 __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
-
-_TABLE_PAYS: Final = 1 << 17  # values, from which it does
 
 
 class NoiseGaussian(Noise):
@@ -36,9 +39,21 @@ class NoiseGaussian(Noise):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
-        return self.noisy(x, p, lambda values, bits, _: values + (normal(bits) * p.stddev + p.mean))
+        return self.noisy(x, p, lambda values, bits: values + (normal(bits) * p.stddev + p.mean))
 
-    body = Body("noise", "value = given + (normal<T>(bits) * row.stddev + row.mean);")
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The formula, in place."""
+
+        def added(values: Floats, bits: Bits) -> Array:
+            found = quick_normal(bits)
+            found *= p.stddev
+            found += p.mean
+            found += values
+            return found
+
+        return self.noisy(x, p, added)
+
+    body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);", normal_places)
 
 
 class NoiseShot(Noise):
@@ -51,18 +66,26 @@ class NoiseShot(Noise):
     factor: Number = param(20.0, "levels of one photon", unit="levels", lo=0, identity=0.0)
 
     takes_raw = True
+    derived = ("by_level",)
+    derived_from = ()
     examples = (
         {},
         {"factor": (0.5, 60.0), "seed": 3},
     )
     errors = (({"factor": -2.0}, "factor=-2.0 is not valid; allowed: a number of at least 0 levels"),)
 
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type decides
+        """Whether counts come from tables: those of levels of 8 bits do."""
+        return {"by_level": spec.dtype == "uint8"}
+
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
         if not p.factor > 0:
             return x
 
-        def drawn(values: Floats, bits: Bits, _: Bits) -> Array:
+        def drawn(values: Floats, bits: Bits) -> Array:
+            if p.by_level:
+                return counts_of(values.astype(np.uint8), p.factor, bits) * p.factor
             mean = values / p.factor
             some = mean > 0
             found = values.copy()
@@ -72,29 +95,24 @@ class NoiseShot(Noise):
         return self.noisy(x, p, drawn)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table, where they are many."""
-        if x.dtype != np.uint8 or x.size < _TABLE_PAYS or not p.factor > 0:
+        """Levels of 8 bits as they are."""
+        if not p.by_level or not p.factor > 0:
             return self.reference(x.astype(np.float32), p)
-        table = counts_of_levels(float(p.factor))
 
-        def drawn(levels: npt.NDArray[np.uint8], bits: Bits, _: Bits) -> Array:
-            place = bits >> np.uint32(32 - BITS_OF_COUNTS)
-            place |= levels.astype(np.uint32) << np.uint32(BITS_OF_COUNTS)
-            found = table.take(place)
-            counts = found.astype(np.float32)
-            asked = found == ASK
-            counts[asked] = poisson(levels[asked] / p.factor, bits[asked])
-            counts *= p.factor
-            return counts
+        def drawn(levels: npt.NDArray[np.uint8], bits: Bits) -> Array:
+            found = quick_counts(levels, p.factor, bits)
+            found *= p.factor
+            return found
 
         return self.noisy(x, p, drawn)
 
     body = Body(
         "shot",
         """
-    const Real mean = given / row.factor;
-    if (row.factor > 0.0f && mean > 0.0f) value = poisson<T>(mean, bits) * row.factor;
+    const Real mean = value / row.factor;
+    if (row.factor > 0.0f && mean > 0.0f) value = poisson(mean, bits) * row.factor;
 """,
+        normal_places,
     )
 
 
@@ -134,23 +152,27 @@ class NoiseSaltAndPepper(Noise):
     def reference(self, x: Array, p: Any) -> Array:
         """Salt up to its probability, pepper from there on."""
 
-        def replaced(values: Floats, bits: Bits, pixel_bits: Bits) -> Array:
-            place = uniform(bits if p.per_channel else pixel_bits)
+        def replaced(values: Floats, bits: Bits) -> Array:
+            place = uniform(bits)
             return np.where(place < p.salted, p.salt, np.where(place < p.prob, p.pepper, values))
 
-        return self.noisy(x, p, replaced)
+        return self.noisy(x, p, replaced, each=bool(p.per_channel))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Only what is replaced is written anew."""
+        """By ``noise.c``, where there is a C compiler."""
+        native = native_noise()
+        if native is None:
+            return self.reference(x.astype(np.float32), p)
 
-        def replaced(values: Floats, bits: Bits, pixel_bits: Bits) -> Array:
-            place = uniform(bits if p.per_channel else np.ascontiguousarray(pixel_bits))
+        def replaced(values: Array, bits: Bits) -> Array:
             found = values.astype(np.float32)
-            which = np.nonzero(place < p.prob) if p.per_channel else np.flatnonzero(place < p.prob)
-            found[which] = np.where(place[which] < p.salted, p.salt, p.pepper)
+            many = found.size // bits.size
+            native.seqpipe_salt(
+                memory(bits), bits.size, many, p.prob, p.salted, p.salt, p.pepper, memory(found)
+            )
             return found
 
-        return self.noisy(x, p, replaced)
+        return self.noisy(x, p, replaced, each=bool(p.per_channel))
 
     body = Body(
         "noise",

@@ -156,9 +156,9 @@ template <class Of> struct ByValue<false, Of> { typedef const Of& T; };
 typedef ByValue<CHANNELS != 0, Item>::T OwnItem;
 typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
 
-// A thread makes pixels, whose values are those of `make(image, y, x)`; `blocks` of them share a processor, and the
-// fewer, the more registers each thread has.
-#define FOR_EVERY_PIXEL_OF(blocks, ItemOfThread, RowOfThread, make)                      \
+// A thread makes pixels, whose values are those of `make(image, y, x)`, after all threads have called `begin(image)`;
+// `blocks` of them share a processor, and the fewer, the more registers each thread has.
+#define FOR_EVERY_PIXEL_OF(blocks, ItemOfThread, RowOfThread, begin, make)               \
     extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
@@ -166,6 +166,7 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
         ItemOfThread item = found.item;                                                  \
         RowOfThread row = found.row;                                                     \
         const Image image = {item, row, found.in, found.out};                            \
+        begin(image);                                                                    \
         const unsigned width = item.width, height = item.height, step = gridDim.x * THREADS;   \
         const unsigned first = blockIdx.x * THREADS + threadIdx.x, lines = step / width, rest = step % width; \
         unsigned y = first / width, x = first % width;                                   \
@@ -176,8 +177,9 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
         }                                                                                \
     }
 // For much work and for little.
-#define FOR_EVERY_PIXEL_IN(blocks, make) FOR_EVERY_PIXEL_OF(blocks, const Item&, const Row&, make)
-#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, make)
+#define FOR_EVERY_PIXEL_AFTER(blocks, begin, make) FOR_EVERY_PIXEL_OF(blocks, const Item&, const Row&, begin, make)
+#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, nothing, make)
+__device__ __forceinline__ void nothing(const Image&) {}
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS

@@ -82,11 +82,10 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
         end(image);                                                                      \
     }
 #else
-#define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, together, make_four, make, end) FOR_EVERY_PIXEL_IN(blocks, make)
+#define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, together, make_four, make, end) FOR_EVERY_PIXEL_AFTER(blocks, nothing, make)
 #endif
 // For much work, with registers for it alone, and for little.
 #define FOR_EVERY_FOUR_IN(blocks, begin, together, make_four, make, end) \
     FOR_EVERY_FOUR_OF(blocks, const Item&, begin, together, make_four, make, end)
 #define FOR_EVERY_FOUR(begin, together, make_four, make) \
     FOR_EVERY_FOUR_OF(4, OwnItem, begin, together, make_four, make, nothing)
-__device__ __forceinline__ void nothing(const Image&) {}

@@ -1,0 +1,88 @@
+"""Random bits of numbered things, for noise: a function of a key and of numbers, without a state.
+
+They are those of Philox4x32-7 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): of the variants of
+that paper with words of 32 bits the quickest that passes all tests of BigCrush. Draws of parameters, which are few,
+take NumPy's generator of ten rounds: see :mod:`seqpipe.random`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .native import load_native, memory
+
+__all__ = ["Bits", "philox", "random_bits"]
+
+Bits = npt.NDArray[np.uint32]
+
+_ROUNDS: Final = 7
+_FACTORS: Final = 0xD2511F53, 0xCD9E8D57
+_STEPS: Final = 0x9E3779B9, 0xBB67AE85
+_LOW: Final = 0xFFFFFFFF
+
+
+def random_bits(key: Any, frame: int, numbers: range) -> Bits:
+    """The random bits of some numbers, one after the other: all four words of a counter are used.
+
+    Args:
+        key: two words of 32 bits; negative ones stand for the same bits.
+        frame: of which frame they are.
+        numbers: from 0 up to 2³⁴; the bits of a number are word ``number % 4`` of ``(number // 4, 0, frame, 0)``.
+    """
+    native = _native()
+    if native is None:
+        first, end = numbers.start // 4, -(-numbers.stop // 4)
+        words = np.stack(philox((np.arange(first, end, dtype=np.uint64), 0, frame, 0), key), axis=-1)
+        return words.reshape(-1)[numbers.start - 4 * first : numbers.stop - 4 * first]
+    found = np.empty(len(numbers), np.uint32)
+    native(int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), memory(found))
+    return found
+
+
+@cache
+def _native() -> Any:
+    """What ``philox.c`` has for it; None where there is no C compiler."""
+    library = load_native(__package__, "philox.c")
+    if library is None:
+        return None
+    word, count = ctypes.c_uint32, ctypes.c_int64
+    function = library.seqpipe_bits
+    function.restype, function.argtypes = None, (word, word, word, count, count, ctypes.c_void_p)
+    return function
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:
+    """The four words of a counter.
+
+    Args:
+        counter: four words of 32 bits, each a number or an array of uint64.
+        key: two words of 32 bits; negative ones stand for the same bits.
+    """
+    low, high = (int(word) & _LOW for word in key)
+    keys = [((low + n * _STEPS[0]) & _LOW, (high + n * _STEPS[1]) & _LOW) for n in range(_ROUNDS)]
+    words: list[Any] = [word if isinstance(word, int) else np.asarray(word, np.uint64) for word in counter]
+    # in the first two rounds, what is the same for all is found once, and with Python's numbers
+    for first, second in keys[:2]:
+        one, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
+        words = [(other >> 32) ^ words[1] ^ first, other & _LOW, (one >> 32) ^ words[3] ^ second, one & _LOW]
+    arrays = np.empty((6, *np.broadcast_shapes(*map(np.shape, words))), np.uint64)
+    a, b, c, d, p, q = (arrays[n, ...] for n in range(6))
+    for into, word in zip((a, b, c, d), words, strict=True):
+        into[...] = word
+    factors, low_bits, upper = np.array(_FACTORS, np.uint64), np.uint64(_LOW), np.uint64(32)
+    for first, second in np.array(keys[2:], np.uint64):
+        np.multiply(a, factors[0], out=p)
+        np.multiply(c, factors[1], out=q)
+        np.bitwise_xor(np.right_shift(q, upper, out=a), b, out=a)
+        np.bitwise_xor(np.right_shift(p, upper, out=c), d, out=c)
+        np.bitwise_xor(a, first, out=a)
+        np.bitwise_xor(c, second, out=c)
+        np.bitwise_and(q, low_bits, out=b)
+        np.bitwise_and(p, low_bits, out=d)
+    w, x, y, z = (word.astype(np.uint32) for word in (a, b, c, d))
+    return w, x, y, z
