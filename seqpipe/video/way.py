@@ -93,6 +93,11 @@ class Way:
         """What one of its workers takes next of the jobs that wait, or None."""
         return self.choose(filter(self.fits, jobs), jobs)
 
+    def only(self, fits: Callable[[Job], bool]) -> Way:
+        """This way, for those of its jobs that fit a further condition."""
+        mine = self.fits
+        return replace(self, fits=lambda job: mine(job) and fits(job))
+
     def with_helpers(self, helpers: Helpers | None) -> list[Way]:
         """This way, and where there are helpers one more for what is left to them.
 
@@ -101,17 +106,11 @@ class Way:
         if helpers is None:
             return [self]
 
-        mine = self.fits
-
-        def fits(job: Job) -> bool:
-            return mine(job) and helpers.fit(job.video)
-
         return [
-            replace(self, fits=lambda job: mine(job) and not helpers.fit(job.video)),
+            self.only(lambda job: not helpers.fit(job.video)),
             replace(
-                self,
+                self.only(lambda job: helpers.fit(job.video)),
                 helpers=helpers,
-                fits=fits,
                 threads=2 * helpers.count,
                 frame_threads=1,
                 close=helpers.close,

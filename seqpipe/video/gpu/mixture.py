@@ -21,10 +21,10 @@ class Mixture:
 
     Args:
         refusal: says why the card cannot decode a stream, or "".
-        card_workers: how many decode on the card.
+        card_workers: how many decode on the card what is like a job.
     """
 
-    def __init__(self, refusal: Callable[[StreamInfo], str], card_workers: int) -> None:
+    def __init__(self, refusal: Callable[[StreamInfo], str], card_workers: Callable[[Job], int]) -> None:
         self._refusal, self._card_workers = refusal, card_workers
         self._rate = _Rate(_FIRST_CARD)
 
@@ -42,7 +42,7 @@ class Mixture:
 
     def seconds(self, job: Job, waiting: Seq[Job]) -> float:
         """How soon the card is done with a job, if all that waits is left to it."""
-        ahead = sum([job.pixels for job in waiting]) / self._card_workers
+        ahead = sum([job.pixels for job in waiting]) / self._card_workers(job)
         return (ahead + job.pixels) / self._rate.value
 
 

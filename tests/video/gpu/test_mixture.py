@@ -22,7 +22,7 @@ def job(cost, codec="h264", size=(1920, 1080)):
 
 @pytest.fixture
 def mixture():
-    made = Mixture(lambda info: "" if info.codec == "h264" else "not here", 7)
+    made = Mixture(lambda info: "" if info.codec == "h264" else "not here", lambda _: 7)
     for _ in range(60):  # 700 frames a second
         made.card_done([job(700)], 1.0)
     return made
@@ -91,7 +91,7 @@ def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(mixture):
 
 def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
     waiting = [job(100) for _ in range(12)]
-    mixture = Mixture(lambda _: "", 14)
+    mixture = Mixture(lambda _: "", lambda _: 14)
     assert Cores(mixture, threads=1).choose(waiting, waiting) is None
     assert Cores(mixture, threads=7).choose(waiting, waiting) is waiting[-1]
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from seqpipe.errors import SeqpipeError
 from seqpipe.video.child_process import PROCESSES
 from seqpipe.video.engine import Engine
+from seqpipe.video.gpu import ways as card_ways_module
 from seqpipe.video.gpu.ways import card_ways
 from seqpipe.video.nvdec import native_feeder, session
 from seqpipe.video.open import open_index
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.request import Request
 from tests.support.media import made, names
+from tests.support.pictures import differences
 from tests.support.software_card import SoftwareCard
 
 SOUND = (
@@ -80,6 +84,38 @@ def test_what_comes_through_a_card_is_what_the_cpu_gives(card, name):
         assert set(other.stats()["frames"]) == {"nvdec"}
 
 
+def cut(name, frames, random):
+    """A request with a window and a mirror of its own, as random resized crops have them."""
+    info = open_index(str(made(name))).info
+    width, height = (int(random.integers(side // 3, side + 1)) for side in info.display_size)
+    left, top = (
+        int(random.integers(0, side - length + 1))
+        for side, length in zip(info.display_size, (width, height), strict=True)
+    )
+    return request(
+        name, frames, size=(56, 40), crop=(left, top, width, height), mirror=bool(random.integers(0, 2))
+    )
+
+
+@pytest.mark.parametrize("decode", ["nvdec", "auto"])
+def test_each_request_has_a_crop_and_a_mirror_of_its_own(card, decode):
+    """Also those of the same frames, which are decoded once."""
+    random = np.random.default_rng(7)
+    asked = [
+        cut(name, frames, random) for name in SOUND[:5] for frames in (range(8), range(8), range(3, 20, 4))
+    ]
+    with Engine(1, processes=0) as own, engine(decode) as other:
+        wanted, found = own.read(asked), other.read(asked)
+        assert set(other.stats()["frames"]) == {"nvdec"}
+    for left, right in zip(wanted, found, strict=True):
+        assert (left.source, left.frames.tolist()) == (right.source, right.frames.tolist())
+        # scaled planes are rounded before they are mixed on the CPU only: the bounds of all scaled pictures
+        mean, most, _ = differences(left.data, np.asarray(right.data))
+        assert mean <= 0.05
+        assert most <= 1
+    assert len({np.asarray(sequence.data)[0].tobytes() for sequence in found}) == len(asked)
+
+
 @pytest.mark.parametrize("decode", ["auto", "mixed"])
 def test_many_files_of_many_kinds_at_once(card, decode, monkeypatch):
     monkeypatch.setenv(PROCESSES.name, "1")
@@ -106,6 +142,24 @@ def test_children_beside_engines_leave_cores_to_those_who_feed_them(card, decode
     helpers = [way.helpers for way in ways if way.helpers is not None]
     assert [found.count for found in helpers] == ([wanted] if wanted else [])
     assert all((found._nice > 0) == (decode == "mixed") for found in helpers)
+
+
+@pytest.mark.parametrize("decode", ["nvdec", "auto", "mixed"])
+def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode, monkeypatch):
+    made_ways = [way for way in card_ways(0, decode, 2)[0] if way.name == "nvdec"]
+    assert [way.threads for way in made_ways] == [4, 6], "two and three for each of two engines"
+    info = open_index(str(made("h264"))).info
+    asked = [
+        request(name, frames) for name in ("h264", "h264_open_gop", "hevc_444") for frames in windows(name, 2)
+    ]
+    with Engine(1, processes=0) as own:
+        wanted = own.read(asked)
+    for most, kind in ((info.width * info.height, 1), (info.width * info.height - 1, 0)):
+        monkeypatch.setattr(card_ways_module, "_MOST_PIXELS_OF_SMALL", most)
+        job = SimpleNamespace(video=SimpleNamespace(index=open_index(str(made("h264")))))
+        assert [way.fits(job) for way in made_ways] == [kind == 0, kind == 1]
+        with engine(decode) as other:
+            assert_alike(wanted, other.read(asked))
 
 
 @pytest.mark.parametrize("name", [name for name in names("damaged") if name.startswith(("h264", "hevc"))])
