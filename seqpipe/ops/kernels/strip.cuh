@@ -92,17 +92,29 @@ struct Strip {
     __device__ __forceinline__ int own() const { return left + (int)threadIdx.x % LANES * OWN; }
 };
 
+// How an image is cut into strips, of so many lines each: some beside each other, some below. It is in shared memory, too.
+struct Cut {
+    int beside, down, most, count;
+};
+
 // All strips of an image, the warps' one after the other. Each sees MORE lines than it makes, ROWS at a time; so it has
 // as many as are no waste, if there are images enough for all warps that a GPU has room for at once, WAVES times.
-template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_strips(const Known& known, Make make) {
-    const int beside = (known.made.length + STRIP - 1) / STRIP, columns = beside * (known.channels / STEP);
-    const int step = gridDim.x * WARPS, parts = max(1, min(step, known.warps / known.images) / columns);
-    const int lines = max(TALL / 4, min(TALL * 4, (known.height + parts - 1) / parts));
-    const int most = (lines + MORE + ROWS - 1) / ROWS * ROWS - MORE, down = (known.height + most - 1) / most;
+template <int ROWS, int MORE, int WIDTH = STRIP, class Make>
+__device__ __forceinline__ void for_strips(const Known& known, Make make) {
+    __shared__ Cut cut;
+    const int step = gridDim.x * WARPS;
+    if (threadIdx.x == 0) {
+        const int beside = (known.made.length + WIDTH - 1) / WIDTH, columns = beside * (known.channels / STEP);
+        const int parts = max(1, min(step, known.warps / known.images) / columns);
+        const int lines = max(TALL / 4, min(TALL * 4, (known.height + parts - 1) / parts));
+        const int most = (lines + MORE + ROWS - 1) / ROWS * ROWS - MORE, down = (known.height + most - 1) / most;
+        cut = {beside, down, most, columns * down};
+    }
+    __syncthreads();
 #pragma unroll 1
-    for (int number = blockIdx.x * WARPS + threadIdx.x / LANES; number < columns * down; number += step) {
-        const int column = number / down, top = number % down * most;
-        make(Strip{column / beside, top, column % beside * STRIP, min(most, known.height - top)});
+    for (int number = blockIdx.x * WARPS + threadIdx.x / LANES; number < cut.count; number += step) {
+        const int column = number / cut.down, top = number % cut.down * cut.most;
+        make(Strip{column / cut.beside, top, column % cut.beside * WIDTH, min(cut.most, known.height - top)});
     }
 }
 
@@ -144,86 +156,10 @@ template <> struct Kept<3> { typedef float T; };
 typedef Kept<IN>::T One;
 __device__ __forceinline__ One kept_of(Real value) { return (One)value.v; }
 
-// Copies a word into shared memory, where it is after `wait_for_words`.
-#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-__device__ __forceinline__ void copy_word(unsigned* to, Address from) {
-    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
-}
-__device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-#else
-__device__ __forceinline__ void copy_word(unsigned* to, Address from) { *to = __ldg((const unsigned*)from); }
-__device__ __forceinline__ void wait_for_words() {}
-#endif
-
-// How many lines are taken at a time, of so many bytes each, so that all warps have room.
-constexpr int BYTES = 5984;  // of a warp
-__device__ constexpr int rows_of(int bytes) { return 8 * bytes <= BYTES ? 8 : 4 * bytes <= BYTES ? 4 : 2; }
+// What a warp has of shared memory.
+constexpr int BYTES = 5984;
 struct __align__(16) Room {
     unsigned char bytes[BYTES];
-};
-
-// What a strip sees of ROWS lines, LEAD values before it, which are whole words, and REACH beyond it.
-template <int ROWS, int LEAD, int REACH> struct Seen {
-    static constexpr int COUNT = (LEAD + STRIP + REACH + EACH - 1) / EACH, PITCH = COUNT | 1;
-    static constexpr int BESIDE = LANES / ROWS;  // threads of a line
-
-    unsigned words[ROWS * PITCH];
-
-    __device__ __forceinline__ const unsigned* line(int number) const { return words + number * PITCH; }
-
-    // Asks for lines from `line` on. All threads have done with those before.
-    __device__ __forceinline__ void ask(const Known& known, const Strip& strip, int line) {
-        const int y = threadIdx.x % LANES / BESIDE, x = threadIdx.x % BESIDE;
-        const int from = bordered(line + y, known.height, known.border);
-        if (!known.quick || from < 0) return;
-        const int begin = strip.left - LEAD + x * EACH, last = known.given.length - EACH;
-        unsigned* const to = words + y * PITCH + x;
-        const Address start = known.given.beside_at(strip.channel, from, begin);
-        const bool within = begin >= 0 && begin + COUNT * EACH <= known.given.length;
-#pragma unroll
-        for (int k = 0; k < COUNT; k += BESIDE)
-            if (within && (k + BESIDE <= COUNT || k + x < COUNT)) copy_word(to + k, start + (Address)(k * 4));
-        if (within) return;
-#pragma unroll 2
-        for (int k = 0; k + x < COUNT; k += BESIDE) {
-            const int number = max(0, min(begin + k * EACH, last));
-            copy_word(to + k, known.given.beside_at(strip.channel, from, number));
-        }
-    }
-
-    // Waits for them, and puts in what is beyond the border, and all that does not lie in whole words. What is on this side
-    // of the border may be among them.
-    __device__ __forceinline__ void wait(const Known& known, const Strip& strip, int line) {
-        constexpr int FAR = 1024;  // pixels, so that there are no negative numbers
-        wait_for_words();
-        __syncwarp();
-        const int begin = strip.left - LEAD, length = known.given.length, end = min(strip.left + STRIP, length) + REACH;
-        const bool quick = known.quick;
-        const bool filled = known.border == CONSTANT && (line < 0 || line + ROWS > known.height);
-        if (quick && begin >= 0 && end <= length && !filled) return;
-        const int y = threadIdx.x % LANES / BESIDE, from = bordered(line + y, known.height, known.border);
-        One* const values = (One*)(words + y * PITCH);
-#pragma unroll 1
-        for (int number = begin + (int)threadIdx.x % BESIDE; number < end; number += BESIDE) {
-            int at = from < 0 ? -1 : number;
-            if (from >= 0 && (number < 0 || number >= length)) {
-                const unsigned far = number + FAR * STEP;
-                const int column = bordered((int)(far / STEP) - FAR, known.width, known.border);
-                at = column < 0 ? -1 : column * STEP + (int)(far % STEP);
-            } else if (quick && from >= 0) {
-                number += (length - 1 - number) / BESIDE * BESIDE;  // what is there already
-                continue;
-            }
-            if (at < 0)
-                values[number - begin] = kept_of(known.beyond);
-            else if (quick && at >= begin && at < begin + COUNT * EACH)
-                values[number - begin] = values[at - begin];
-            else
-                values[number - begin] = kept_of(load<IN>(known.given.at(strip.channel, from, at)));
-        }
-        __syncwarp();
-    }
 };
 
 // Whole numbers by the rule of `stored`, as the lower bits of 1.5 * 2²³, where floats are whole numbers.
@@ -272,10 +208,10 @@ __device__ __forceinline__ void take_own(Address from, Real (&values)[OWN]) {
 
 // Where values are no whole words: those of ROWS lines from line `line` of a strip on, one by one. `make(k, x, center)` is
 // the result of value x in the k-th of these lines.
-template <int ROWS, class Make>
+template <int ROWS, int WIDTH = STRIP, class Make>
 __device__ __forceinline__ void give_apart(const Known& known, const Strip& strip, int line, Make make) {
     __syncwarp();
-    const int count = min(STRIP, known.made.length - strip.left);
+    const int count = min(WIDTH, known.made.length - strip.left);
 #pragma unroll 1
     for (int k = max(0, -line); k < min(ROWS, strip.tall - line); k++)
 #pragma unroll 1
@@ -303,8 +239,8 @@ __device__ __forceinline__ void leave(const Known& known) {
     });
 }
 
-// The image of a block, if it is for this kernel; `make` makes what its strips are.
-template <class Make> __device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
+// The image of a block, if it is for this kernel; `make` makes what its strips are, with room for each warp.
+template <class Room = Room, class Make> __device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
     __shared__ Known known;
     __shared__ Room room[WARPS];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
