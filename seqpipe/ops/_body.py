@@ -88,6 +88,7 @@ WORK: Final = MappingProxyType(
         "erased": _FOURS,
         "filter": _BY_REACH,
         "gather": _FOURS,
+        "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded")),
         "jpeg": Work(tile=(64, 32)),
         "mean": _BY_REACH,
         "median": _BY_REACH._replace(passes=("few", "far")),

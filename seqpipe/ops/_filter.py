@@ -24,7 +24,8 @@ _OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER
 _REACH: Final[
     dict[str, dict[tuple[int, ...], int]]
 ] = {  # the number of the kernel of summed.cuh for taps of columns and rows; 2 for those that are not here
-    "separable": {(3, 3): 0, (7, 7): 1, (11, 11): 1, (3, 1, 1, 3): 0, (3, 3, 3, 3): 1},
+    "separable": {(3, 1, 1, 3): 0, (3, 3, 3, 3): 1},
+    "gaussian": {(3, 3): 0, (7, 7): 1, (11, 11): 1},
     "mean": {(3, 3): 0, (5, 5): 1, (7, 7): 1},
 }
 _CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
@@ -80,6 +81,10 @@ class Separable(Neighbours, register=False):
         Each is the same from either end; the centre of one of ``n`` is its element ``n // 2``.
         """
 
+    def between(self, rows: Array, p: Any) -> Array:  # noqa: ARG002  for those that round there
+        """What the columns are made of, from the sums of the rows."""
+        return rows
+
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for those that have more to do
         """The result from the sum and from what was there before."""
         return value
@@ -93,7 +98,7 @@ class Separable(Neighbours, register=False):
         total = np.float32(0)
         for column, row in self.weights(p):
             lines = self.padded(x, p, (len(column), len(row)))
-            total = total + _swept(_swept(lines, row, 2), column, 1)
+            total = total + _swept(self.between(_swept(lines, row, 2), p), column, 1)
         return self.finish(total, x, p)
 
     def cpu(self, x: Array, p: Any) -> Array:
@@ -124,7 +129,7 @@ class Separable(Neighbours, register=False):
         kind = self.body.kind if self.body else ""
         reach = _REACH.get(kind, {})
         # by a weight of 0 at either end, which changes no sum of finite products: so two kernels are enough
-        longer = kind == "separable" and spec.dtype in RANGES
+        longer = kind == "gaussian" and spec.dtype in RANGES
         for number, row in enumerate(rows):
             terms = [one for term in self.weights(values_of(row)) for one in term]
             more = int(longer and tuple(map(len, terms)) in ((5, 5), (9, 9)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,24 @@ from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
 from ._filter import Separable, Weights
+from ._gaussian import Gaussian
 from ._param import param
 from ._spec import Spec
 
 __all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
 
+_FIXED_AMOUNT: Final = 1.5  # times which the errors of a blur in fixed point are below a level
 
-class GaussianBlur(Separable):
+
+class GaussianBlur(Gaussian):
     """Smooth images with a Gaussian window.
 
     The weight at a distance ``d`` from the centre is ``exp(-d² / (2 sigma²))``, for rows and for columns, divided by
     the sum of all. A parameter that is 0 follows from the other, as in DALI:
     ``window_size = 2 ceil(3 sigma) + 1``, ``sigma = 0.3 ((window_size - 1) / 2 - 1) + 0.8``.
+
+    Bytes are made of bytes in fixed point, if the window has up to 17 taps: weights are multiples of 1/4096, and what
+    rows leave to columns is rounded to 1/16 of a level. Results may be another by 1 than those of exact weights.
     """
 
     sigma: Number = param(
@@ -62,11 +68,10 @@ class GaussianBlur(Separable):
             )
         return super().derive(rows, spec)
 
-    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """The Gaussian window."""
-        size = p.window_size or 2 * math.ceil(3 * float(p.sigma)) + 1
-        one = _gaussian(float(p.sigma) or 0.3 * ((size - 1) / 2 - 1) + 0.8, size)
-        return ((one, one),)
+    def taps(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The window's size, if it is stated."""
+        sizes = rows["window_size"]
+        return np.where(sizes > 0, sizes, super().taps(rows))
 
 
 class BoxBlur(Separable):
@@ -159,10 +164,11 @@ class Laplacian(Separable):
     body = Body("separable", "value = value * row.factor;")
 
 
-class Sharpen(Separable):
+class Sharpen(Gaussian):
     """Sharpen images by an unsharp mask.
 
-    ``out = in + amount * (in - blurred)``, where ``blurred`` is what :class:`GaussianBlur` makes of ``sigma``.
+    ``out = in + amount * (in - blurred)``, where ``blurred`` is what :class:`GaussianBlur` makes of ``sigma``, before
+    it is rounded; in fixed point for amounts up to 1.5 only.
     """
 
     amount: Number = param(1.0, "how much of the difference is added", lo=0, identity=0.0)
@@ -175,25 +181,15 @@ class Sharpen(Separable):
     )
     errors = (({"amount": -0.5}, "amount=-0.5 is not valid; allowed: a number of at least 0"),)
 
-    def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """The Gaussian window."""
-        one = _gaussian(float(p.sigma), 2 * math.ceil(3 * float(p.sigma)) + 1)
-        return ((one, one),)
+    def fixed(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Whether the errors of fixed point stay below a level."""
+        return np.asarray(rows["amount"] <= _FIXED_AMOUNT)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:
         """The formula."""
         return center + (center - value) * p.amount
 
-    body = Body("separable", "value = center + (center - value) * row.amount;")
-
-
-@lru_cache(maxsize=256)
-def _gaussian(sigma: float, size: int) -> Weights:
-    """The weights of a Gaussian window; their sum is 1. Not to be written to, for it is kept."""
-    if size == 1:
-        return np.ones(1, np.float32)
-    weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
-    return np.asarray(weights / weights.sum(), np.float32)
+    body = Body("gaussian", "value = center + (center - value) * row.amount;")
 
 
 @lru_cache(maxsize=64)
