@@ -18,6 +18,7 @@ SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
     ("seqpipe.ops", "crop_windows.c"),
+    ("seqpipe.ops", "jpeg.c"),
     ("seqpipe.ops", "noise.c"),
 )
 

@@ -89,7 +89,7 @@ WORK: Final = MappingProxyType(
         "filter": _BY_REACH,
         "gather": _FOURS,
         "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded")),
-        "jpeg": Work(tile=(64, 32)),
+        "jpeg": Work(tile=(64, 32), tiles=12, fewer=3),
         "mean": _BY_REACH,
         "median": _BY_REACH._replace(passes=("few", "far")),
         "mixed": _FOURS,

@@ -1,4 +1,4 @@
-"""JPEG's distortion against libjpeg's tables and files, and against SciPy's transform in float64."""
+"""JPEG's distortion against libjpeg, which makes and reads files, and its transform against SciPy's in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 from scipy import fft
 
 from seqpipe import fn
-from seqpipe.ops import JpegCompressionDistortion, Spec, apply
+from seqpipe.ops import JpegCompressionDistortion, Spec, _body, apply, jpeg
 from seqpipe.ops._draw import resolve
 from tests.support.operators import compare
 
@@ -31,29 +31,6 @@ def by_libjpeg(x, quality):
     return simplejpeg.decode_jpeg(file, "RGB", fastdct=False, fastupsample=True)
 
 
-def in_float64(x, luminance, chrominance):
-    """The published formulas by SciPy, for sizes that are multiples of 16."""
-    matrix = np.array(
-        [[0.299, 0.587, 0.114], [-0.168735892, -0.331264108, 0.5], [0.5, -0.418687589, -0.081312411]]
-    )
-    planes = [np.rint(x @ row + offset) for row, offset in zip(matrix, (0, 128, 128), strict=True)]
-    halves = []
-    for plane in planes[1:]:
-        total = plane.reshape(x.shape[0] // 2, 2, x.shape[1] // 2, 2).sum(axis=(1, 3))
-        halves.append((total + 1 + np.arange(total.shape[1]) % 2) // 4)
-    found = []
-    for plane, steps in zip([planes[0], *halves], (luminance, chrominance, chrominance), strict=True):
-        blocks = (plane - 128).reshape(plane.shape[0] // 8, 8, plane.shape[1] // 8, 8)
-        steps = np.reshape(steps, (8, 1, 8))
-        rounded = np.rint(fft.dctn(blocks, axes=(1, 3), norm="ortho") / steps) * steps
-        found.append(
-            (fft.idctn(rounded, axes=(1, 3), norm="ortho").reshape(plane.shape) + 128).round().clip(0, 255)
-        )
-    y, blue, red = found[0], *(np.kron(half, np.ones((2, 2))) - 128 for half in found[1:])
-    rgb = [y + 1.402 * red, y - 0.344136286 * blue - 0.714136286 * red, y + 1.772 * blue]
-    return np.stack(rgb, axis=-1).round().clip(0, 255)
-
-
 def steps_of(quality):
     row = resolve(JpegCompressionDistortion(quality=quality), [Spec(1, 8, 8, 3, "uint8")], 0, [0]).rows[0]
     return row["steps"].astype(int).tolist()
@@ -67,26 +44,50 @@ def test_steps_are_those_of_libjpeg(quality):
     assert steps_of(quality) == [*tables[0], *tables[1]]
 
 
-@pytest.mark.parametrize("quality", [3, 40, 85, 100])
-def test_it_is_the_published_formula(anywhere, quality):
-    x = smooth((64, 80))
-    found = anywhere(JpegCompressionDistortion(quality=quality), x).astype(np.float64)
-    steps = steps_of(quality)
-    wanted = in_float64(x, steps[:64], steps[64:])
-    # coefficients at a half, as means of whole numbers often are, go either way by the last bit: seen with small steps
-    assert (found != wanted).mean() < (0.004 if quality < 50 else 0.03)
-    assert np.abs(found - wanted).max() <= (255 if quality < 50 else 4)
+def images(size):
+    """Something like a photograph, noise, and squares of the strongest colours, of which coefficients are largest."""
+    rng = np.random.default_rng(4)
+    strongest = rng.choice(np.array([0, 255], np.uint8), (-(-size[0] // 8), -(-size[1] // 8), 3))
+    yield smooth(size)
+    yield rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    yield strongest.repeat(8, 0).repeat(8, 1)[: size[0], : size[1]]
 
 
-@pytest.mark.parametrize("size", [(96, 128), (61, 83), (17, 16), (2, 3), (5, 40), (20, 300)])
-def test_it_is_what_libjpeg_makes_of_an_image(size):
-    """But for the coefficients that lie so near to a half that its whole-number transform rounds them otherwise."""
-    for quality in (5, 30, 75, 100):
-        x = smooth(size)
-        found = fn.jpeg_compression_distortion(x, quality=quality).astype(np.float64)
-        wanted = by_libjpeg(x, quality).astype(np.float64)
-        assert np.abs(found - wanted).mean() < 0.06 * np.abs(wanted - x).mean() + 0.4
-        assert np.median(np.abs(found - wanted)) == 0
+@pytest.mark.parametrize("quality", [1, 3, 30, 50, 75, 90, 100])
+@pytest.mark.parametrize("size", [(96, 128), (61, 83), (17, 16), (2, 3), (1, 1), (5, 40), (54, 70), (70, 54)])
+def test_it_is_what_libjpeg_makes_of_an_image(anywhere, size, quality):
+    """Every level, also near borders, where what is repeated beyond them is in the coefficients."""
+    for x in images(size):
+        compare(anywhere(JpegCompressionDistortion(quality=quality), x), by_libjpeg(x, quality))
+
+
+def test_the_transform_is_the_cosine_transform():
+    """To one part of eight of a level, the unit of its coefficients, and back to less than a level."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (8, 8, 400)).astype(np.int32)
+    found = jpeg._frequencies(jpeg._frequencies(x, -jpeg._KEPT).swapaxes(0, 1), jpeg._KEPT).swapaxes(0, 1)
+    wanted = fft.dctn(x.astype(np.float64), axes=(0, 1), norm="ortho") * 8
+    assert np.abs(found - wanted).max() < 1.5
+    assert abs((found - wanted).mean()) < 0.03
+    coefficients = np.rint(wanted / 8).astype(np.int32)
+    places = jpeg._places(jpeg._places(coefficients, 11).swapaxes(0, 1), 18).swapaxes(0, 1)
+    exact = fft.idctn(coefficients.astype(np.float64), axes=(0, 1), norm="ortho")
+    assert np.abs(places - exact).max() < 0.7
+
+
+def test_it_is_the_same_with_and_without_c(monkeypatch):
+    """Of types that are bytes, and others, and of images that do not lie one after the other."""
+    native = jpeg._native()
+    if native is None:
+        pytest.skip("no C compiler")
+    x = np.random.default_rng(1).integers(0, 256, (3, 45, 70, 3), dtype=np.uint8)
+    for given in (x, x[:, ::-1, 1::2], x.astype(np.float32) / 255, x.astype(np.uint16) * 257):
+        op = JpegCompressionDistortion(quality=60)
+        found = op(given)
+        monkeypatch.setattr(jpeg, "_native", lambda: None)
+        compare(op(given), found)
+        monkeypatch.setattr(jpeg, "_native", lambda: native)
+        compare(apply(op, given, backend="reference"), found)
 
 
 def test_lower_quality_is_farther_from_the_image():
@@ -105,6 +106,17 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
     for quality in (5, 90):
         op = JpegCompressionDistortion(quality=quality)
         compare(place(op, x), apply(op, x, backend="reference"))
+
+
+def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkeypatch):
+    monkeypatch.setattr(_body, "_MANY", 1)
+    x = np.random.default_rng(3).integers(0, 256, (2, 1, 150, 210, 3), dtype=np.uint8)
+    op = JpegCompressionDistortion(quality=[30, 85])
+    compare(place(op, x), apply(op, x, backend="reference"))
+    some, many = JpegCompressionDistortion(quality=40, p=0.5, seed=1), x.repeat(3, 0)
+    found = place(some, many)
+    compare(found, apply(some, many, backend="reference"))
+    assert len({bool((one == given).all()) for one, given in zip(found, many, strict=True)}) == 2
 
 
 def test_kernels_keep_differences_of_the_strongest_colours_within_levels(place):
@@ -126,15 +138,3 @@ def test_other_types_are_brought_to_eight_bits_and_back(anywhere, dtype, full):
 def test_an_image_of_one_colour_keeps_it(anywhere):
     x = np.full((19, 33, 3), 128, np.uint8)
     compare(anywhere(JpegCompressionDistortion(quality=1), x), x)
-
-
-@pytest.mark.parametrize("size", [(54, 70), (70, 54)])
-def test_what_lies_beyond_the_borders_is_as_libjpeg_has_it(size):
-    """It is not seen, but is in the coefficients of the last blocks."""
-    off = []
-    for seed in range(6):
-        x = smooth(size, seed)
-        found = fn.jpeg_compression_distortion(x, quality=50).astype(np.float64)
-        off.append(np.abs(found - by_libjpeg(x, 50)))
-    below, right = np.mean([one[-6:].mean() for one in off]), np.mean([one[:, -6:].mean() for one in off])
-    assert max(below, right) < 0.7  # 1.8 and more, where the other of both is repeated first

@@ -18,16 +18,22 @@ struct Weight {
 };
 
 // The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
-__device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
+__device__ __forceinline__ unsigned word_of(int a, int b, int c, int d) {
 #ifdef __CUDACC__
-    const int first = __float2int_rn(a.v), second = __float2int_rn(b.v);
-    const int third = __float2int_rn(c.v), last = __float2int_rn(d.v);
     unsigned word;
     asm("{.reg .u32 upper; cvt.pack.sat.u8.s32.b32 upper, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;}"
-        : "=r"(word) : "r"(first), "r"(second), "r"(third), "r"(last));
+        : "=r"(word) : "r"(a), "r"(b), "r"(c), "r"(d));
     return word;
 #else
-    return stored<0>(a) | stored<0>(b) << 8 | stored<0>(c) << 16 | (unsigned)stored<0>(d) << 24;
+    const auto byte = [](int x) { return (unsigned)min(max(x, 0), 255); };
+    return byte(a) | byte(b) << 8 | byte(c) << 16 | byte(d) << 24;
+#endif
+}
+__device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
+#ifdef __CUDACC__
+    return word_of(__float2int_rn(a.v), __float2int_rn(b.v), __float2int_rn(c.v), __float2int_rn(d.v));
+#else
+    return word_of(stored<0>(a), stored<0>(b), stored<0>(c), stored<0>(d));
 #endif
 }
 
