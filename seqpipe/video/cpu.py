@@ -87,11 +87,11 @@ class CpuDecoder:
             if news.decoded:
                 yield news
 
-    def flush(self) -> News:
+    def flush(self) -> Iterator[News]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
         self._context.flush_buffers()
-        return rest
+        yield rest
 
     def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> News:
         try:

@@ -106,8 +106,7 @@ class Decoding:
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
         while part := run.part(list(islice(data, _FED_AT_ONCE))):
-            for news in decoder.feed(part):
-                yield from self._sort(run, news, threads)
+            yield from self._sort(run, decoder.feed(part), threads)
         yield from self._sort(run, decoder.flush(), threads)
         for packet in run.swallowed():
             if threads > 1:
@@ -115,15 +114,18 @@ class Decoding:
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
-    def _sort(self, run: _Run, news: News, threads: int) -> Iterator[AnySurface | Lost]:
-        run.hear(news)
-        for packet in news.damaged:
-            if packet not in run.undecodable:
-                if threads > 1:
-                    raise DecodeError("the decoder had to invent parts of a picture")
-                yield from self._lose(packet, "the decoder had to invent parts of its picture")
-        if run.held:
-            yield from self._release(run)
+    def _sort(self, run: _Run, steps: Iterator[News], threads: int) -> Iterator[AnySurface | Lost]:
+        for news in steps:
+            run.hear(news)
+            damaged = news.damaged
+            del news  # it holds pictures, of which a card has few
+            for packet in damaged:
+                if packet not in run.undecodable:
+                    if threads > 1:
+                        raise DecodeError("the decoder had to invent parts of a picture")
+                    yield from self._lose(packet, "the decoder had to invent parts of its picture")
+            if run.held:
+                yield from self._release(run)
 
     def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):

@@ -117,7 +117,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             for packet in out:
                 inside.pop(packet, None)
         with contextlib.suppress(DecodeError):
-            out = list(decoder.flush().decoded)
+            out = [packet for news in decoder.flush() for packet in news.decoded]
             found.packets += out
     found.packets = list(dict.fromkeys(found.packets))
     if found.failed:

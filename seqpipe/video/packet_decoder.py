@@ -73,7 +73,7 @@ class PacketDecoder(Protocol):
     """Turns packets into pictures; belongs to one thread at a time.
 
     ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
-    run. One that has raised is thrown away.
+    run. Pictures are few: a step's are let go before the next step is asked for. One that has raised is thrown away.
     """
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
@@ -83,8 +83,12 @@ class PacketDecoder(Protocol):
             DecodeError: one of them cannot be decoded; those before it are.
         """
 
-    def flush(self) -> News:
-        """Return the frames still inside, and make ready for another run."""
+    def flush(self) -> Iterator[News]:
+        """Tell what is still inside, and, at the end of that, make ready for another run.
+
+        Raises:
+            DecodeError: something of it cannot be decoded.
+        """
 
 
 class Decoders(Protocol):

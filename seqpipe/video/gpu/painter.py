@@ -34,11 +34,14 @@ class DevicePainter:
         self._stream = streams.current()
         self._upload = Uploader(streams.device)
         self._converters = converters_of(streams.device)
+        self._at_once = 1
         self._gathered: list[tuple[DeviceSurface, Seq[tuple[DeviceConverter, int]]]] = []
         self._launched: deque[tuple[Any, Any]] = deque()
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
         """The converter for a stream and an output, kept from job to job."""
+        # of pictures of another size within the stream, too: its decoder has been made for as many
+        self._at_once = at_once(info.width, info.height)
         return self._converters.get(info, output)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -66,7 +69,7 @@ class DevicePainter:
         if isinstance(surface, Surface):
             surface = self._upload(surface, self._stream)
         self._gathered.append((surface, targets))
-        if len(self._gathered) >= at_once(surface.shape.width, surface.shape.height):
+        if len(self._gathered) >= self._at_once:
             self._launch()
 
     def finish(self) -> None:

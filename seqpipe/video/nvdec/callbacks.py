@@ -6,6 +6,7 @@ No exception can pass through the driver: what the callbacks raise is kept, and 
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from typing import Any
 
 from ..packet_decoder import DecodeError, News, Picture
@@ -23,12 +24,37 @@ from .cuvid import (
 )
 from .cuvid import Picture as PictureParams
 from .feeder import Batch
-from .hardware import HardwareDecoder
+from .hardware import HardwareDecoder, Mapped
 
 __all__ = ["PythonFeeder"]
 
 _SURFACE_AT = PictureParams.surface.offset
 _SECOND_FIELD_AT = PictureParams.is_second_field.offset
+
+
+class _Waiting:
+    """A picture whose turn has come.
+
+    Args:
+        number: its packet.
+        decoder: where it is.
+        display: what the parser said of it.
+    """
+
+    def __init__(self, number: int, decoder: HardwareDecoder, display: Display) -> None:
+        self.number, self.decoder, self.shape = number, decoder, decoder.shape
+        self.display = Display.from_buffer_copy(display)
+        self._mapped: Mapped | None = None
+
+    def map(self) -> Mapped:
+        """Map it, unless it is mapped already.
+
+        Raises:
+            BackendError: the card refuses.
+        """
+        if self._mapped is None:
+            self._mapped = self.decoder.map(self.display, self.shape)
+        return self._mapped
 
 
 class PythonFeeder:
@@ -48,11 +74,11 @@ class PythonFeeder:
         self._decoder: HardwareDecoder | None = None
         self._error: BaseException | None = None
         self._wanted: set[int] = set()
-        self._number, self._touched, self._stopped = -1, False, False
+        self._number, self._touched, self._stopped, self._ended = -1, False, False, False
         self._inside: dict[int, int] = {}
         self._undecided: dict[int, int] = {}
+        self._waiting: deque[_Waiting] = deque()
         self._news = _nothing()
-        self._mapped = 0
         self._packet = Packet()
         self._packet_address = ctypes.addressof(self._packet)
         self.on_picture: Any = PICTURE(self._on_picture)
@@ -73,15 +99,16 @@ class PythonFeeder:
             DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
             BackendError: the card could not hand over a picture.
         """
-        self._mapped, self._stopped, fed = 0, False, 0
+        self._stopped, fed = False, 0
+        self._hand_over()
         for place in range(begin, len(batch)):
-            if self._mapped >= self._step or self._stopped:
+            if self._enough() or self._stopped:
                 break
             packet = batch.packets[place]
             try:
                 data = batch.payload(place)
             except DecodeError:
-                if fed:  # first what came of those before it
+                if fed or self._news[2]:  # first what came of those before it
                     break
                 raise
             if packet.wanted:
@@ -90,21 +117,28 @@ class PythonFeeder:
             self._parse(TIMESTAMP | END_OF_PICTURE, data, packet.number)
             if not self._touched:
                 self._report(packet.number, damaged=True)
+            self._hand_over()
             fed += 1
         return fed, self._taken()
 
-    def finish(self) -> News:
-        """Hand over what is left, and make ready for another stream.
+    def finish(self) -> tuple[bool, News]:
+        """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
             DecodeError: the card or its parser refused something.
             BackendError: the card could not hand over a picture.
         """
-        self._parse(END_OF_STREAM, b"", 0)
+        if not self._ended:
+            self._ended = True
+            self._parse(END_OF_STREAM, b"", 0)
+        self._hand_over()
+        if self._waiting:
+            return False, self._taken()
         self.settle()
-        self._wanted.clear()
-        self._inside.clear()
-        return self._taken()
+        for known in (self._undecided, self._wanted, self._inside):
+            known.clear()
+        self._ended = False
+        return True, self._taken()
 
     def settle(self) -> None:
         """Wait for all that is being decoded, and report on it."""
@@ -118,6 +152,19 @@ class PythonFeeder:
     def close(self) -> None:
         """Break the circle of callbacks."""
         self._decoder, self.on_picture, self.on_display = None, None, None
+        self._waiting.clear()
+
+    def _enough(self) -> bool:
+        return len(self._news[2]) >= self._step
+
+    def _hand_over(self) -> None:
+        """Hand over what waits, until it is enough."""
+        while self._waiting and not self._enough():
+            waiting = self._waiting.popleft()
+            self._news[2].append(Picture(waiting.number, waiting.map().surface))
+            for surface in list(self._undecided):
+                if not self._judge(surface, wait=False):
+                    break
 
     def _taken(self) -> News:
         # what is given out holds pictures, which must not be held here
@@ -147,6 +194,7 @@ class PythonFeeder:
             if decoder is None:
                 return 0
             surface = ctypes.c_int.from_address(picture + _SURFACE_AT).value
+            self._map_early(decoder, surface)
             if surface in self._undecided and not ctypes.c_int.from_address(picture + _SECOND_FIELD_AT).value:
                 self._judge(surface, wait=True)
             code = decoder.decode(picture)
@@ -162,23 +210,25 @@ class PythonFeeder:
 
     def _on_display(self, _: int, display: ctypes._Pointer[Display]) -> int:
         try:
-            if not display or self._decoder is None:
+            decoder = self._decoder
+            if not display or decoder is None:
                 return 1
             shown = display.contents
             # The parser hands timestamps out sorted, so where pictures are reordered only the surface tells the packet.
             number: int = shown.timestamp if self._in_order else self._inside[shown.surface]
             self._touched = True
             if number in self._wanted:
-                picture = self._decoder.map(shown)
-                self._mapped += 1
-                for surface in list(self._undecided):
-                    if not self._judge(surface, wait=False):
-                        break
-                self._news[2].append(Picture(number, picture.surface))
+                self._waiting.append(_Waiting(number, decoder, shown))
         except BaseException as error:
             self._error = error
             return 0
         return 1
+
+    def _map_early(self, decoder: HardwareDecoder, surface: int) -> None:
+        """Map what waits in a surface that is about to be decoded into."""
+        for waiting in self._waiting:
+            if waiting.decoder is decoder and waiting.display.surface == surface:
+                waiting.map()
 
     def _judge(self, surface: int, *, wait: bool) -> bool:
         """Report whether the picture in a surface was decoded without an error; False if that is not known yet."""

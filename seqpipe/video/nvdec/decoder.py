@@ -23,9 +23,6 @@ from .session import Session
 
 __all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
 
-# what the session hands over in one step, while the step before is still being looked at
-_STEPS = 2
-
 
 class NvdecDecoder:
     """A session for one stream.
@@ -53,10 +50,14 @@ class NvdecDecoder:
         first, self._first = self._first, False
         yield from self.session.feed(packets, self._stream, first=first)
 
-    def flush(self) -> News:
-        """Drain the session; the next packet begins another run."""
+    def flush(self) -> Iterator[News]:
+        """Drain the session; the next packet begins another run.
+
+        Raises:
+            DecodeError: the card refused something.
+        """
         self._first = True
-        return self.session.finish()
+        yield from self.session.finish()
 
     def release(self) -> Session:
         """Give the session to others."""
@@ -104,10 +105,10 @@ class NvdecPool:
         return NvdecDecoder(session, index, self._given_up)
 
     def _made(self, index: PacketIndex, stream: int) -> Session:
-        # some pictures are being converted while the next ones are gathered
         converted = at_once(index.info.width, index.info.height)
         step = min(converted, MOST_OF_A_STEP)
-        in_use = 2 * converted + _STEPS * step
+        # some are being converted, and of the next ones the last is missing
+        in_use = 2 * converted - 1
         codec = CODECS[index.info.codec]
         return Session(codec, stream, in_use=in_use, step=step, forgotten=self._forgotten)
 

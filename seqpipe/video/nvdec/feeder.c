@@ -28,7 +28,17 @@ typedef int (*GetStatus)(void *, int, void *);
 typedef int (*Map)(void *, int, void *, void *, void *);
 typedef int (*Unmap)(void *, uint64_t);
 
-typedef struct { int64_t packet, pointer, pitch; } Shown;
+typedef struct { int64_t packet, pointer, pitch, sequence; } Shown;
+/* a picture whose turn has come: in its surface still, or mapped early, for another is decoded into that */
+typedef struct {
+    Display display;
+    int64_t packet, sequence;
+    void *decoder;
+    Proc *proc;
+    int early;
+    uint64_t pointer;
+    unsigned pitch;
+} Waiting;
 typedef struct { int surface; int64_t packet; } Undecided;
 typedef struct { int64_t packet; int wanted; } Fed;
 
@@ -36,6 +46,7 @@ typedef struct {
     Parse parse; Decode decode; GetStatus status; Map map; Unmap unmap;
     void *parser, *decoder;
     Proc *proc;
+    int64_t sequence;         /* Python's number for the decoder, and for how its pictures are to be read */
     int in_order;
     int64_t number;           /* the packet that is being parsed */
     int touched;              /* whether anything came of it */
@@ -47,7 +58,9 @@ typedef struct {
     int64_t *decoded, *damaged; /* packets, in the order in which they were reported */
     Shown *shown;
     int decoded_count, damaged_count, shown_count, room;
-    int mapped;
+    Waiting waiting[SURFACES];
+    int waiting_begin, waiting_end;
+    int handed_over, ended;
     int failure, code;
     uint8_t *scratch;
     int64_t scratch_size;
@@ -65,36 +78,29 @@ static int report(Feeder *f, int64_t packet, int damaged) {
     return 1;
 }
 
-static int hand_over(Feeder *f, int64_t packet, uint64_t pointer, unsigned pitch) {
-    if (f->shown_count >= f->room) return fail(f, NO_ROOM, 0);
-    Shown shown = {packet, (int64_t)pointer, pitch};
-    f->shown[f->shown_count++] = shown;
-    return 1;
-}
-
 static int state_of(Feeder *f, int surface) {
     Status status;
     memset(&status, 0, sizeof status);
     return f->status(f->decoder, surface, &status) ? 0 : status.state;
 }
 
-static int map(Feeder *f, const Display *display, uint64_t *pointer, unsigned *pitch) {
-    f->proc->progressive = display->progressive;
-    f->proc->second_field = display->repeat_first_field + 1;
-    f->proc->top_field_first = display->top_field_first;
-    f->proc->unpaired_field = display->repeat_first_field < 0;
-    int code = f->map(f->decoder, display->surface, pointer, pitch, f->proc);
+static int map(Feeder *f, Waiting *waiting) {
+    const Display *display = &waiting->display;
+    Proc *proc = waiting->proc;
+    proc->progressive = display->progressive;
+    proc->second_field = display->repeat_first_field + 1;
+    proc->top_field_first = display->top_field_first;
+    proc->unpaired_field = display->repeat_first_field < 0;
+    int code = f->map(waiting->decoder, display->surface, &waiting->pointer, &waiting->pitch, proc);
     return code ? fail(f, MAP_FAILED, code) : 1;
 }
 
 /* Wait until the picture in a surface is decoded: handing it over waits. */
 static int wait_for(Feeder *f, int surface) {
-    Display display = {surface, 1, 0, 0, 0};
-    uint64_t pointer;
-    unsigned pitch;
+    Waiting waiting = {.display = {surface, 1, 0, 0, 0}, .decoder = f->decoder, .proc = f->proc};
     if (state_of(f, surface) != IN_PROGRESS) return 1;
-    if (!map(f, &display, &pointer, &pitch)) return 0;
-    f->unmap(f->decoder, pointer);
+    if (!map(f, &waiting)) return 0;
+    f->unmap(f->decoder, waiting.pointer);
     return 1;
 }
 
@@ -124,11 +130,36 @@ static int is_wanted(const Feeder *f, int64_t packet) {
     return 0;
 }
 
+/* Map what waits in a surface that is about to be decoded into. */
+static int map_early(Feeder *f, int surface) {
+    for (int i = f->waiting_begin; i < f->waiting_end; i++) {
+        Waiting *waiting = &f->waiting[i];
+        if (waiting->decoder != f->decoder || waiting->display.surface != surface || waiting->early) continue;
+        if (!map(f, waiting)) return 0;
+        waiting->early = 1;
+    }
+    return 1;
+}
+
+/* Hand over what waits, until it is enough. */
+static void hand_over(Feeder *f, int enough) {
+    while (f->waiting_begin < f->waiting_end && f->handed_over < enough) {
+        Waiting *waiting = &f->waiting[f->waiting_begin];
+        if (!waiting->early && !map(f, waiting)) return;
+        Shown shown = {waiting->packet, (int64_t)waiting->pointer, waiting->pitch, waiting->sequence};
+        f->shown[f->shown_count++] = shown;
+        f->waiting_begin++;
+        f->handed_over++;
+        while (f->undecided_count && judge_oldest(f, 0)) {}
+    }
+    if (f->waiting_begin == f->waiting_end) f->waiting_begin = f->waiting_end = 0;
+}
+
 int seqpipe_on_picture(void *user, void *address) {
     Feeder *f = user;
     const Picture *picture = address;
     int surface = picture->surface, place, code;
-    if (!f->decoder || surface < 0 || surface >= SURFACES) return 0;
+    if (!f->decoder || surface < 0 || surface >= SURFACES || !map_early(f, surface)) return 0;
     place = place_of(f, surface);
     if (place >= 0 && !picture->is_second_field) {
         for (; place >= 0; place--) /* the card decodes in order, so the older ones are decided, too */
@@ -148,17 +179,15 @@ int seqpipe_on_picture(void *user, void *address) {
 int seqpipe_on_display(void *user, void *address) {
     Feeder *f = user;
     const Display *display = address;
-    uint64_t pointer;
-    unsigned pitch;
     int64_t number;
     if (!display || !f->decoder || display->surface < 0 || display->surface >= SURFACES) return 1;
     number = f->in_order ? display->timestamp : f->inside[display->surface];
     f->touched = 1;
     if (!is_wanted(f, number)) return 1;
-    if (!map(f, display, &pointer, &pitch)) return 0;
-    f->mapped++;
-    while (f->undecided_count && judge_oldest(f, 0)) {}
-    return hand_over(f, number, pointer, pitch);
+    if (f->waiting_end == SURFACES) return fail(f, NO_ROOM, 0);
+    Waiting waiting = {*display, number, f->sequence, f->decoder, f->proc, 0, 0, 0};
+    f->waiting[f->waiting_end++] = waiting;
+    return 1;
 }
 
 /* What is told goes into three arrays, one behind the other, of so many entries each. */
@@ -167,7 +196,7 @@ static void begin(Feeder *f, int64_t *told, int room) {
     f->damaged = told + room;
     f->shown = (Shown *)(told + 2 * room);
     f->room = room;
-    f->decoded_count = f->damaged_count = f->shown_count = f->mapped = f->failure = f->code = 0;
+    f->decoded_count = f->damaged_count = f->shown_count = f->handed_over = f->failure = f->code = 0;
 }
 
 /* A packet with start codes in the place of its lengths, which are as long; null if these are not plain. */
@@ -215,21 +244,32 @@ void seqpipe_feeder_free(void *feeder) {
 
 void seqpipe_feeder_parser(void *feeder, void *parser) { ((Feeder *)feeder)->parser = parser; }
 
-/* Decode with another decoder from now on; proc says how it hands pictures over. */
-void seqpipe_feeder_use(void *feeder, void *decoder, void *proc) {
+/* Decode with another decoder from now on; proc says how it hands pictures over, and sequence comes with them. */
+void seqpipe_feeder_use(void *feeder, void *decoder, void *proc, int64_t sequence) {
     Feeder *f = feeder;
     f->decoder = decoder;
     f->proc = proc;
+    f->sequence = sequence;
 }
 
-/* Feed packets from a place on, until enough pictures are mapped; returns how many packets were fed. */
+/* Let go what waits. */
+void seqpipe_drop(void *feeder) {
+    Feeder *f = feeder;
+    for (int i = f->waiting_begin; i < f->waiting_end; i++)
+        if (f->waiting[i].early) f->unmap(f->waiting[i].decoder, f->waiting[i].pointer);
+    f->waiting_begin = f->waiting_end = 0;
+}
+
+/* Hand over what waits, then feed packets from a place on, until enough pictures are handed over. Returns how many packets
+ * were fed. */
 int seqpipe_feed(void *feeder, int place, int count, const void *const data[], const int64_t sizes[],
                  const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], int enough, int64_t *told,
                  int room) {
     Feeder *f = feeder;
     int first = place;
     begin(f, told, room);
-    for (; place < count && !f->failure && f->mapped < enough && f->room - f->decoded_count > SURFACES; place++) {
+    hand_over(f, enough);
+    for (; place < count && !f->failure && f->handed_over < enough && f->room - f->decoded_count > SURFACES; place++) {
         const void *payload = forms[place] == AS_IT_IS ? data[place]
                               : forms[place] == MARKED ? marked(f, data[place], sizes[place])
                                                        : 0;
@@ -244,6 +284,7 @@ int seqpipe_feed(void *feeder, int place, int count, const void *const data[], c
         f->touched = 0;
         parse(f, TIMESTAMP | END_OF_PICTURE, payload, sizes[place], f->number);
         if (!f->touched && !f->failure) report(f, f->number, 1);
+        if (!f->failure) hand_over(f, enough);
     }
     return place - first;
 }
@@ -258,22 +299,26 @@ void seqpipe_settle(void *feeder) {
 void seqpipe_stop(void *feeder) { fail(feeder, STOPPED, 0); }
 
 /* Take out what was told so far, and how much that is: the decoder that it came from may be about to change. */
-void seqpipe_drain(void *feeder, int counts[3]) {
+void seqpipe_drain(void *feeder, int counts[4]) {
     Feeder *f = feeder;
     counts[0] = f->decoded_count;
     counts[1] = f->damaged_count;
     counts[2] = f->shown_count;
+    counts[3] = f->waiting_end - f->waiting_begin;
     f->decoded_count = f->damaged_count = f->shown_count = 0;
 }
 
-/* Hand over what is left, and make ready for another stream. */
-void seqpipe_finish(void *feeder, int64_t *told, int room) {
+/* Hand over what is left, and make ready for another stream; 0 if enough is handed over and more is left. */
+int seqpipe_finish(void *feeder, int enough, int64_t *told, int room) {
     Feeder *f = feeder;
     begin(f, told, room);
-    parse(f, END_OF_STREAM, 0, 0, 0);
-    if (!f->failure) seqpipe_settle(f);
-    f->undecided_count = 0;
-    f->recent_count = 0;
+    if (!f->ended) parse(f, END_OF_STREAM, 0, 0, 0);
+    f->ended = 1;
+    if (!f->failure) hand_over(f, enough);
+    if (f->failure || f->waiting_end) return 0;
+    seqpipe_settle(f);
+    f->undecided_count = f->recent_count = f->ended = 0;
+    return 1;
 }
 
 int seqpipe_failure(const void *feeder) { return ((const Feeder *)feeder)->failure; }

@@ -50,6 +50,11 @@ class Feeder(Protocol):
     The card decodes in order, so once a picture has been handed over, all that were decoded before it are finished,
     and each has said whether it came to an end without an error. These reports come with the picture, or before it.
 
+    The parser may say of several pictures at once that their turn has come: of all that a key frame finds inside, or
+    the end of a stream. Handing one over takes memory of the card, so they wait in the surfaces that they were decoded
+    into, and nothing is fed until all are handed over, a step at a time. Only with the packet that has brought them may
+    the parser have another picture decoded into such a surface: what waits in it is handed over early.
+
     Attributes:
         on_picture: pfnDecodePicture for the parser.
         on_display: pfnDisplayPicture for the parser.
@@ -64,21 +69,24 @@ class Feeder(Protocol):
         """Use a parser that was made with these callbacks."""
 
     def use(self, decoder: HardwareDecoder | None) -> None:
-        """Decode with another decoder from now on; everything is settled."""
+        """Decode with a decoder from now on, and for its shape; if it is another one, everything is settled."""
 
     def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
-        """Feed packets from a place on, until enough pictures have come.
+        """Hand over pictures that wait, and feed packets from a place on, until enough pictures have come.
 
         Returns:
-            How many were fed, at least one, and what became known.
+            How many were fed, at least one unless pictures have come, and what became known.
 
         Raises:
             DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
             BackendError: the card could not hand over a picture.
         """
 
-    def finish(self) -> News:
-        """Hand over what is left, and make ready for another stream.
+    def finish(self) -> tuple[bool, News]:
+        """Hand over some of what is left; with the last of it, make ready for another stream.
+
+        Returns:
+            Whether that was the last, and what became known.
 
         Raises:
             DecodeError: the card or its parser refused something.

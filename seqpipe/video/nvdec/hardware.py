@@ -21,6 +21,8 @@ _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True,
 _CHROMA_444 = 3
 _OUT_OF_MEMORY = 2
 _SHAPES = 256  # that are remembered
+# what an H200 was seen to take for a decoder besides pictures: 5 MiB at 340×256, 8 at 1080p
+_WITHOUT_PICTURES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,8 @@ class HardwareDecoder:
         cuvid: the library.
         shape: the first stream it is for.
         stream: the CUDA stream on which pictures are handed over.
-        ahead: pictures that are decoded before the first of them has to be handed over.
-        in_use: mapped pictures that may be in use while others are handed over.
+        at_once: pictures that may be mapped while nothing is decoded.
+        several: whether a packet may hold several pictures.
         forgotten: where it goes when nothing refers to it any more.
 
     Attributes:
@@ -150,8 +152,8 @@ class HardwareDecoder:
         shape: StreamShape,
         *,
         stream: int,
-        ahead: int,
-        in_use: int,
+        at_once: int,
+        several: bool,
         forgotten: Forgotten,
     ) -> None:
         self._handle = ctypes.c_void_p()
@@ -159,9 +161,10 @@ class HardwareDecoder:
         self.returned: deque[int] = deque()
         self._status = Status()
         self.shape = shape
-        self._made_for, self.surfaces = shape.surfaces, shape.surfaces + ahead
-        # a flush may bring all that is inside at once
-        self._outputs = self.surfaces + in_use
+        self.surfaces = shape.surfaces
+        # one more while a packet is parsed, for each picture that is in it: what waits where that is decoded into is
+        # mapped early, and what is still being decoded there is mapped to wait for it
+        self._outputs = at_once + (self.surfaces if several else 1)
         info = CreateInfo(
             width=shape.width,
             height=shape.height,
@@ -192,7 +195,8 @@ class HardwareDecoder:
     def memory(self) -> int:
         """About how many bytes of the card it holds."""
         samples = self.shape.width * self.shape.height * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
-        return int(samples * (1 if self.shape.bits == 8 else 2) * (self.surfaces + self._outputs))
+        picture = int(samples * (1 if self.shape.bits == 8 else 2))
+        return _WITHOUT_PICTURES + picture * (self.surfaces + self._outputs)
 
     @property
     def addresses(self) -> tuple[int | None, int]:
@@ -205,7 +209,7 @@ class HardwareDecoder:
 
     def take(self, shape: StreamShape) -> bool:
         """Make ready for a stream, if it can be decoded here."""
-        fits = shape.coded == self.shape.coded and shape.surfaces <= self._made_for
+        fits = shape.coded == self.shape.coded and shape.surfaces <= self.surfaces
         if fits:
             self.shape = shape
         return fits
@@ -222,14 +226,14 @@ class HardwareDecoder:
         state: int = self._status.state
         return state
 
-    def map(self, display: Display) -> Mapped:
-        """Wait for a picture and hand it over.
+    def map(self, display: Display, shape: StreamShape) -> Mapped:
+        """Wait for a picture of a stream and hand it over.
 
         Raises:
             BackendError: the card refuses.
         """
         pointer = self._map(display)
-        return Mapped(self, pointer, self._pitch.value, self.shape)
+        return Mapped(self, pointer, self._pitch.value, shape)
 
     def _map(self, display: Display) -> int:
         self.unmap_returned()

@@ -16,13 +16,13 @@ from ..afterwards import Afterwards
 from ..packet_decoder import DecodeError, News, Picture
 from .cuvid import DISPLAY, PICTURE, Cuvid
 from .feeder import Batch
-from .hardware import HardwareDecoder, Mapped
+from .hardware import HardwareDecoder, Mapped, StreamShape
 
 __all__ = ["NativeFeeder", "native"]
 
 # as many as feeder.c may have undecided pictures, and as many again for one step
 _ROOM = 1024
-_VALUES_OF_A_PICTURE = 3
+_VALUES_OF_A_PICTURE = 4
 _PARSER_FAILED, _PICTURE_REFUSED, _MAP_FAILED, _STOPPED, _NOT_PLAIN = 1, 2, 3, 5, 6
 _AS_IT_IS, _MARKED = 0, 1
 
@@ -38,7 +38,8 @@ class _Native:
         self.new = _function(quick, "feeder_new", pointer, pointer, integer)
         self.free = _function(quick, "feeder_free", None, pointer)
         self.parser = _function(quick, "feeder_parser", None, pointer, pointer)
-        self.use = _function(quick, "feeder_use", None, pointer, pointer, pointer)
+        self.use = _function(quick, "feeder_use", None, pointer, pointer, pointer, ctypes.c_int64)
+        self.drop = _function(quick, "drop", None, pointer)
         self.stop = _function(quick, "stop", None, pointer)
         self.drain = _function(quick, "drain", None, pointer, pointer)
         self.failure = _function(quick, "failure", integer, pointer)
@@ -48,7 +49,7 @@ class _Native:
             waiting, "feed", integer, pointer, integer, integer, *arrays, integer, pointer, integer
         )
         self.settle = _function(waiting, "settle", None, pointer)
-        self.finish = _function(waiting, "finish", None, pointer, pointer, integer)
+        self.finish = _function(waiting, "finish", integer, pointer, integer, pointer, integer)
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
@@ -125,8 +126,11 @@ class NativeFeeder:
         self.on_picture = library.on_picture
         self.on_display = library.on_display
         self._decoder: HardwareDecoder | None = None
+        # by its number, where pictures are from: of the present one, and of those before it that some still wait for
+        self._sequences: dict[int, tuple[HardwareDecoder, StreamShape]] = {}
+        self._sequence = self._waiting = 0
         self._told = (ctypes.c_int64 * ((2 + _VALUES_OF_A_PICTURE) * _ROOM))()
-        self._counts = (ctypes.c_int * 3)()
+        self._counts = (ctypes.c_int * 4)()
         self._decoded: list[int] = []
         self._damaged: list[int] = []
         self._pictures: list[Picture] = []
@@ -140,8 +144,14 @@ class NativeFeeder:
     def use(self, decoder: HardwareDecoder | None) -> None:
         """Decode with another decoder from now on."""
         self._decoder = decoder
-        handle, proc = (None, None) if decoder is None else decoder.addresses
-        self._library.use(self.user_data, handle, proc)
+        self._sequence += 1
+        handle, proc = None, None
+        if decoder is None:
+            self._forget_sequences()
+        else:
+            self._sequences[self._sequence] = decoder, decoder.shape
+            handle, proc = decoder.addresses
+        self._library.use(self.user_data, handle, proc, self._sequence)
 
     def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
         """Feed packets from a place on, until enough pictures have come.
@@ -154,25 +164,26 @@ class NativeFeeder:
         if arrays is None or arrays.batch is not batch:
             arrays = self._arrays = _Arrays(batch)
         fed: int = self._run(self._library.feed, begin, *arrays.arguments, self._step)
-        if not fed and self._library.failure(self.user_data) == _NOT_PLAIN:
+        if not fed and not self._pictures and self._library.failure(self.user_data) == _NOT_PLAIN:
             arrays.convert(begin)
             fed = self._run(self._library.feed, begin, *arrays.arguments, self._step)
-        self._last = batch.packets[begin + fed - 1].number
+        if fed:
+            self._last = batch.packets[begin + fed - 1].number
         self._check()
         if begin + fed == len(batch):
             self._arrays = None
         return fed, self._taken()
 
-    def finish(self) -> News:
-        """Hand over what is left, and make ready for another stream.
+    def finish(self) -> tuple[bool, News]:
+        """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
             DecodeError: the card or its parser refused something.
             BackendError: the card could not hand over a picture.
         """
-        self._run(self._library.finish)
+        last: int = self._run(self._library.finish, self._step)
         self._check()
-        return self._taken()
+        return bool(last), self._taken()
 
     def settle(self) -> None:
         """Wait for all that is being decoded, and report on it."""
@@ -185,29 +196,35 @@ class NativeFeeder:
 
     def close(self) -> None:
         """Give back its memory."""
+        self._library.drop(self.user_data)
+        self._sequences.clear()
         self.user_data, self._memory, self._decoder = None, None, None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
-        if self._decoder is not None:
-            self._decoder.unmap_returned()
+        for decoder, _ in self._sequences.values():
+            decoder.unmap_returned()
         result = function(self.user_data, *arguments, self._told, _ROOM)
         self._drain()
         return result
 
     def _drain(self) -> None:
-        """Take over what was reported, while the decoder that it came from is still the present one."""
+        """Take over what was reported and handed over."""
         self._library.drain(self.user_data, self._counts)
-        decoded, damaged, shown = self._counts
+        decoded, damaged, shown, self._waiting = self._counts
         self._decoded += self._told[:decoded]
         self._damaged += self._told[_ROOM : _ROOM + damaged]
-        begin, decoder = 2 * _ROOM, self._decoder
+        begin = 2 * _ROOM
         values = iter(self._told[begin : begin + _VALUES_OF_A_PICTURE * shown])
-        if decoder is not None:
-            shape = decoder.shape
-            self._pictures += [
-                Picture(packet, Mapped(decoder, pointer, pitch, shape).surface)
-                for packet, pointer, pitch in zip(values, values, values, strict=True)
-            ]
+        for packet, pointer, pitch, sequence in zip(values, values, values, values, strict=True):
+            mapped = Mapped(self._sequences[sequence][0], pointer, pitch, self._sequences[sequence][1])
+            self._pictures.append(Picture(packet, mapped.surface))
+        self._forget_sequences()
+
+    def _forget_sequences(self) -> None:
+        """Keep no decoder that nothing comes from any more."""
+        if not self._waiting:
+            for sequence in self._sequences.keys() - {self._sequence}:
+                del self._sequences[sequence]
 
     def _taken(self) -> News:
         # what is given out holds pictures, which must not be held here

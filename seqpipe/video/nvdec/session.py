@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
@@ -24,6 +25,10 @@ _DECODE_SURFACES = 20
 _DISPLAY_DELAY = 2
 # VP9 and AV1 show pictures in the order of their packets, and may show one from before once more.
 _IN_ORDER = frozenset({CODECS["vp9"], CODECS["av1"]})
+# Their packets may hold several pictures, those of MPEG-4 as well.
+_SEVERAL = _IN_ORDER | {CODECS["mpeg4"]}
+
+ResultT = TypeVar("ResultT")
 
 
 class Session:
@@ -32,7 +37,7 @@ class Session:
     Args:
         codec: cudaVideoCodec.
         stream: address of the CUDA stream on which pictures are handed over.
-        in_use: how many pictures may be in use while others are handed over.
+        in_use: how many pictures may be in use while a step of others is handed over.
         step: after how many pictures feeding pauses.
         forgotten: the card's decoders that are to be destroyed.
 
@@ -51,7 +56,7 @@ class Session:
     ) -> None:
         self._forgotten = forgotten or Forgotten()
         self._cuvid: Cuvid = load()
-        self._stream, self._in_use = stream, in_use
+        self._stream, self._at_once, self._several = stream, in_use + step, codec in _SEVERAL
         self._decoder: HardwareDecoder | None = None
         self._error: BaseException | None = None
         self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
@@ -85,22 +90,23 @@ class Session:
         """
         batch, begin = Batch(packets, stream, first=first), 0
         while begin < len(packets):
-            fed, news = self._fed(batch, begin)
+            fed, news = self._done(partial(self._feeder.feed, batch, begin))
             begin += fed
             yield news
             del news  # it holds pictures, of which there must not be too many
 
-    def finish(self) -> News:
-        """Hand over what is left, and make ready for another stream.
+    def finish(self) -> Iterator[News]:
+        """Hand over what is left, a step at a time, and make ready for another stream.
 
         Raises:
             DecodeError: the card refused something.
+            BackendError: the card could not hand over a picture.
         """
-        with interrupts_later():
-            try:
-                return self._feeder.finish()
-            finally:
-                self._raise()
+        last = False
+        while not last:
+            last, news = self._done(self._feeder.finish)
+            yield news
+            del news
 
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
@@ -125,10 +131,11 @@ class Session:
         self._decoder, self._on_sequence = None, None
         self._forgotten.destroy()
 
-    def _fed(self, batch: Batch, begin: int) -> tuple[int, News]:
+    def _done(self, step: Callable[[], ResultT]) -> ResultT:
+        """What a step of the feeder gives, during which the parser calls back."""
         with interrupts_later():
             try:
-                return self._feeder.feed(batch, begin)
+                return step()
             finally:
                 self._raise()
 
@@ -153,6 +160,7 @@ class Session:
 
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
         if self._decoder is not None and self._decoder.take(shape):
+            self._feeder.use(self._decoder)
             return self._decoder
         self._feeder.settle()
         self._feeder.use(None)
@@ -162,8 +170,8 @@ class Session:
             self._cuvid,
             shape,
             stream=self._stream,
-            ahead=_DISPLAY_DELAY,
-            in_use=self._in_use,
+            at_once=self._at_once,
+            several=self._several,
             forgotten=self._forgotten,
         )
         self._feeder.use(decoder)

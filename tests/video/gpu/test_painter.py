@@ -32,6 +32,7 @@ def card():
 def painter(card):
     made = DevicePainter.__new__(DevicePainter)
     made._streams, made._stream, made._gathered, made._launched = card, card, [], deque()
+    made._at_once = at_once(SHAPE.width, SHAPE.height)
     return made
 
 

@@ -1,8 +1,9 @@
 """A driver's decoder library for machines without one: it parses nothing, but calls back as the real one does.
 
 Every packet is one picture. Its payload is text: ``I 0`` or ``P 3`` with the place at which it is shown; a leading
-``S 128x96`` announces a stream. ``X`` makes a picture that ends in an error, ``-`` one that the parser drops.
-Start codes count for nothing.
+``S 128x96`` announces a stream, ``S 128x96+8`` one whose picture begins at column 8. ``X`` makes a picture that ends
+in an error, ``-`` one that the parser drops. Before ``K``, and before a stream, all pictures inside are shown, and
+``K`` is decoded into the surface that was shown last. Start codes count for nothing.
 """
 
 from __future__ import annotations
@@ -33,24 +34,29 @@ class FakeCuvid(CuvidCallbacks):
 
     Attributes:
         created: (width, height) of every decoder that was created.
-        mapped: pointers that are mapped now.
+        mapped: pointers that are mapped now, each with its decoder and the place of the picture there.
         forgotten: where decoders go that nothing refers to any more.
         decoders: how many decoders there are now.
+        outputs: how many pictures of each decoder may be mapped.
         payloads: what was parsed.
+        delay: how many pictures wait to be shown before the first of them is.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.created: list[tuple[int, int]] = []
-        self.mapped: set[int] = set()
+        self.mapped: dict[int, tuple[int, int]] = {}
         self.forgotten = Forgotten()
         self.decoders = 0
         self.payloads: list[bytes] = []
-        self.outputs = 0
+        self.delay = 2
+        self.outputs: dict[int, int] = {}
         self._params: Any = None
         self._states: dict[int, int] = {}
         self._waiting: list[tuple[int, int]] = []
         self._surface = itertools.count()
+        self._shown_last = 0
+        self._places: dict[tuple[int, int], int] = {}
         self._pointers = itertools.count(4096, 4096)
 
     def create_parser(self, handle: Any, params: Any) -> int:
@@ -71,10 +77,13 @@ class FakeCuvid(CuvidCallbacks):
         self.payloads.append(payload)
         words = payload.replace(b"\0\0\0\1", b" ").decode().split()
         if words[0] == "S":
-            width, height = map(int, words[1].split("x"))
+            self._show(everything=True)
+            size, _, left = words[1].partition("+")
+            width, height = map(int, size.split("x"))
             form = VideoFormat(
                 codec=4, coded_width=width, coded_height=height, chroma=1, min_surfaces=SURFACES
             )
+            form.display_area.left = int(left or 0)
             form.display_area.right, form.display_area.bottom = width, height
             if not self._params.on_sequence(self._params.user_data, ctypes.pointer(form)):
                 return 0
@@ -82,9 +91,12 @@ class FakeCuvid(CuvidCallbacks):
         kind, place = words
         if kind == "-":
             return 0
-        surface = next(self._surface) % (SURFACES + 4)
+        if kind == "K":
+            self._show(everything=True)
+        surface = self._shown_last if kind == "K" else next(self._surface) % (SURFACES + 4)
         picture = Picture(surface=surface)
         self._states[surface] = 9 if kind == "X" else 2
+        self._place = int(place)
         if self._params.on_picture(self._params.user_data, ctypes.addressof(picture)):
             self._waiting.append((int(place), surface))
             self._show()
@@ -92,8 +104,9 @@ class FakeCuvid(CuvidCallbacks):
 
     def _show(self, *, everything: bool = False) -> None:
         self._waiting.sort()
-        while self._waiting and (everything or len(self._waiting) > 2):
+        while self._waiting and (everything or len(self._waiting) > self.delay):
             _, surface = self._waiting.pop(0)
+            self._shown_last = surface
             self._params.on_display(
                 self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
             )
@@ -102,30 +115,37 @@ class FakeCuvid(CuvidCallbacks):
         made = info._obj
         self.created.append((made.width, made.height))
         self.decoders += 1
-        self.outputs = made.output_surfaces
         handle._obj.value = len(self.created)
+        self.outputs[len(self.created)] = made.output_surfaces
         return 0
 
     def destroy_decoder(self, _handle: Any) -> int:
         self.decoders -= 1
         return 0
 
-    def decode_picture(self, _handle: Any, _picture: int) -> int:
+    def decode_picture(self, handle: Any, picture: int) -> int:
+        self._places[_value(handle), Picture.from_address(picture).surface] = self._place
         return 0
 
     def status(self, _handle: Any, surface: int, address: int) -> int:
         Status.from_address(address).state = self._states[surface]
         return 0
 
-    def map_frame(self, _handle: Any, _surface: int, pointer: int, pitch: int, _proc: int) -> int:
-        if len(self.mapped) >= self.outputs:
+    def map_frame(self, handle: Any, surface: int, pointer: int, pitch: int, _proc: int) -> int:
+        decoder = _value(handle)
+        if sum(decoder == other for other, _ in self.mapped.values()) >= self.outputs[decoder]:
             return 205
         new = next(self._pointers)
-        self.mapped.add(new)
+        self.mapped[new] = decoder, self._places[decoder, surface]
         ctypes.c_uint64.from_address(pointer).value = new
         ctypes.c_uint.from_address(pitch).value = 512
         return 0
 
-    def unmap_frame(self, _handle: Any, pointer: int) -> int:
-        self.mapped.remove(pointer)
+    def unmap_frame(self, handle: Any, pointer: int) -> int:
+        decoder, _ = self.mapped.pop(pointer)
+        assert decoder == _value(handle)
         return 0
+
+
+def _value(handle: Any) -> int:
+    return int(handle if isinstance(handle, int) else handle.value)

@@ -55,7 +55,7 @@ def decode(session, width, height):
     """The packets whose pictures came."""
     texts = [f"S {width}x{height} I 0", "P 1", "P 2"]
     fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(texts)]
-    steps = [*session.feed(fed, ElementaryStream("vp8", b""), first=True), session.finish()]
+    steps = [*session.feed(fed, ElementaryStream("vp8", b""), first=True), *session.finish()]
     return [picture.packet for news in steps for picture in news.pictures]
 
 

@@ -80,7 +80,7 @@ class FaultyCuvid(FakeCuvid):
 
     def clean(self) -> bool:
         self.forgotten.destroy()
-        return not self.fault and (self.decoders, self.mapped) == (0, set())
+        return not self.fault and (self.decoders, len(self.mapped)) == (0, 0)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def came(session, packets=PACKETS):
     """The packets whose pictures came, in order; nothing is damaged."""
     kept = []
     feed(session, enumerate(packets), kept)
-    kept.append(session.finish())
+    kept.extend(session.finish())
     assert not any(news.damaged for news in kept)
     return [picture.packet for news in kept for picture in news.pictures]
 
@@ -155,7 +155,7 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
     if before:
         feed(session, enumerate(before), kept)
-        kept.append(session.finish())
+        kept.extend(session.finish())
     cuvid.fault = fault
     with pytest.raises(kind, match=said):
         feed(session, [(0, "S 176x144 I 0")], [])
@@ -208,7 +208,7 @@ def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatc
     try:
         session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
         feed(session, [(0, PACKETS[0])], kept)
-        kept.append(session.finish())
+        kept.extend(session.finish())
         cuvid.fault = "interrupt while one is destroyed"
         kept.clear()
         with pytest.raises(KeyboardInterrupt):
@@ -238,7 +238,7 @@ def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_l
     def run():
         session, kept = open_session(), []
         feed(session, enumerate(PACKETS), kept)
-        kept.append(session.finish())
+        kept.extend(session.finish())
         surfaces = [picture.surface(0) for news in kept for picture in news.pictures]
         kept.clear()
         surfaces.clear()
