@@ -10,23 +10,21 @@ import ctypes
 import sys
 import threading
 from contextlib import nullcontext
-from ctypes import c_uint64, c_void_p
+from ctypes import c_uint64
 from types import SimpleNamespace
 from typing import Any
 
-import av
-import av.error
 import numpy as np
 import pytest
-from av.codec.context import Flags
 from numpy.typing import NDArray
 
 from seqpipe.video.gpu import converter, ways
 from seqpipe.video.nvdec import caps, session
-from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, Status, VideoFormat
+from seqpipe.video.nvdec.cuvid import Packet, Picture, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
 from tests.support.fake_cupy import FakeCupy
+from tests.support.software_parser import CHROMA, CODEC_NAMES, SoftwareParser
 
 __all__ = ["SoftwareCard"]
 
@@ -34,11 +32,6 @@ _ENGINES = 2
 _CARD_BYTES = 1 << 34
 _SUPPORTED = ("h264", "hevc")
 _MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
-_IN_PROGRESS, _DONE, _FAILED = 1, 2, 9
-_ROOM = 4  # surfaces that are free, so that none is used again before it is judged
-_NAMES = {number: name for name, number in CODECS.items()}
-_RUBBISH = np.full((16, 256), 0x55, np.uint8)
-_CHROMA = {"yuv420p": (1, 8), "yuv420p10le": (1, 10), "yuv444p": (3, 8)}
 
 
 class SoftwareCard:
@@ -91,20 +84,22 @@ class SoftwareCuvid(CuvidCallbacks):
 
     Attributes:
         decoders: by handle.
+        early: how many pictures were handed over before one was decoded into their surface, while a packet was parsed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.decoders: dict[int, _Decoder] = {}
-        self._parsers: dict[int, _Parser] = {}
+        self.early = 0
+        self._parsers: dict[int, SoftwareParser] = {}
         self._parsing = threading.local()
         self._next = 0
         self._lock = threading.Lock()
 
     def get_decoder_caps(self, reference: Any) -> int:
         asked = reference._obj
-        name, form = _NAMES[asked.codec], (asked.chroma, asked.bits_minus_8 + 8)
-        asked.supported = name in _SUPPORTED and form in _CHROMA.values()
+        name, form = CODEC_NAMES[asked.codec], (asked.chroma, asked.bits_minus_8 + 8)
+        asked.supported = name in _SUPPORTED and form in CHROMA.values()
         asked.engines = _ENGINES
         asked.max_width = asked.max_height = 8192
         asked.max_macroblocks = 1 << 18
@@ -112,7 +107,7 @@ class SoftwareCuvid(CuvidCallbacks):
         return 0
 
     def create_parser(self, handle: Any, params: Any) -> int:
-        handle._obj.value = self._numbered(self._parsers, _Parser(params._obj))
+        handle._obj.value = self._numbered(self._parsers, SoftwareParser(params._obj))
         return 0
 
     def destroy_parser(self, handle: Any) -> int:
@@ -132,11 +127,17 @@ class SoftwareCuvid(CuvidCallbacks):
 
     def parse(self, handle: Any, address: int) -> int:
         self._parsing.parser = parser = self._parsers[_value(handle)]
-        parser.parse(Packet.from_address(address), address)
+        try:
+            parser.parse(Packet.from_address(address), address)
+        finally:
+            self._parsing.parser = None
         return 0
 
-    def decode_picture(self, handle: Any, _picture: int) -> int:
-        return 0 if _value(handle) in self.decoders else 201
+    def decode_picture(self, handle: Any, picture: int) -> int:
+        if (decoder := self.decoders.get(_value(handle))) is None:
+            return 201
+        decoder.parser.decode(Picture.from_address(picture).surface)
+        return 0
 
     def status(self, handle: Any, surface: int, address: int) -> int:
         Status.from_address(address).state = self.decoders[_value(handle)].parser.states[surface]
@@ -146,8 +147,13 @@ class SoftwareCuvid(CuvidCallbacks):
         decoder = self.decoders[_value(handle)]
         if len(decoder.mapped) >= decoder.outputs:
             return 205
-        picture = decoder.parser.waited_for(surface).copy()
+        if (
+            decoder.pictures is decoder.parser.pictures
+        ):  # else it was waited for when another decoder was made
+            decoder.parser.finish(surface)
+        picture = decoder.pictures[surface].copy()
         address = picture.ctypes.data
+        self.early += self._parsing.parser is not None
         decoder.mapped[address] = picture
         c_uint64.from_address(pointer).value = address
         ctypes.c_uint.from_address(pitch).value = picture.shape[1]
@@ -168,151 +174,10 @@ class SoftwareCuvid(CuvidCallbacks):
 class _Decoder:
     """What a CUvideodecoder holds."""
 
-    def __init__(self, parser: _Parser, outputs: int) -> None:
+    def __init__(self, parser: SoftwareParser, outputs: int) -> None:
         self.parser, self.outputs = parser, outputs
+        self.pictures = parser.pictures = {}
         self.mapped: dict[int, NDArray[np.uint8]] = {}
-
-
-class _Parser:
-    """A parser and the engine behind it: a picture is decoded before the parser calls back for it."""
-
-    def __init__(self, params: Any) -> None:
-        self._codec, self._user = _NAMES[params.codec], params.user_data
-        self._on_sequence, self._on_picture = params.on_sequence, params.on_picture
-        self._on_display = params.on_display
-        self._context: Any = None
-        self._at_once: Any = None
-        self._judged: dict[int, int] = {}
-        self._last = 0
-        self._form: tuple[Any, ...] = ()
-        self._surfaces, self._number = 0, 0
-        self._inside: dict[int, int] = {}
-        self._stamps: dict[int, int] = {}
-        self.states: dict[int, int] = {}
-        self.pictures: dict[int, NDArray[np.uint8]] = {}
-
-    def parse(self, packet: Packet, address: int) -> None:
-        if packet.flags & END_OF_STREAM:
-            if self._context is not None:
-                self._judge(_decoded(self._at_once, None)[0])
-                rest = _decoded(self._context, None)[0]
-                self._judge(rest)
-                self._show(rest)
-            self._context, self._inside, self._judged = None, {}, {}
-            return
-        begin = c_void_p.from_address(address + Packet.payload.offset).value
-        coded: Any = av.Packet(ctypes.string_at(begin or 0, packet.size))
-        coded.pts = number = self._number = self._number + 1
-        if self._context is None:
-            self._context, self._at_once = _context(self._codec), _context(self._codec)
-            # without reordering: whether a picture is damaged is known soon, as of an engine
-            self._at_once.flags |= Flags.low_delay
-        known, taken = _decoded(self._at_once, coded)
-        frames, _ = _decoded(self._context, coded)
-        self._announce()
-        surface = self._free()
-        self.states[surface] = _IN_PROGRESS if taken else _FAILED
-        self._stamps[number] = packet.timestamp
-        picture = Picture(surface=surface)
-        if self._on_picture(self._user, ctypes.addressof(picture)) and taken:
-            self._inside[number] = self._judged[number] = surface
-        self._judge(known)
-        self._judge(frames)
-        self._show(frames)
-
-    def waited_for(self, surface: int) -> NDArray[np.uint8]:
-        """What is in a surface once it is decoded; what libavcodec has not given out so far has failed."""
-        if self.states[surface] == _IN_PROGRESS:
-            self.states[surface] = _FAILED
-        return self.pictures.get(surface, _RUBBISH)
-
-    def _free(self) -> int:
-        """A surface that nothing is in; where all are, that of a picture that will never come."""
-        if len(self._inside) >= self._surfaces - _ROOM:
-            del self._inside[min(self._inside)]
-        while self._last % self._surfaces in self._inside.values():
-            self._last += 1
-        self._last += 1
-        return (self._last - 1) % self._surfaces
-
-    def _judge(self, frames: list[Any]) -> None:
-        """These are finished."""
-        for frame in frames:
-            if (surface := self._judged.pop(frame.pts, None)) is not None:
-                self.states[surface] = _FAILED if frame.is_corrupt else _DONE
-
-    def _announce(self) -> None:
-        context = self._context
-        form = context.width, context.height, context.pix_fmt
-        if form == self._form or not context.width:
-            return
-        self._form = form
-        chroma, bits = _CHROMA[context.pix_fmt.replace("yuvj", "yuv")]
-        told = VideoFormat(
-            codec=CODECS[self._codec],
-            chroma=chroma,
-            luma_bits_minus_8=bits - 8,
-            chroma_bits_minus_8=bits - 8,
-            min_surfaces=20,
-            coded_width=-(-context.width // 16) * 16,
-            coded_height=-(-context.height // 16) * 16,
-        )
-        told.display_area.right, told.display_area.bottom = context.width, context.height
-        self._surfaces = self._on_sequence(self._user, ctypes.pointer(told))
-
-    def _show(self, frames: list[Any]) -> None:
-        for frame in frames:
-            if (surface := self._inside.pop(frame.pts, None)) is None:
-                continue
-            self.pictures[surface] = _laid_down(frame)
-            display = Display(surface=surface, progressive=1, timestamp=self._stamps.pop(frame.pts))
-            self._on_display(self._user, ctypes.pointer(display))
-
-
-def _context(codec: str) -> Any:
-    context: Any = av.CodecContext.create(codec, "r")
-    context.thread_count = 1
-    context.options = {"strict": "1"} if codec == "h264" else {"err_detect": "crccheck+explode"}
-    return context
-
-
-def _decoded(context: Any, packet: Any) -> tuple[list[Any], bool]:
-    try:
-        return context.decode(packet), True
-    except av.error.FFmpegError:
-        return [], False
-
-
-def _laid_down(frame: Any) -> NDArray[np.uint8]:
-    """A picture as NVDEC lays it down: NV12, P016, or three planes; rows of bytes, below them rubbish."""
-    planes = [np.asarray(plane) for plane in _planes(frame)]
-    rows, columns = planes[0].shape
-    coded_rows = -(-rows // 16) * 16
-    separate = planes[1].shape == planes[0].shape
-    if not separate:
-        both = np.stack(planes[1:], axis=-1)
-        planes[1:] = [both.reshape(both.shape[0], -1)]
-    pitch = -(-columns * planes[0].itemsize // 256) * 256 + 256
-    heights = [coded_rows] * 3 if separate else [coded_rows, coded_rows // 2]
-    out = np.full((sum(heights), pitch), 0x55, np.uint8)
-    begin = 0
-    for plane, height in zip(planes, heights, strict=True):
-        line = plane.view(np.uint8).reshape(plane.shape[0], -1)
-        out[begin : begin + plane.shape[0], : line.shape[1]] = line
-        begin += height
-    return out
-
-
-def _planes(frame: Any) -> list[NDArray[Any]]:
-    wide = frame.format.name.endswith("10le")
-    found = []
-    for plane in frame.planes:
-        rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height]
-        if wide:
-            found.append(np.ascontiguousarray(rows[:, : 2 * plane.width]).view("<u2") << 6)
-        else:
-            found.append(np.ascontiguousarray(rows[:, : plane.width]))
-    return found
 
 
 def _value(handle: Any) -> int:

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seqpipe.errors import SeqpipeError
+from seqpipe.errors import BackendError, SeqpipeError
 from seqpipe.video.child_process import PROCESSES
 from seqpipe.video.engine import Engine
+from seqpipe.video.gpu import device_surface, painter
 from seqpipe.video.gpu import ways as card_ways_module
 from seqpipe.video.gpu.ways import card_ways
-from seqpipe.video.nvdec import native_feeder, session
+from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.open import open_index
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.request import Request
@@ -116,6 +117,37 @@ def test_each_request_has_a_crop_and_a_mirror_of_its_own(card, decode):
     assert len({np.asarray(sequence.data)[0].tobytes() for sequence in found}) == len(asked)
 
 
+@pytest.fixture
+def large(monkeypatch):
+    """Has all pictures taken for large ones, which are converted one by one."""
+    monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", 1)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("name", SOUND)
+def test_few_pictures_are_in_use_of_large_ones(card, name, at_once, monkeypatch):
+    monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", at_once)
+    asked = [request(name, frames) for frames in (range(len(open_index(str(made(name))))), *windows(name, 1))]
+    with Engine(1, processes=0) as own, engine("nvdec") as other:
+        assert_alike(own.read(asked), other.read(asked))
+    assert {one.outputs for one in card.cuvid.decoders.values()} == {3 * at_once}
+    assert card.cuvid.early > 0, "no surface was used again while its picture waited"
+
+
+def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(card, monkeypatch):
+    index = open_index(str(made("resized")))
+    of_the_stream = index.info.width, index.info.height
+    for user in (decoder, painter):
+        monkeypatch.setattr(user, "at_once", lambda *size: 1 if size == of_the_stream else 8)
+    asked = [request("resized", frames) for frames in (range(len(index)), range(50, len(index)))]
+    with Engine(1, processes=0) as own, engine("nvdec") as other:
+        for wanted, found in zip(own.read(asked), other.read(asked), strict=True):
+            for left, right in zip(wanted.data, np.asarray(found.data), strict=True):
+                mean, most, _ = differences(left, right)
+                assert mean <= 0.05
+                assert most <= 1
+
+
 @pytest.mark.parametrize("decode", ["auto", "mixed"])
 def test_many_files_of_many_kinds_at_once(card, decode, monkeypatch):
     monkeypatch.setenv(PROCESSES.name, "1")
@@ -162,12 +194,23 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode,
             assert_alike(wanted, other.read(asked))
 
 
-@pytest.mark.parametrize("name", [name for name in names("damaged") if name.startswith(("h264", "hevc"))])
+DAMAGED = [name for name in names("damaged") if name.startswith(("h264", "hevc"))]
+
+
+@pytest.mark.parametrize("name", DAMAGED)
 def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
     count = len(open_index(str(made(name))))
     asked = [request(name, range(count)), request(name, [0, count - 1]), request("h264", [3, 40])]
     with Engine(1, processes=0) as own, engine("auto") as other:
         assert_alike(own.read(asked), other.read(asked))
+
+
+def test_damage_of_large_pictures_leaves_as_few_in_use(card, large):
+    with engine("nvdec", 1) as other:
+        for name in 2 * DAMAGED:
+            count = len(open_index(str(made(name))))
+            for found in other.read([request(name, range(count)), request(name, [0, count - 1])]):
+                assert not isinstance(found, BackendError), found
 
 
 def test_all_that_was_handed_over_is_given_back(card):
