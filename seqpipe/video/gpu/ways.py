@@ -31,7 +31,7 @@ __all__ = ["beside_engines", "card_ways", "card_workplace"]
 _STREAMED_AT_ONCE = 16
 # One decodes while the other waits for its last pictures, or begins with the next file. With small pictures an engine
 # is done so soon that it waits for Python, too: of 340×256, seven gave 5,357 frames/s with two workers for each, and
-# 6,035 with three. With large ones a third would be no faster, and take some 60 MB of the card.
+# 6,035 with three. With large ones a third would be no faster, and take some 40 MB of the card.
 _WORKERS_PER_ENGINE = 2
 _WORKERS_PER_ENGINE_OF_SMALL = 3
 _MOST_PIXELS_OF_SMALL = 1 << 20
