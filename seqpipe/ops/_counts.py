@@ -81,12 +81,18 @@ def quick_counts(levels: Levels, factor: np.float32, bits: Bits) -> Floats:
 
 def _with_many(found: Floats, levels: Levels, factor: np.float32, bits: Bits) -> Floats:
     """Counts, those of levels of which many events are expected in place."""
-    if np.float32(255) / factor < FEW:
+    if _are_few(float(factor)):
         return found
     mean = levels.astype(np.float32) / factor
     many = mean >= FEW
     found[many] = _expanded(mean[many], normal(bits[many]))
     return found
+
+
+@lru_cache(maxsize=16)
+def _are_few(factor: float) -> bool:
+    """Whether few events are expected of all levels."""
+    return bool(np.float32(255) / np.float32(factor) < FEW)
 
 
 @lru_cache(maxsize=16)
