@@ -33,6 +33,7 @@ __all__ = [
     "compile_options",
     "device_count",
     "load_cupy",
+    "source_text",
 ]
 
 Defines = Mapping[str, int]
@@ -42,6 +43,7 @@ _EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _SHORT: Final = 4096  # bytes of arguments
 _LONG: Final = 32764  # since CUDA 12.1
+_INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
@@ -60,7 +62,7 @@ class Source:
     @cached_property
     def text(self) -> str:
         """The source."""
-        return resources.files(self.package).joinpath(self.name).read_text(encoding="utf-8")
+        return source_text(self.package, self.name)
 
     @property
     def variants(self) -> tuple[dict[str, int], ...]:
@@ -68,6 +70,18 @@ class Source:
         lines = _VARIANT.findall(self.text)
         pairs = ((part.partition("=") for part in line.split()) for line in lines)
         return tuple({name: int(value) for name, _, value in line} for line in pairs)
+
+
+def source_text(package: str, name: str, folder: str = "") -> str:
+    """The text of a file, with the files in its place that it includes; NVRTC knows of no folders.
+
+    Args:
+        package: the package in whose folder it lies.
+        name: its name.
+        folder: where in there it lies, and what it includes.
+    """
+    text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: source_text(package, found[1], folder), text)
 
 
 def all_sources() -> tuple[Source, ...]:
@@ -97,9 +111,6 @@ class KernelDevice(Protocol):
     @property
     def argument_bytes(self) -> int:
         """How long the argument of a kernel may be."""
-
-    def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
-        """The array on the device: what keeps it there, and its address. It can be read by any stream."""
 
     def launch(
         self,
@@ -152,13 +163,6 @@ class CudaDevice:
         compiler, driver = cuda.nvrtc.getVersion(), int(cuda.runtime.driverGetVersion())
         return _LONG if compiler >= (12, 1) and driver >= 12010 else _SHORT
 
-    def upload(self, array: npt.NDArray[Any], stream: Any) -> tuple[object, int]:
-        """The array on the device: what keeps it there, and its address. It can be read by any stream."""
-        with self._entered(stream) as queue:
-            copy = self._cupy.asarray(array)
-            queue.synchronize()
-        return copy, int(copy.data.ptr)
-
     def launch(
         self,
         source: Source,
@@ -185,10 +189,10 @@ class CudaDevice:
         return self._entered(stream)
 
     @contextmanager
-    def _entered(self, stream: Any) -> Iterator[Any]:
+    def _entered(self, stream: Any) -> Iterator[None]:
         cuda = self._cupy.cuda
-        with cuda.Device(self.number), cuda.get_current_stream() if stream is None else stream as queue:
-            yield queue
+        with cuda.Device(self.number), cuda.get_current_stream() if stream is None else stream:
+            yield
 
 
 def _plain(argument: npt.NDArray[Any]) -> npt.NDArray[Any]:

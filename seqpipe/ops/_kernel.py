@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from ..array import Array, namespace
 from ..errors import ParameterError
-from ..kernel import CudaDevice, KernelDevice, Source
+from ..kernel import CudaDevice, KernelDevice, Source, source_text
 from ._body import WORK, Work
 from ._declaration import Declaration
 from ._draw import Block
@@ -37,7 +35,6 @@ __all__ = [
     "with_fields",
 ]
 
-_INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _FOLDER: Final = "kernels"
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
@@ -89,19 +86,13 @@ class OpSource(Source):
     @cached_property
     def text(self) -> str:
         """The source."""
-        prelude, skeleton = _file(self.package, "prelude.cuh"), _file(self.package, self.name)
+        prelude, skeleton = (source_text(self.package, name, _FOLDER) for name in ("prelude.cuh", self.name))
         head, _, tail = prelude.partition("// Images of one shape")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
             row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
         skeleton = skeleton.replace("BODY", self.body).replace("NUMBERS", self.numbers)
         return f"{head}{row}// Images of one shape{tail}\n{skeleton}"
-
-
-def _file(package: str, name: str) -> str:
-    """A source, with what it includes."""
-    text = resources.files(package).joinpath(_FOLDER, name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: _file(package, found[1]), text)
 
 
 @lru_cache(maxsize=512)

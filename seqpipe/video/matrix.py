@@ -7,44 +7,35 @@ import numpy as np
 from ..array import FloatArray
 from ..errors import SourceError
 from .colour import ColourSpec, gray_matrix, is_rgb, rgb_matrix
-from .info import StreamInfo
-from .output import OutputSpec
+from .output import Colour
 from .surface import SurfaceFormat
 
 __all__ = ["output_matrix"]
 
 
-def output_matrix(
-    info: StreamInfo, colour: ColourSpec, output: OutputSpec, form: SurfaceFormat, bits: int
-) -> FloatArray:
+def output_matrix(colour: ColourSpec, wanted: Colour, form: SurfaceFormat, bits: int) -> FloatArray:
     """What mixes the channels from the planes, one row per channel, one column per plane and one for the offset.
 
     Args:
-        info: the stream.
-        colour: what its tags come to.
-        output: what is asked for.
+        colour: what the stream's tags come to.
+        wanted: what is asked for.
         form: of the surfaces.
         bits: of the result: colours span 0 to ``2**bits - 1``. Code values of YCbCr stay what they are.
 
     Raises:
-        SourceError: the stream's colour cannot be converted to the one that is asked for.
+        SourceError: the colour cannot be converted to the one that is asked for; who knows the source names it.
     """
-    if output.colour == "YCbCr":
-        return _code_values(info, colour, form)
-    make = gray_matrix if output.colour == "GRAY" else rgb_matrix
-    try:
-        matrix = make(colour, form, bits)
-    except SourceError as error:
-        error.source = info.source
-        raise
-    return matrix[::-1].copy() if output.colour == "BGR" else matrix.copy()
+    if wanted == "YCbCr":
+        return _code_values(colour, form)
+    make = gray_matrix if wanted == "GRAY" else rgb_matrix
+    matrix = make(colour, form, bits)
+    return matrix[::-1].copy() if wanted == "BGR" else matrix.copy()
 
 
-def _code_values(info: StreamInfo, colour: ColourSpec, form: SurfaceFormat) -> FloatArray:
+def _code_values(colour: ColourSpec, form: SurfaceFormat) -> FloatArray:
     if is_rgb(colour, form):
         raise SourceError(
             "the stream is coded as RGB and has no YCbCr code values",
-            source=info.source,
             allowed="colour='RGB', 'BGR' or 'GRAY'",
         )
     middle = float(1 << (form.bits - 1))

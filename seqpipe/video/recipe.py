@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..errors import SourceError
 from .chroma import ChromaAxis, ChromaGrid
 from .colour import ColourSpec, chroma_offset
 from .geometry import Placement
@@ -52,7 +53,11 @@ class Recipe:
         scaled = placement.size != placement.box[2:]
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
-        matrix = output_matrix(info, colour, output, form, 16 if wide else 8)
+        try:
+            matrix = output_matrix(colour, output.colour, form, 16 if wide else 8)
+        except SourceError as error:
+            error.source = info.source
+            raise
         matrix[:, :-1] /= 2**headroom
         needed = matrix.shape[1] - 1
         dtype: np.dtype[Any] = np.dtype(np.uint16 if wide else np.uint8)

@@ -28,7 +28,9 @@ class Request:
         origin: the video: a path or URL.
         frames: frame numbers to put at each position, int64; -1 for a position that is filled with ``fill``.
         padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
-        output: colour, dtype and geometry of the pixels.
+        output: colour, dtype and geometry of the pixels. Every request may have its own, such as a window and a mirror
+            drawn for it (``crop``, ``size``, ``mirror``): on a card that is done by the launch that makes its pictures,
+            and a window never seen before costs no more than one that was.
         fill: the value of the pixels at positions without a frame.
         out: where to write the pixels, one picture per position; a new array by default.
     """

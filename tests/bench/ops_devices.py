@@ -118,10 +118,6 @@ class NoDevice:
 
     argument_bytes = 32764
 
-    def upload(self, array: Any, stream: Any) -> tuple[object, int]:  # noqa: ARG002  a device has streams
-        """Nothing."""
-        return array, 0
-
     def launch(self, *given: Any) -> None:
         """Nothing."""
 

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.kernel import Defines, Source, compile_options
@@ -18,7 +17,8 @@ from seqpipe.kernel import Defines, Source, compile_options
 __all__ = ["EmulatedDevice", "missing_compiler"]
 
 _SHIM = Path(__file__).with_name("cuda_on_cpu.hpp")
-_FLAGS = ["-std=c++17", "-O0", "-mfma", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
+# shared memory of a function that is inline would be one for the whole process, whatever its size in other kernels
+_FLAGS = ["-std=c++17", "-O0", "-mfma", "-ffp-contract=off", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
 _ENTRY = """
 static const void* argument;
 template <class A> static void call(void (*kernel)(A)) { kernel(*(const A*)argument); }
@@ -52,10 +52,6 @@ class EmulatedDevice:
         self._folder = folder
         self._libraries: dict[Any, ctypes.CDLL] = {}
         self.launches = 0
-
-    def upload(self, array: NDArray[Any], stream: Any) -> tuple[object, int]:  # noqa: ARG002  a device has streams
-        kept = np.ascontiguousarray(array)
-        return kept, kept.ctypes.data
 
     def launch(
         self,

@@ -71,9 +71,6 @@ class _OneByOne:
     def __init__(self, device: EmulatedDevice) -> None:
         self._device, self._lock = device, threading.Lock()
 
-    def upload(self, array: NDArray[Any], stream: Any) -> tuple[object, int]:
-        return self._device.upload(array, stream)
-
     def launch(self, *given: Any) -> None:
         with self._lock:
             self._device.launch(*given)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
+from ...errors import SourceError
 from ...kernel import Source
 from ..chroma import ChromaAxis
 from ..colour import ColourSpec, chroma_offset, resolve
 from ..geometry import Placement
 from ..info import StreamInfo
 from ..matrix import output_matrix
-from ..output import OutputSpec
+from ..output import Colour, DType, OutputSpec
 from ..surface import SurfaceFormat
 from .device_surface import DeviceSurface
-from .filters import FilterTable, filter_table
+from .filters import FilterAxis, filter_axis
 
 __all__ = ["FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
 
@@ -28,30 +32,19 @@ FRAMES: Final = 64
 """Frames of a launch: what describes them fits into 4 KB, which a kernel takes by value on every GPU."""
 THREADS: Final = 256
 """Threads of a block."""
+_BLOCKS: Final = 528  # that an H200 has under way at once; where there are fewer, more of them wait
 
 _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
-_FRAME = np.dtype(
-    [("planes", np.uint64, 3), ("out", np.uint64), ("pitch", np.int32), ("chroma_pitch", np.int32)],
-    align=True,
-)
-_AXIS = np.dtype(
-    [("first", np.uint64), ("weights", np.uint64), ("taps", np.int32), ("unused", np.int32)], align=True
-)
-_JOB = np.dtype(
-    [
-        ("frames", _FRAME, FRAMES),
-        ("axes", _AXIS, 4),
-        ("matrix", np.float32, (3, 4)),
-        ("gain", np.float32, 3),
-        ("offset", np.float32, 3),
-        ("peak", np.float32),
-        ("corner", np.int32, 2),
-        ("size", np.int32, 2),
-        ("chroma_size", np.int32, 2),
-        ("unused", np.int32),
-    ],
-    align=True,
+# as kernel.cu has them; a structure of NumPy takes ten times as long to fill
+_FRAME: Final = struct.Struct("4Q 2i")
+_AXES: Final = struct.Struct("28i")
+_MIXTURE: Final = struct.Struct("19f")
+_GEOMETRY: Final = struct.Struct("6i")
+_COUNT: Final = struct.Struct("i")
+_NO_FILTERS: Final = bytes(_AXES.size)
+_JOB: Final = np.dtype(
+    (np.void, FRAMES * _FRAME.size + _AXES.size + _MIXTURE.size + _GEOMETRY.size + _COUNT.size)
 )
 
 
@@ -85,9 +78,12 @@ class SurfaceKind:
 
 
 def is_aligned(surface: DeviceSurface) -> bool:
-    """Whether rows begin at multiples of four samples."""
+    """Whether the rows of all planes begin at multiples of four samples."""
     shape = surface.shape
-    return not (surface.planes[0] | shape.pitch) % (4 * shape.sample_bytes)
+    combined = shape.pitch | shape.chroma_pitch
+    for plane in surface.planes:
+        combined |= plane
+    return not combined % (4 * shape.sample_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +92,13 @@ class Conversion:
 
     Attributes:
         defines: macros of the kernel.
-        grid: blocks along the picture's columns and rows, before the turn.
-        tables: filters of luma columns, luma rows, chroma columns and chroma rows; none at full size.
-        job: the kernel's argument, without frames and without the addresses of the tables.
+        tiles: blocks along the picture's columns and rows, before the turn.
+        rest: the kernel's argument behind the frames.
     """
 
     defines: dict[str, int]
-    grid: tuple[int, int]
-    tables: tuple[FilterTable, ...]
-    job: npt.NDArray[Any]
+    tiles: tuple[int, int]
+    rest: bytes
 
     @classmethod
     def of(cls, info: StreamInfo, output: OutputSpec, kind: SurfaceKind) -> Conversion:
@@ -116,12 +110,17 @@ class Conversion:
         """
         colour = resolve(info)
         placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
-        matrix = _mixture(info, colour, output, kind)
+        try:
+            planes, mixture = _mixture(
+                colour, output.colour, output.dtype, output.mean, output.std, kind.format, kind.shift
+            )
+        except SourceError as error:
+            error.source = info.source
+            raise
         axes = _axes(colour, placement, kind)
         unscaled = placement.size == placement.box[2:]
-        planes = matrix.shape[1] - 1
         direct = unscaled and (planes == 1 or max(axis.shift for axis in axes) <= 1)
-        job = _job(output, placement, matrix, axes)
+        filters = () if direct else _filters(axes, placement.size, scaled=not unscaled)
         defines = {
             "SAMPLE_BYTES": 1 if kind.format.bits <= 8 else 2,
             "INTERLEAVED": int(kind.interleaved),
@@ -132,34 +131,41 @@ class Conversion:
             "ROUNDED": int(unscaled and kind.format.bits <= 8 and output.dtype == "uint8"),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
+            "WIDE": int(any(axis.wide for axis in filters)),
             **_siting(axes if direct else (), kind, placement),
             "JOB_BYTES": _JOB.itemsize,
         }
         tile = defines["TILE_U"], defines["TILE_V"]
         columns, rows = (-(-length // side) for length, side in zip(placement.size, tile, strict=True))
-        tables = () if direct else _tables(axes, placement.size, scaled=not unscaled)
-        return cls(defines, (columns, rows), tables, job)
+        chroma = (axis.samples for axis in axes[2:])
+        geometry = _GEOMETRY.pack(*placement.box[:2], *placement.size, *chroma)
+        numbers = _AXES.pack(*chain.from_iterable(filters)) if filters else _NO_FILTERS
+        return cls(defines, (columns, rows), numbers + mixture + geometry)
 
-    def argument(
-        self, surfaces: Seq[DeviceSurface], outs: Seq[int], tables: Seq[tuple[int, int]]
-    ) -> npt.NDArray[Any]:
+    def grid(self, frames: int) -> tuple[int, int, int]:
+        """The blocks of a launch; where pictures are scaled a block may make its tile of several frames."""
+        columns, rows = self.tiles
+        at_once = max(1, _BLOCKS // (columns * rows)) if self.defines["SCALED"] else frames
+        each = -(-frames // at_once)
+        return columns, rows, -(-frames // each)
+
+    def argument(self, surfaces: Seq[DeviceSurface], outs: Seq[int]) -> npt.NDArray[Any]:
         """The argument of one launch.
 
         Args:
             surfaces: up to ``FRAMES`` of them.
             outs: the address of each one's picture.
-            tables: the addresses of each table's ``first`` and ``weights``.
         """
-        job = self.job.copy()
-        # by columns: NumPy takes some microseconds for each assignment
-        frames = job["frames"][: len(surfaces)]
-        frames["planes"][:, : len(surfaces[0].planes)] = [surface.planes for surface in surfaces]
-        frames["out"] = outs
-        frames["pitch"] = [surface.shape.pitch for surface in surfaces]
-        frames["chroma_pitch"] = [surface.shape.chroma_pitch for surface in surfaces]
-        for entry, table, (first, weights) in zip(job["axes"], self.tables, tables, strict=False):
-            entry["first"], entry["weights"], entry["taps"] = first, weights, table.taps
-        return job
+        job = bytearray(_JOB.itemsize)
+        at = 0
+        for surface, out in zip(surfaces, outs, strict=True):
+            planes, shape = surface.planes, surface.shape
+            luma, second, third = (*planes, 0, 0)[:3]
+            _FRAME.pack_into(job, at, luma, second, third, out, shape.pitch, shape.chroma_pitch)
+            at += _FRAME.size
+        rest = self.rest + _COUNT.pack(len(surfaces))
+        job[-len(rest) :] = rest
+        return np.ndarray((), _JOB, job)
 
 
 def _orientation(placement: Placement) -> dict[str, int]:
@@ -175,8 +181,14 @@ def _orientation(placement: Placement) -> dict[str, int]:
 def _siting(axes: Seq[ChromaAxis], kind: SurfaceKind, placement: Placement) -> dict[str, int]:
     """The macros that only full size needs, and the size of a tile."""
     if not axes:
-        names = ("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y", "ODD_X", "ODD_Y", "ALIGNED")
-        return {"SCALED": 1, **dict.fromkeys(names, 0), "TILE_U": 32, "TILE_V": 16}
+        names = ("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y", "ODD_X", "ODD_Y")
+        return {
+            "SCALED": 1,
+            **dict.fromkeys(names, 0),
+            "ALIGNED": int(kind.aligned),
+            "TILE_U": 32,
+            "TILE_V": 32,
+        }
     x, y = axes[2:]
     transposed = placement.quarter_turns % 2
     return {
@@ -209,40 +221,49 @@ def _axes(colour: ColourSpec, placement: Placement, kind: SurfaceKind) -> tuple[
     )
 
 
-def _tables(axes: Seq[ChromaAxis], size: tuple[int, int], *, scaled: bool) -> tuple[FilterTable, ...]:
+def _filters(axes: Seq[ChromaAxis], size: tuple[int, int], *, scaled: bool) -> tuple[FilterAxis, ...]:
+    """The filters of luma columns and rows, and of chroma columns and rows."""
     skip = scaled and all(map(ChromaAxis.skips_luma_grid, axes[2:], size))
     return tuple(
-        filter_table(axis, length, skip_luma_grid=skip and axis.shift > 0)
+        filter_axis(axis, length, skip_luma_grid=skip and axis.shift > 0)
         for axis, length in zip(axes, (*size, *size), strict=True)
     )
 
 
-def _job(
-    output: OutputSpec, placement: Placement, matrix: FloatArray, axes: Seq[ChromaAxis]
-) -> npt.NDArray[Any]:
-    job: npt.NDArray[Any] = np.zeros((), dtype=_JOB)
-    rows, planes = matrix.shape[0], matrix.shape[1] - 1
-    job["matrix"][:rows, :planes] = matrix[:, :planes]
-    job["matrix"][:rows, 3] = matrix[:, -1]
-    mean, std = (
-        np.asarray(default if value is None else value, np.float64)
-        for value, default in ((output.mean, 0.0), (output.std, 1.0))
-    )
-    job["gain"][: output.channels] = 1 / std
-    job["offset"][: output.channels] = -mean / std
-    job["peak"] = _PEAKS[output.dtype]
-    job["corner"], job["size"] = placement.box[:2], placement.size
-    job["chroma_size"] = [axis.samples for axis in axes[2:]]
-    return job
+@lru_cache(maxsize=1024)
+def _mixture(
+    colour: ColourSpec,
+    wanted: Colour,
+    dtype: DType,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    form: SurfaceFormat,
+    shift: int,
+) -> tuple[int, bytes]:
+    """How many planes are read, and how values are made of their samples, as the kernel has it.
+
+    Raises:
+        SourceError: the colour cannot be converted to the one that is wanted.
+    """
+    matrix = _matrix(colour, wanted, dtype, form, shift)
+    channels, planes = matrix.shape[0], matrix.shape[1] - 1
+    rows = np.zeros((3, 4))
+    rows[:channels, :planes] = matrix[:, :planes]
+    rows[:channels, 3] = matrix[:, -1]
+    gain, offset = np.zeros(3), np.zeros(3)
+    divisor = np.array(std or (1.0,) * channels)
+    gain[:channels] = 1 / divisor
+    offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
+    return planes, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
 
 
-def _mixture(info: StreamInfo, colour: ColourSpec, output: OutputSpec, kind: SurfaceKind) -> FloatArray:
+def _matrix(colour: ColourSpec, wanted: Colour, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:
     """The matrix from samples as they are stored to the output's values before mean and std, row by channel."""
-    bits = 16 if output.dtype == "uint16" else 8
-    matrix = output_matrix(info, colour, output, kind.format, bits)
-    if output.colour == "YCbCr" and output.dtype == "uint8":
-        matrix /= 2 ** (kind.format.bits - 8)
-    if output.is_float:
+    bits = 16 if dtype == "uint16" else 8
+    matrix = output_matrix(colour, wanted, form, bits)
+    if wanted == "YCbCr" and dtype == "uint8":
+        matrix /= 2 ** (form.bits - 8)
+    if dtype.startswith("float"):
         matrix /= 2**bits - 1
-    matrix[:, :-1] /= 2**kind.shift
+    matrix[:, :-1] /= 2**shift
     return matrix

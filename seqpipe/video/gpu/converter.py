@@ -1,8 +1,9 @@
 """DeviceConverter: surfaces in device memory to pixels there, one launch for up to 64 frames.
 
-What it costs at least, by arithmetic for an H100 (3.35 TB/s): 1080p NV12 to RGB uint8 moves 3.1 MB in and 6.2 MB out,
-2.8 µs a frame; to float32, 25 MB out, 8.4 µs; scaled to 224×224, 0.9 µs for the 3.1 MB that are read. Measured there:
-9.9, 9.8 and 5.6 µs (tests/bench/RESULTS.md). An engine needs 1,300 µs for the same frame.
+What it costs at least, by arithmetic for an H200 (4.8 TB/s): 1080p NV12 to RGB uint8 moves 3.1 MB in and 6.2 MB out,
+1.9 µs a frame; to float32, 25 MB out, 5.8 µs; scaled to 224×224, 0.7 µs for the 3.1 MB that are read. Measured there:
+6.0, 7.8 and 3.2 µs (tests/bench/RESULTS.md). An engine needs 1,300 µs for the same frame. Nothing but the kernel's
+argument goes to the device: weights of filters are made there, so a crop never seen before costs a few dozen µs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .device_surface import DeviceSurface
 
 __all__ = ["Converters", "DeviceConverter", "converters_of"]
 
-_KEPT: Final = 256  # a few dozen KB each
+_KEPT: Final = 1024  # some KB each
 
 
 class DeviceConverter:
@@ -35,8 +36,7 @@ class DeviceConverter:
 
     It rounds once, at the end; but pictures of full size that are uint8 and made of 8 bits are those of the CPU,
     whose interpolated chroma is rounded first. A frame that differs in size or format from the others is scaled to
-    the same picture, by a launch of its own. It may be used by several threads. It holds filter tables on the
-    device, so it must live until what it has queued is done.
+    the same picture, by a launch of its own. It may be used by several threads, and holds nothing on the device.
 
     Args:
         info: the stream; its tags decide the colour, its size the geometry.
@@ -53,7 +53,7 @@ class DeviceConverter:
         self._shape = output.frame_shape(info)
         self._dtype = np.dtype(output.dtype)
         self._device = CudaDevice(device) if isinstance(device, int) else device
-        self._known: dict[SurfaceKind, _Prepared] = {}
+        self._known: dict[SurfaceKind, Conversion] = {}
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -84,15 +84,16 @@ class DeviceConverter:
             )
         addresses = [self._address(out) for out in outs]
         for kind, places in _by_kind(surfaces).items():
-            prepared = self._prepared(kind, stream)
+            conversion = self._conversion(kind)
             for begin in range(0, len(places), FRAMES):
                 part = places[begin : begin + FRAMES]
-                prepared.launch([surfaces[i] for i in part], [addresses[i] for i in part], stream)
+                job = conversion.argument([surfaces[i] for i in part], [addresses[i] for i in part])
+                grid = conversion.grid(len(part))
+                self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
 
-    def _prepared(self, kind: SurfaceKind, stream: Any) -> _Prepared:
+    def _conversion(self, kind: SurfaceKind) -> Conversion:
         if kind not in self._known:
-            conversion = Conversion.of(self._info, self._output, kind)
-            self._known[kind] = _Prepared(conversion, self._device, stream)
+            self._known[kind] = Conversion.of(self._info, self._output, kind)
         return self._known[kind]
 
     def _address(self, out: int | Array) -> int:
@@ -152,30 +153,3 @@ class Converters:
 def converters_of(device: int) -> Converters:
     """Those of a card."""
     return Converters(device)
-
-
-class _Prepared:
-    """A conversion whose tables are on the device."""
-
-    def __init__(self, conversion: Conversion, device: KernelDevice, stream: Any) -> None:
-        self._conversion, self._device = conversion, device
-        self._kept: list[object] = []
-        self._tables: list[tuple[int, int]] = []
-        for table in conversion.tables:
-            (first, at_first), (weights, at_weights) = (
-                device.upload(array, stream) for array in (table.first, table.weights)
-            )
-            self._kept += [first, weights]
-            self._tables.append((at_first, at_weights))
-
-    def launch(self, surfaces: Seq[DeviceSurface], outs: Seq[int], stream: Any) -> None:
-        conversion = self._conversion
-        self._device.launch(
-            KERNEL,
-            "convert",
-            conversion.defines,
-            (*conversion.grid, len(surfaces)),
-            THREADS,
-            conversion.argument(surfaces, outs, self._tables),
-            stream,
-        )

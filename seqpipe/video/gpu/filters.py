@@ -1,44 +1,46 @@
-"""Filter tables: along one axis, which samples of a plane make each pixel, and with what weights.
-
-They have the meaning of the CPU path: a triangle with pixel centres at half integers, widened to shrink (as
-swscale's bilinear scaler, which repeats the last sample of the part that is shown), upon chroma that is
-interpolated linearly at the stream's siting. Both steps are linear, so one table does both.
-"""
+"""Filter axes: the few numbers of an axis that a kernel makes its weights of; weights.cuh says what these mean."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from ...array import FloatArray, IntArray
 from ..chroma import ChromaAxis
 
-__all__ = ["FilterTable", "filter_table"]
+__all__ = ["FilterAxis", "filter_axis"]
+
+_EXACT: Final = 1 << 24  # whole numbers below this are float32 numbers
 
 
-@dataclass(frozen=True, eq=False)
-class FilterTable:
-    """The filters of one axis.
+class FilterAxis(NamedTuple):
+    """How the pixels along one axis are made, as the kernel has it; all of them are whole numbers.
 
     Attributes:
-        first: the first sample that each pixel is made of, int32 of length ``size``, never descending.
-        weights: float32 ``(taps, size)``; a pixel is the sum of ``weights[t] * samples[first + t]``.
+        shown: samples that are shown: of the luma grid, or of the plane itself.
+        size: pixels that are made of them.
+        samples: those that the plane has.
+        begin: where the first one that is shown lies in the plane, in parts of a sample.
+        step_bits: log2 of such parts from one shown sample to the next.
+        unit_bits: log2 of such parts from one of the plane's samples to the next.
+        taps: the most samples that a pixel is made of.
     """
 
-    first: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
+    shown: int
+    size: int
+    samples: int
+    begin: int
+    step_bits: int
+    unit_bits: int
+    taps: int
 
     @property
-    def taps(self) -> int:
-        """The most samples that a pixel is made of."""
-        return int(self.weights.shape[0])
+    def wide(self) -> bool:
+        """Whether sums of weights, as whole numbers, may be too large to be exact as float32."""
+        reach = 2 * max(self.shown, self.size)
+        return (reach << self.unit_bits) * -(-reach // self.size) >= _EXACT
 
 
-def filter_table(axis: ChromaAxis, size: int, *, skip_luma_grid: bool = False) -> FilterTable:
-    """The table that brings the wanted luma samples of an axis to a number of pixels.
+def filter_axis(axis: ChromaAxis, size: int, *, skip_luma_grid: bool = False) -> FilterAxis:
+    """What brings the wanted luma samples of an axis to a number of pixels.
 
     Args:
         axis: which luma samples, and how the plane's own lie among them; shift 0 for the luma plane.
@@ -46,37 +48,17 @@ def filter_table(axis: ChromaAxis, size: int, *, skip_luma_grid: bool = False) -
         skip_luma_grid: scale chroma samples as they are instead of on the luma grid; the wanted stretch must be
             a whole number of them.
     """
-    step = 1.0 if skip_luma_grid else 1 / (1 << axis.shift)
-    begin = axis.extent[0] if skip_luma_grid else (axis.start - axis.offset) * step
-    count = int(axis.extent[1]) if skip_luma_grid else axis.length
-    places, weights = _triangle(count, size)
-    positions = begin + places * step
-    near = np.floor(positions)
-    part = positions - near
-    index = np.concatenate([near, near + (part > 0)], axis=1)
-    both = np.concatenate([weights * (1 - part), weights * part], axis=1)
-    return _compact(np.clip(index, 0, axis.samples - 1).astype(np.int64), both, axis.samples)
-
-
-def _triangle(count: int, size: int) -> tuple[FloatArray, FloatArray]:
-    """For each of ``size`` pixels, the places 0 to ``count - 1`` it is made of and their weights."""
-    scale = count / size
-    reach = max(1.0, scale)
-    centre = (np.arange(size)[:, None] + 0.5) * scale - 0.5
-    places = np.ceil(centre - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
-    weights = np.maximum(0.0, 1 - np.abs(places - centre) / reach)
-    return np.clip(places, 0, count - 1), weights / weights.sum(axis=1, keepdims=True)
-
-
-def _compact(index: IntArray, weights: FloatArray, samples: int) -> FilterTable:
-    """The table of weights that may name a sample several times."""
-    # a weight of rounding size must not widen all filters by a tap
-    used = weights > 1e-9
-    low = np.where(used, index, samples).min(axis=1)
-    high = np.where(used, index, -1).max(axis=1)
-    taps = int((high - low).max()) + 1
-    first = np.minimum(low, samples - taps)
-    table: npt.NDArray[Any] = np.zeros((taps, len(index)), dtype=np.float64)
-    columns = np.broadcast_to(np.arange(len(index))[:, None], index.shape)
-    np.add.at(table, ((index - first[:, None])[used], columns[used]), weights[used])
-    return FilterTable(first.astype(np.int32), table.astype(np.float32))
+    # the first chroma sample may lie in the middle between two luma samples
+    unit_bits = axis.shift + 1
+    unit = 1 << unit_bits
+    if skip_luma_grid:
+        shown, step_bits = axis.length >> axis.shift, unit_bits
+        begin = round(axis.extent[0] * unit)
+    else:
+        shown, step_bits = axis.length, 1
+        begin = round((axis.start - axis.offset) * 2)
+    most = min(-(-2 * max(shown, size) // size), shown)  # shown samples that a pixel is made of
+    step = 1 << step_bits
+    furthest = unit - step + begin % step + (most - 1) * step
+    taps = min(-(-furthest // unit) + 1, axis.samples)
+    return FilterAxis(shown, size, axis.samples, begin, step_bits, unit_bits, taps)
