@@ -2,23 +2,39 @@
 
 Run on a GPU: ``python -m tests.bench.gpu_convert``. Every launch reads and writes memory of its own, far more of it
 than the cache holds.
+
+The last lines are about training: eight sequences of sixteen frames, each with a window and a mirror of its own, as
+RandomResizedCrop draws them, to 224×224 float16 CHW, normalized, a launch for each sequence. Windows are new in every
+call, as in training, or always the same. A third line is of whole frames.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cupy
 import numpy as np
 
+from seqpipe.ops._crop_windows import CropWindows
 from seqpipe.video.gpu.conversion import FRAMES
-from seqpipe.video.gpu.converter import DeviceConverter
+from seqpipe.video.gpu.converter import Converters, DeviceConverter
 from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.output import OutputSpec
+from tests.bench.ops_devices import Cuda
 from tests.support.pictures import frame_info, surface_format
 
 SIZE = (1920, 1080)
 LAUNCHES = 20
+SEQUENCES, LENGTH = 8, 16
+NORMALIZED: dict[str, Any] = {
+    "layout": "FCHW",
+    "dtype": "float16",
+    "size": (224, 224),
+    "mean": (0.485, 0.456, 0.406),
+    "std": (0.229, 0.224, 0.225),
+}
 JOBS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("NV12 to uint8 HWC", 8, {}),
     ("NV12 to uint8 CHW", 8, {"layout": "FCHW"}),
@@ -34,13 +50,13 @@ JOBS: tuple[tuple[str, int, dict[str, Any]], ...] = (
 )
 
 
-def surfaces(bits: int) -> tuple[list[DeviceSurface], Any]:
+def surfaces(bits: int, count: int = FRAMES) -> tuple[list[DeviceSurface], Any]:
     width, height = SIZE
     # made by NumPy: CuPy's own random numbers need a library that seqpipe does not
     one = np.random.default_rng(0).integers(16, 236, (height * 3 // 2, 2048))
-    samples = cupy.stack([cupy.asarray(one.astype(np.uint8 if bits == 8 else np.uint16))] * FRAMES)
+    samples = cupy.stack([cupy.asarray(one.astype(np.uint8 if bits == 8 else np.uint16))] * count)
     pitch, form = samples.strides[1], surface_format("4:2:0", bits)
-    starts = [samples.data.ptr + number * samples.strides[0] for number in range(FRAMES)]
+    starts = [samples.data.ptr + number * samples.strides[0] for number in range(count)]
     shape = SurfaceShape(pitch, width, height, form, interleaved=True, shift=0 if bits == 8 else 6)
     found = [shape.surface(number, (start, start + height * pitch)) for number, start in enumerate(starts)]
     return found, samples
@@ -68,6 +84,41 @@ def measured(bits: int, turn: int = 0, **output: Any) -> tuple[float, float, flo
     return microseconds[0], microseconds[1], (read + batch[0].nbytes) / 1e6
 
 
+def windows() -> Iterator[list[dict[str, Any]]]:
+    """For each call, what the sequences are cut to, and whether they are mirrored; drawn in advance."""
+    drawn, random = CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10), np.random.Generator(np.random.Philox(0))
+    calls = [
+        [
+            {
+                "crop": drawn.draw(random, SIZE[1], SIZE[0], None),
+                "mirror": random.random() < 0.5,
+            }
+            for _ in range(SEQUENCES)
+        ]
+        for _ in range(400)
+    ]
+    return itertools.cycle(calls)
+
+
+def sequences() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The jobs of eight sequences."""
+    there, _kept = surfaces(8, SEQUENCES * LENGTH)
+    info, converters = frame_info(*SIZE, surface_format("4:2:0", 8)), Converters(0)
+    batch = cupy.empty((SEQUENCES * LENGTH, 3, 224, 224), np.float16)
+    outs = [int(batch[number].data.ptr) for number in range(len(batch))]
+
+    def convert(changes: list[dict[str, Any]]) -> None:
+        for number, change in enumerate(changes):
+            part = slice(number * LENGTH, (number + 1) * LENGTH)
+            converters.get(info, OutputSpec(**NORMALIZED, **change))(there[part], outs[part])
+
+    new = windows()
+    some = next(new)
+    yield "windows that are new", lambda: convert(next(new))
+    yield "the same windows again", lambda: convert(some)
+    yield "whole frames", lambda: convert([{}] * SEQUENCES)
+
+
 def main() -> None:
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(
@@ -76,6 +127,10 @@ def main() -> None:
     for name, bits, output in JOBS:
         together, alone, megabytes = measured(bits, **output)
         print(f"{name:30} {together:8.2f} {alone:8.2f} {megabytes:8.2f} {megabytes / together * 1e3:8.0f}")
+    print(f"{SEQUENCES} sequences of {LENGTH} frames to 224x224, normalized | ms of the GPU | ms of the host")
+    for name, work in sequences():
+        ms, host_ms = Cuda().measure(work)
+        print(f"{name:30} {ms:8.3f} {host_ms:8.3f}")
 
 
 if __name__ == "__main__":
