@@ -6,7 +6,8 @@
 #   there:  bash tests/bench/gpu_session.sh PART...    parts: tests stress decode ops start memory jpeg export; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
-# ../shared/tools/PEERS.md. SHARE=0.5 halves the windows of the benchmarks, SECONDS_OF_STRESS=60 is the time of the stress part (150).
+# ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
+# SECONDS_OF_STRESS=60 is the time of the stress part (150), and STRESS more that it is told, as --processes 8 --askers 32.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
@@ -43,11 +44,13 @@ run() {
 part_tests() {
   # by SIGINT pytest still says what has failed; what measures the card's memory has the card to itself
   local stress=tests/video/test_stress.py
-  SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n 12 -q -rfE --tb=short -m gpu tests --ignore $stress
+  SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n "${WORKERS:-12}" -q -rfE --tb=short -m gpu tests --ignore $stress
   SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress
 }
 part_stress() {
-  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto --seconds "${SECONDS_OF_STRESS:-150}"
+  # shellcheck disable=SC2086  # several words
+  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
+    --seconds "${SECONDS_OF_STRESS:-150}" ${STRESS:-}
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
 part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
