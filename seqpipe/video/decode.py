@@ -46,7 +46,8 @@ class Decoding:
     Args:
         index: the video's index.
         reader: where its packets come from.
-        decoders: where decoders are taken from, and given back to unless they have raised, or this is left midway.
+        decoders: where decoders are taken from. After the last frame they are given back, unless they have raised, or
+            this is left midway; so whoever still uses the pictures of a card lets go of them before asking on.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
 
@@ -69,6 +70,7 @@ class Decoding:
         self._decoders = decoders
         self._threads = threads
         self._frame = index.packets.packet_frame
+        self._flushed: tuple[int, PacketDecoder] | None = None
         self.damaged: set[int] = set()
         self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
 
@@ -87,11 +89,12 @@ class Decoding:
                 threads, earlier = 1, earlier + 1
             else:
                 yield from self._lose_the_rest()
+        self._give_back()
 
     def _attempt(self, threads: int, earlier: int) -> Generator[AnySurface | Lost, None, str | None]:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
         plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
-        decoder = self._decoders.take(self._index, threads)
+        decoder = self._decoder(threads)
         for segment in plan.segments:
             run = _Run(self._table, segment)
             try:
@@ -100,8 +103,21 @@ class Decoding:
                 if threads == 1:
                     yield from self._lose(run.at if error.packet is None else error.packet, str(error))
                 return str(error)
-        self._decoders.give_back(self._index, threads, decoder)
+        self._flushed = threads, decoder
         return None
+
+    def _decoder(self, threads: int) -> PacketDecoder:
+        """The decoder of the attempt before, if it has as many threads, or another one."""
+        if self._flushed is not None and self._flushed[0] == threads:
+            (_, decoder), self._flushed = self._flushed, None
+            return decoder
+        self._give_back()
+        return self._decoders.take(self._index, threads)
+
+    def _give_back(self) -> None:
+        if self._flushed is not None:
+            (threads, decoder), self._flushed = self._flushed, None
+            self._decoders.give_back(self._index, threads, decoder)
 
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)

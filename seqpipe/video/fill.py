@@ -110,9 +110,11 @@ def _painted(
             items = Decoding(video.index, packets, decoders, frames, threads=threads)
         else:
             items = stack.enter_context(contextlib.closing(elsewhere))
-        for item in items:
+        for left, item in zip(reversed(range(len(frames))), items, strict=True):
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
             else:
                 painter.put(item, targets.pop(item.number))
+            if not left:
+                painter.finish()  # its decoder is for others from now on
     return lost

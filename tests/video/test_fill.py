@@ -14,6 +14,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.cpu import CpuDecoder
 from seqpipe.video.engine import Engine
+from seqpipe.video.open import open_index
 from seqpipe.video.packet_decoder import DecodeError, News
 from seqpipe.video.paint import HostPainter
 from seqpipe.video.pool import DecoderPool
@@ -104,6 +105,66 @@ def test_what_the_first_calls_damaged_the_second_may_deliver(fault, monkeypatch)
         (found,) = made_engine.read([request(wanted)])
     assert isinstance(found, DamagedSourceError)
     assert found.lost == (26, 30, 47)
+
+
+class Holding(HostPainter):
+    """Holds pictures until it is told to finish, as one does that converts on a card."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = 0
+
+    def put(self, surface, targets):
+        self.held += 1
+        super().put(surface, targets)
+
+    def finish(self):
+        self.held = 0
+
+
+class Watched(DecoderPool):
+    """Notes what a painter holds whenever a decoder is given back, and how often one is taken."""
+
+    def __init__(self, painter, **options):
+        super().__init__(**options)
+        self.painter, self.taken, self.given_back = painter, 0, []
+
+    def take(self, *args):
+        self.taken += 1
+        return super().take(*args)
+
+    def give_back(self, *args):
+        self.given_back.append(self.painter.held)
+        super().give_back(*args)
+
+
+@pytest.mark.parametrize(
+    "name", ["h264", "h264_flip_reference", "h264_lost_key", "hevc_lost_reference", "mpeg4_avi"]
+)
+@pytest.mark.parametrize("fallback", [False, True])
+def test_decoders_are_given_back_when_their_pictures_are_free(name, fallback):
+    """Else whoever takes one next shares its few pictures with those that the painter still holds."""
+    painter = Holding()
+    pool, other = Watched(painter), Watched(painter)
+    way = Way("card", pool, lambda: painter, threads=1, fallback=other if fallback else None)
+    with Engine(1, ways=[way]) as made_engine:
+        for frames in ([3, 40, 3], range(12, 30), [0]):
+            made_engine.read([request(frames, name)])
+    assert pool.given_back
+    assert not any([*pool.given_back, *other.given_back])
+
+
+def test_who_tries_again_keeps_the_decoder(monkeypatch):
+    table = open_index(str(made("h264"))).packets
+    packet = int(np.flatnonzero(~table.reference)[3])
+    monkeypatch.setattr(Faulty, "fault", "swallowed")
+    monkeypatch.setattr(Faulty, "packet", packet)
+    painter = Holding()
+    pool = Watched(painter, make=Faulty)
+    with Engine(1, ways=[Way("card", pool, lambda: painter, threads=1)]) as made_engine:
+        (found,) = made_engine.read([request([0, int(table.packet_frame[packet]), 40])])
+    assert found.lost == (int(table.packet_frame[packet]),)
+    assert (pool.taken, pool.given_back) == (1, [0])
 
 
 def test_what_both_find_damaged_is_lost():

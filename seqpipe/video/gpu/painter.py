@@ -75,7 +75,8 @@ class DevicePainter:
     def finish(self) -> None:
         """Convert the rest, and wait until all pictures are there."""
         try:
-            self._launch()
+            if self._gathered:
+                self._launch()
         finally:
             self._stream.synchronize()
             self._gathered.clear()

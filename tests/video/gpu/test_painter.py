@@ -49,5 +49,5 @@ def test_surfaces_live_until_the_card_is_done_with_them(painter, card):
     assert card.waited == [[0, 1], [1, 2]]
     assert sorted(card.living) == [2]
     painter.finish()
-    assert card.waited[2:] == [[2], []]
+    assert card.waited[2:] == [[2]]
     assert not card.living
