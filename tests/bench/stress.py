@@ -21,7 +21,9 @@ from tests.support.crowd import Crowd
 
 __all__ = ["main"]
 
-_PARTS, _WARM_UP = 40, 0.2
+_PARTS = 40
+# of the requests or of the time, whichever comes first: until each process has met all files in all sizes
+_WARM_UP, _WARM_UP_TIME = 0.2, 0.5
 # the lock of Python keeps a process to a core or two, beside which there is some decoding
 _CORES_OF_A_PROCESS = 4
 _ASKERS = 16
@@ -51,7 +53,7 @@ def _run(crowd: Crowd, options: argparse.Namespace, until: float) -> None:
     while crowd.requests < options.requests and time.monotonic() < until and not crowd.faults:
         held = crowd.run(-(-options.requests // _PARTS), until=min(until, time.monotonic() + span / _PARTS))
         spent = time.monotonic() - began
-        warm = crowd.requests > _WARM_UP * options.requests or spent > _WARM_UP * span
+        warm = crowd.requests > _WARM_UP * options.requests or spent > _WARM_UP_TIME * span
         if warm:
             crowd.sample()
         rates = f"{crowd.requests / spent:.0f} requests/s, {crowd.frames / spent:.0f} frames/s"
