@@ -110,22 +110,26 @@ class Boxes(Declaration, register=False):
                 )
 
 
-def overlaps(boxes: FloatArray, window: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How much boxes have in common with a window.
+def overlaps(boxes: FloatArray, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How much boxes have in common with windows.
 
     Args:
         boxes: ``(K, 4)``, left, top, right and bottom.
-        window: ``(4,)``, likewise.
+        windows: ``(M, 1, 4)``, likewise.
 
     Returns:
-        ``(K,)`` each: the common area in parts of that of both together (IoU), and in parts of that of the box.
+        ``(M, K)`` each: the common area in parts of that of both together (IoU), and in parts of that of the box.
     """
-    sides = np.maximum(np.minimum(boxes[:, 2:], window[2:]) - np.maximum(boxes[:, :2], window[:2]), 0)
-    whole = boxes[:, 2:] - boxes[:, :2]
-    common, own = sides[:, 0] * sides[:, 1], whole[:, 0] * whole[:, 1]
-    across, down = (window[2:] - window[:2]).tolist()
-    every = own + across * down - common
+    ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
+    sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
+    common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
+    every = own + all_of_it[..., 0] * all_of_it[..., 1] - common
     return _quotient(common, every), _quotient(common, own)
+
+
+def _sides(boxes: FloatArray) -> FloatArray:
+    found: FloatArray = boxes[..., 2:] - boxes[..., :2]
+    return found
 
 
 def _quotient(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> FloatArray:

@@ -20,6 +20,7 @@ from ._param import ANY, param
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
 
 _WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
+_AT_ONCE: Final = 64  # windows that are tried together, of those for one threshold
 
 
 class BbFlip(Boxes):
@@ -210,41 +211,46 @@ class RandomBboxCrop(Boxes):
     def _window(self, boxes: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Left, top, right and bottom of a window."""
         choices = [*self.thresholds, *([None] if self.allow_no_crop else [])]
-        threshold: float | None = None
-        for attempt in range(self.total_num_attempts):
-            if attempt % self.num_attempts == 0:
-                threshold = choices[rng.integers(len(choices))]
+        for begin in range(0, self.total_num_attempts, self.num_attempts):
+            threshold = choices[rng.integers(len(choices))]
             if threshold is None:
                 return _WHOLE
-            window = self._candidate(rng)
-            if window is not None and self._suits(boxes, window, threshold):
-                return window
+            left = min(self.num_attempts, self.total_num_attempts - begin)
+            for count in (*[_AT_ONCE] * (left // _AT_ONCE), left % _AT_ONCE):
+                windows = self._candidates(rng.random((count, 4)))
+                if len(windows) and (suited := self._suited(boxes, windows, threshold)).any():
+                    found: FloatArray = windows[suited.argmax()]
+                    return found
         return _WHOLE
 
-    def _candidate(self, rng: np.random.Generator) -> FloatArray | None:
-        """A window of a size that is allowed; None if the sides that are drawn do not go together."""
+    def _candidates(self, drawn: FloatArray) -> FloatArray:
+        """The windows ``(M, 4)`` of a size that is allowed: others have sides that do not go together."""
         least, most = self.aspect_ratio
         lo, hi = self.scaling
-        *sizes, across, down = rng.random(4).tolist()  # Python's numbers are quicker one by one
-        width, height = (lo + (hi - lo) * size for size in sizes)
+        sizes = lo + (hi - lo) * drawn[:, :2]
         if least == most:  # which two draws would never hit
-            height = width / least
-        fits = least <= width / height * (1 + 1e-12) and width / height <= most * (1 + 1e-12)
-        if not (fits and lo <= height <= hi):
-            return None
-        left, top = across * (1 - width), down * (1 - height)
-        return np.array([left, top, left + width, top + height])
+            sizes[:, 1] = sizes[:, 0] / least
+        ratio, height = sizes[:, 0] / sizes[:, 1], sizes[:, 1]
+        fits = (
+            (least <= ratio * (1 + 1e-12)) & (ratio <= most * (1 + 1e-12)) & (lo <= height) & (height <= hi)
+        )
+        sizes = sizes[fits]
+        begin = drawn[fits, 2:] * (1 - sizes)
+        windows: FloatArray = np.concatenate((begin, begin + sizes), axis=-1)
+        return windows
 
-    def _suits(self, boxes: FloatArray, window: FloatArray, threshold: float) -> bool:
+    def _suited(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
+        """Which windows overlap enough; all, if there are no boxes."""
         if not len(boxes):
-            return True
-        shared = overlaps(boxes, window)[0 if self.threshold_type == "iou" else 1] >= threshold
-        enough = shared.all() if self.all_boxes_above_threshold else shared.any()
-        return bool(enough and _centred(boxes, window).any())
+            return np.ones(len(windows), np.bool_)
+        each = windows[:, None]
+        shared = overlaps(boxes, each)[0 if self.threshold_type == "iou" else 1] >= threshold
+        enough = shared.all(axis=-1) if self.all_boxes_above_threshold else shared.any(axis=-1)
+        return np.asarray(enough & _centred(boxes, each).any(axis=-1))
 
 
 def _centred(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which boxes have their centre in a window."""
+    """Which boxes have their centre in a window, ``(4,)`` or ``(M, 1, 4)``."""
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    found = (centres >= window[:2]) & (centres <= window[2:])
+    found = (centres >= window[..., :2]) & (centres <= window[..., 2:])
     return np.asarray(found.all(axis=-1))
