@@ -216,9 +216,10 @@ class NativeFeeder:
         begin = 2 * _ROOM
         values = iter(self._told[begin : begin + _VALUES_OF_A_PICTURE * shown])
         for packet, pointer, pitch, sequence in zip(values, values, values, values, strict=True):
-            mapped = Mapped(self._sequences[sequence][0], pointer, pitch, self._sequences[sequence][1])
-            self._pictures.append(Picture(packet, mapped.surface))
-        self._forget_sequences()
+            decoder, shape = self._sequences[sequence]
+            self._pictures.append(Picture(packet, Mapped(decoder, pointer, pitch, shape).surface))
+        if len(self._sequences) > 1:
+            self._forget_sequences()
 
     def _forget_sequences(self) -> None:
         """Keep no decoder that nothing comes from any more."""
