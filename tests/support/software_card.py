@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from ctypes import c_uint64
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.video.gpu import converter, ways
-from seqpipe.video.nvdec import caps, session
+from seqpipe.video.nvdec import caps, cuvid, session
 from seqpipe.video.nvdec.cuvid import Packet, Picture, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
@@ -48,11 +49,17 @@ class SoftwareCard:
         self.cuvid = SoftwareCuvid()
         self._device = _OneByOne(device)
 
-    def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Take the card's place until the patch is undone."""
+    def install(self, patch: pytest.MonkeyPatch, *, waits_s: float = 0.0) -> None:
+        """Take the card's place until the patch is undone.
+
+        Args:
+            patch: what is undone.
+            waits_s: how long it takes to wait for a stream.
+        """
+        patch.setattr(_Stream, "waits_s", waits_s)
         patch.setitem(sys.modules, "cupy", SoftwareCupy())
-        patch.setattr(session, "load", lambda: self.cuvid)
-        patch.setattr(caps, "load", lambda: self.cuvid)
+        for user in (cuvid, session, caps):
+            patch.setattr(user, "load", lambda: self.cuvid)
         patch.setattr(converter, "CudaDevice", lambda _number: self._device)
         for remembered in (caps.ability, converter.converters_of, ways._pool):
             remembered.cache_clear()
@@ -190,9 +197,10 @@ class _CardArray(np.ndarray):
 
 
 class _Stream:
-    """Does at once what is queued."""
+    """Does at once what is queued; who waits for it may have to wait for a while all the same."""
 
     ptr = 1
+    waits_s = 0.0
 
     def __init__(self, **_: Any) -> None: ...
 
@@ -201,7 +209,8 @@ class _Stream:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        time.sleep(self.waits_s)
 
     def wait_event(self, _event: Any) -> None: ...
 

@@ -86,6 +86,8 @@ class SoftwareParser:
             rest = _decoded(self._context, None)[0]
             self._judge(rest)
             self._show([*self._kept, *rest])
+        for surface in self._judged.values():  # libavcodec does not give them
+            self.states[surface] = _FAILED
         self._context, self._kept, self._parsed, self._inside, self._judged = None, [], [], {}, {}
 
     def decode(self, surface: int) -> None:

@@ -20,6 +20,8 @@ from seqpipe.video.request import Request
 from tests.support.media import made, names
 from tests.support.pictures import differences
 from tests.support.software_card import SoftwareCard
+from tests.support.stress import Stress
+from tests.support.truth import known_files
 
 SOUND = (
     "h264",
@@ -222,3 +224,16 @@ def test_all_that_was_handed_over_is_given_back(card):
     assert decoders
     card.remove()
     assert card.cuvid.decoders == {}
+
+
+@pytest.mark.parametrize("card", ["native"], indirect=True)
+@pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), ("auto", 0.0), ("mixed", 0.0)])
+def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, monkeypatch):
+    """Where it takes long to wait for the card, others take the session of a run whose last pictures are waited for."""
+    card.install(monkeypatch, waits_s=waits_s)
+    some = [known for known in known_files(0) if decode != "nvdec" or known.codec == "h264"][:12]
+    with Stress(some, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
+        stress.run(100)
+        assert stress.faults == []
+        assert stress.requests >= 100
+        assert stress.stats()["frames"]["nvdec"] > 0
