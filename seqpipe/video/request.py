@@ -30,7 +30,7 @@ class Request:
         padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
         output: colour, dtype and geometry of the pixels. Every request may have its own, such as a window and a mirror
             drawn for it (``crop``, ``size``, ``mirror``): on a card that is done by the launch that makes its pictures,
-            and a window never seen before costs no more than one that was.
+            and a window never seen before is not waited for.
         fill: the value of the pixels at positions without a frame.
         out: where to write the pixels, one picture per position; a new array by default.
     """
