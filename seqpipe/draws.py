@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .array import FloatArray, IntArray
-from .native import load_native, memory
+from .native import load_functions, memory
 from .random import key_of, stream, streams
 
 __all__ = ["Draws", "Numbers", "UnevenError", "numbers_of", "words_of"]
@@ -203,16 +203,11 @@ def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> tuple[Any, ..
 
 
 @cache
-def _native() -> ctypes.PyDLL | None:
-    """``philox.c``; None where there is no C compiler. It is too quick to let other threads run meanwhile."""
-    library = load_native(__package__, "philox.c")
-    if library is None:
-        return None
-    native = ctypes.PyDLL(library._name)
+def _native() -> Any:
+    """What ``philox.c`` has for it; None where there is no C compiler."""
     word, count, pointer = ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
-    for function in (native.seqpipe_words, native.seqpipe_numbers):
-        function.restype, function.argtypes = None, (word, word, word, pointer, count, count, pointer)
-    return native
+    arguments = word, word, word, pointer, count, count, pointer
+    return load_functions(__package__, "philox.c", {"words": arguments, "numbers": arguments}, quick=True)
 
 
 class Numbers:

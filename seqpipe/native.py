@@ -13,13 +13,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COMPILER", "compiled", "compiler", "load_native", "memory", "native_directory"]
+__all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
 
 COMPILER = "SEQPIPE_CC"
 """The environment variable that names the compiler; empty to do without."""
@@ -65,6 +65,27 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
         said = getattr(error, "stderr", None) or error
         _log.info("%s is not compiled, its Python form is used instead: %s", name, said)
         return None
+
+
+def load_functions(
+    package: str, name: str, functions: Mapping[str, tuple[Any, ...]], *, quick: bool = False
+) -> Any:
+    """A C source of the package as a library whose functions give nothing back; None as of :func:`load_native`.
+
+    Args:
+        package: the package whose folder the source lies in.
+        name: its file's name.
+        functions: the types of their arguments, by their names without the ``seqpipe_`` that begins them.
+        quick: whether they end so soon that other threads of Python need not run meanwhile.
+    """
+    library = load_native(package, name)
+    if library is None:
+        return None
+    library = ctypes.PyDLL(library._name) if quick else library
+    for function, arguments in functions.items():
+        found = getattr(library, f"seqpipe_{function}")
+        found.restype, found.argtypes = None, arguments
+    return library
 
 
 def compiled(package: str, name: str, directory: Path) -> Path:

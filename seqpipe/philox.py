@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .native import load_native, memory
+from .native import load_functions, memory
 
 __all__ = ["Bits", "philox", "random_bits"]
 
@@ -40,20 +40,19 @@ def random_bits(key: Any, frame: int, numbers: range) -> Bits:
         words = np.stack(philox((np.arange(first, end, dtype=np.uint64), 0, frame, 0), key), axis=-1)
         return words.reshape(-1)[numbers.start - 4 * first : numbers.stop - 4 * first]
     found = np.empty(len(numbers), np.uint32)
-    native(int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), memory(found))
+    native.seqpipe_bits(
+        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), memory(found)
+    )
     return found
 
 
 @cache
 def _native() -> Any:
     """What ``philox.c`` has for it; None where there is no C compiler."""
-    library = load_native(__package__, "philox.c")
-    if library is None:
-        return None
     word, count = ctypes.c_uint32, ctypes.c_int64
-    function = library.seqpipe_bits
-    function.restype, function.argtypes = None, (word, word, word, count, count, ctypes.c_void_p)
-    return function
+    return load_functions(
+        __package__, "philox.c", {"bits": (word, word, word, count, count, ctypes.c_void_p)}
+    )
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..draws import Draws, Numbers
-from ..native import load_native, memory
+from ..native import load_functions, memory
 
 __all__ = ["CropWindows"]
 
@@ -56,7 +56,9 @@ class CropWindows:
         words = draws.words(_WORDS)
         found = np.empty((len(words), 4), np.int64)
         size = (*words.shape, height, width)
-        missing = native(memory(words), *size, *self._ranges, self._attempts, memory(found))
+        missing = native.seqpipe_crop_windows(
+            memory(words), *size, *self._ranges, self._attempts, memory(found)
+        )
         return None if missing else found
 
     def _some(self, numbers: Numbers, height: int, width: int, frames: int | None) -> Any:
@@ -82,11 +84,9 @@ class CropWindows:
 @cache
 def _native() -> Any:
     """``crop_windows.c``; None where there is no C compiler."""
-    library = load_native(__package__, "crop_windows.c")
-    if library is None:
-        return None
-    function = ctypes.PyDLL(library._name).seqpipe_crop_windows
     count, pointer = ctypes.c_int64, ctypes.c_void_p
-    function.restype = count
-    function.argtypes = (pointer, *[count] * 4, *[ctypes.c_double] * 4, count, pointer)
-    return function
+    arguments = pointer, *[count] * 4, *[ctypes.c_double] * 4, count, pointer
+    library = load_functions(__package__, "crop_windows.c", {"crop_windows": arguments}, quick=True)
+    if library is not None:
+        library.seqpipe_crop_windows.restype = count
+    return library

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
-from ..native import load_native, memory
+from ..native import load_functions, memory
 from ._body import Body
 from ._distribution import Number
 from ._op import Op
@@ -101,7 +101,7 @@ class JpegCompressionDistortion(Op):
         )
         found = np.empty_like(given)
         steps = p.steps.astype(np.uint8)
-        native(given.ctypes.data, *given.shape[:3], memory(steps), memory(found))
+        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], memory(steps), memory(found))
         return found if is_levels else found.astype(np.float32) / p.scale
 
     @classmethod
@@ -122,13 +122,10 @@ class JpegCompressionDistortion(Op):
 @cache
 def _native() -> Any:
     """``jpeg.c``; None where there is no C compiler."""
-    library = load_native(__package__, "jpeg.c")
-    if library is None:
-        return None
-    function, pointer = library.seqpipe_jpeg, ctypes.c_void_p
-    images, length = ctypes.c_int64, ctypes.c_int32
-    function.restype, function.argtypes = None, (pointer, images, length, length, pointer, pointer)
-    return function
+    images, length, pointer = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
+    return load_functions(
+        __package__, "jpeg.c", {"jpeg": (pointer, images, length, length, pointer, pointer)}
+    )
 
 
 def _levels(x: Array) -> Array:

@@ -11,7 +11,7 @@ from ..surface import SurfaceFormat
 
 __all__ = ["DeviceSurface", "SurfaceShape", "at_once"]
 
-# Each launch takes Python some 50 µs, a 1080p frame the card 10 and an engine 500: of small frames many are worth one.
+# Each launch takes Python dozens of µs, a 1080p frame the card 6 and an engine 1,000: many small frames are worth one.
 # Of large ones each more costs every session memory, at 1080p 12 MiB: of the pictures that a decoder hands over, some
 # are being converted, some gathered, and some have just come. Nor may these be too many: an H200 made decoders with 48
 # for them, and refused those with 64: 67 or more, with what they decode into.
