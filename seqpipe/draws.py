@@ -185,12 +185,12 @@ def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) ->
     return out
 
 
-def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[list[float]]:
+def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[Seq[float]]:
     """The first numbers from 0 up to 1 of several samples: the first one of each, then the second, up to so many."""
     native = _native() if len(indices) > _FEW else None
     if native is None:
-        drawn = [rng.random(count).tolist() for rng in streams(seed, name, epoch, indices)]
-        return [list(numbers) for numbers in zip(*drawn, strict=True)]
+        drawn = [[rng.random() for _ in range(count)] for rng in streams(seed, name, epoch, indices)]
+        return list(zip(*drawn, strict=True))
     blocks = -(-count // _BLOCK)
     out = (ctypes.c_double * (len(indices) * blocks * _BLOCK))()
     native.seqpipe_numbers(*_place(seed, name, epoch, indices), blocks, out)

@@ -97,7 +97,8 @@ class Block(NamedTuple):
 
     def of(self, sample: int, frames: int) -> npt.NDArray[Any]:
         """The rows of a sample: one, or one for each frame."""
-        return self.of_all(sample, sample + 1, frames)
+        first = self.first[sample]
+        return self.rows[first : first + (frames if self.step else 1)]
 
     def of_all(self, sample: int, end: int, frames: int) -> npt.NDArray[Any]:
         """The rows of the samples from one on up to another, of which each has as many frames."""

@@ -73,7 +73,8 @@ class _Ranges(NamedTuple):
         """
         for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
             column = rows[name] if place is None else rows[name][:, place]
-            column[...] = [lo + width * number for number in drawn]
+            for row, number in enumerate(drawn):
+                column[row] = lo + width * number
         return np.array([number < p for number in numbers[-1]]) if p < 1 else True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +12,7 @@ from ..array import FloatArray
 __all__ = ["Mapping", "Mappings", "scaling"]
 
 
-@dataclass(frozen=True, eq=False)
-class Mapping:
+class Mapping(NamedTuple):
     """A projective map between images.
 
     Attributes:

@@ -16,7 +16,7 @@ from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import indices_of
 from ._declaration import Declaration
-from ._draw import Block, resolve, values_of
+from ._draw import Block, resolve, values_of_each
 from ._given import Given, admitted, given, like
 from ._kernel import Item, run_kernel, widened, with_fields
 from ._param import param
@@ -137,10 +137,9 @@ class Mixing(Declaration, register=False):
         pairs = zip(batch.sequences, out, strict=True)
         changed = {"sequences": tuple(replace(one, data=data) for one, data in pairs), "stacked": out}
         if batch.mask is not None:
-            rows = [values_of(row) for row in block.rows]
             masks = [
                 self.masked(batch.mask[n], batch.mask[n - 1], p) if p.acts else batch.mask[n]
-                for n, p in enumerate(rows)
+                for n, p in enumerate(values_of_each(block.rows))
             ]
             changed["mask"] = namespace(batch.mask).stack(masks)
         found = self._labels(batch.labels if labels is None else labels, block, len(batch))
@@ -208,8 +207,8 @@ class Mixing(Declaration, register=False):
 
     def _on_host(self, item: Item, block: Block, *, fast: bool) -> None:
         """Frame by frame, so that what is between stays in the cache."""
-        for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
-            p = values_of(block.of(n, 1)[0])
+        for n, p in enumerate(values_of_each(block.rows)):
+            x, out = item.x[n], item.out[n]
             if not p.acts:
                 out[...] = x
                 continue

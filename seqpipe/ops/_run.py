@@ -112,11 +112,11 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
         fast: whether by its form for CPUs, instead of the reference.
     """
     form = op.cpu if fast else op.reference
-    for n, (x, out) in enumerate(zip(item.x, item.out, strict=True)):
+    for sample, (x, out) in enumerate(zip(item.x, item.out, strict=True), item.sample):
         if block.constants:
-            _on_images(op, form, x, out, block.constants[item.sample + n].p, fast=fast)
+            _on_images(op, form, x, out, block.constants[sample].p, fast=fast)
             continue
-        rows = block.of(item.sample + n, len(x))
+        rows = block.of(sample, len(x))
         if len(rows) == 1 or not op.keeps_frames:
             _on_images(op, form, x, out, values_of_all(rows), fast=fast)
             continue

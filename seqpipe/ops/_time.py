@@ -104,15 +104,15 @@ class Order(Frames, register=False):
         return _taken(x, self._order(p, len(x)))
 
     def _order(self, p: Any, frames: int) -> IntArray:
-        acts = p.acts.any() if isinstance(p.acts, np.ndarray) else p.acts
+        acts = np.count_nonzero(p.acts) if isinstance(p.acts, np.ndarray) else p.acts
         return np.asarray(self.order(p, frames), np.int64) if acts else np.arange(frames)
 
 
 def _taken(x: Array, order: IntArray) -> Array:
     """Frames of an array in an order; a view where they are evenly spaced."""
-    steps = order[1:] - order[:-1]
-    if steps.size and (steps == steps[0]).all() and steps[0]:
-        first, step = int(order[0]), int(steps[0])
-        end = first + step * len(order)
-        return x[first : end if end >= 0 else None : step]
+    places = order.tolist()
+    if len(places) > 1 and (step := places[1] - places[0]):
+        first, end = places[0], places[0] + step * len(places)
+        if places == list(range(first, end, step)):
+            return x[first : end if end >= 0 else None : step]
     return x[namespace(x).asarray(order)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, FloatArray, IntArray
+from ..array import Array, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
@@ -17,6 +19,7 @@ from ._draw import values_of_all
 from ._op import Op
 from ._param import ANY, levels, param
 from ._spec import Spec
+from ._values import put
 
 __all__ = ["Erase", "RandomErasing"]
 
@@ -40,6 +43,7 @@ class _Regions(Op, register=False):
 
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("levels", _LEVELS),)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
+    takes_raw: ClassVar[bool] = True
 
     @abstractmethod
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
@@ -69,10 +73,16 @@ class _Regions(Op, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """A copy, with each box painted over."""
         out = x.copy()
-        for box in self.boxes(p, *x.shape[1:3]):
-            top, left, bottom, right = np.maximum(box, 0)
-            out[:, top:bottom, left:right] = p.levels[np.arange(x.shape[-1]) % _LEVELS]
+        # what has more channels has one level for all
+        levels = p.levels[: x.shape[-1]] if x.shape[-1] <= _LEVELS else p.levels[0]
+        for box in self.boxes(p, *x.shape[1:3]).tolist():
+            top, left, bottom, right = (max(place, 0) for place in box)
+            put(out[:, top:bottom, left:right], levels)
         return out
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same of values as they are: those that stay need not become floats."""
+        return self.reference(x, p)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -180,7 +190,7 @@ class RandomErasing(_Regions):
     )
 
     samples_together = True
-    derived = (*_Regions.derived, ("draws", 4 * _ATTEMPTS))
+    derived = (*_Regions.derived, ("region", 4))
     examples = (
         {"seed": 1},
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
@@ -200,25 +210,35 @@ class RandomErasing(_Regions):
                 )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """Four numbers from 0 to 1 for each attempt: they do not depend on the size of the image."""
+        """A region, or one for each frame; it takes as many numbers whatever the size of the images."""
         shape = (spec.frames, 4 * _ATTEMPTS) if self.per_frame else (4 * _ATTEMPTS,)
-        return {**super().sample(rng, spec), "draws": rng.random(shape, np.float32)}
+        draws = rng.random(shape, np.float32)
+        regions = [
+            self._region(numbers, spec.height, spec.width)
+            for numbers in draws.reshape(-1, 4 * _ATTEMPTS).tolist()
+        ]
+        return {"region": np.array(regions).reshape(*draws.shape[:-1], 4)}
 
-    def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """The region of the first attempt that fits; an empty one if none does."""
-        draws: FloatArray = p.draws.reshape(-1, _ATTEMPTS, 4).astype(np.float64)
-        area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * draws[..., 0])
-        lo, hi = math.log(self.ratio[0]), math.log(self.ratio[1])
-        aspect = np.exp(lo + (hi - lo) * draws[..., 1])
-        sides = np.empty((2, *area.shape))
-        np.multiply(area, aspect, out=sides[0])
-        np.divide(area, aspect, out=sides[1])
-        rows, columns = np.rint(np.sqrt(sides, out=sides), out=sides)
-        fits = (rows < height) & (columns < width)
-        taken = np.arange(len(draws)), fits.argmax(axis=-1)
-        # what is left of an attempt: its sides, and how far top and left lie between the ends of their ranges
-        extent, places = sides[(slice(None), *taken)], draws[taken][:, 2:].T
-        begin = np.floor(places * (np.array([[height + 1], [width + 1]]) - extent))
-        boxes = np.concatenate([begin, begin + extent]) * fits[taken]
-        found: IntArray = boxes.T.reshape(*p.draws.shape[:-1], 1, 4).astype(np.int64)
+    def boxes(self, p: Any, height: int, width: int) -> IntArray:  # noqa: ARG002  what was drawn is within the image
+        """The region that was drawn."""
+        found: IntArray = p.region[..., None, :].astype(np.int64)
         return found
+
+    def _region(self, numbers: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
+        """The region of the first attempt that fits, of four numbers each; an empty one if none does."""
+        least, most = self.scale
+        lo, hi = self._log_ratio
+        for first in range(0, len(numbers), 4):
+            area = height * width * (least + (most - least) * numbers[first])
+            aspect = math.exp(lo + (hi - lo) * numbers[first + 1])
+            rows, columns = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+            if rows < height and columns < width:
+                top = math.floor(numbers[first + 2] * (height + 1 - rows))
+                left = math.floor(numbers[first + 3] * (width + 1 - columns))
+                return top, left, top + rows, left + columns
+        return 0, 0, 0, 0
+
+    @cached_property
+    def _log_ratio(self) -> tuple[float, float]:
+        lo, hi = self.ratio
+        return math.log(lo), math.log(hi)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
@@ -94,12 +96,10 @@ class CutMix(Mixing, name="cutmix"):
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The box, top, left, bottom and right, and how much is left of the image."""
-        size = np.array([spec.height, spec.width], np.float64)
-        half = np.floor(0.5 * np.sqrt(1 - rows["ratio"].astype(np.float64))[:, None] * size)
-        center = np.minimum(np.floor(rows["center"] * size), size - 1)
-        box = np.concatenate([np.maximum(center - half, 0), np.minimum(center + half, size)], axis=1)
-        rows_of_box, columns = (box[:, 2:] - box[:, :2]).T
-        return {"box": box, "weight": 1 - rows_of_box * columns / (spec.height * spec.width)}
+        drawn = zip(rows["ratio"].tolist(), rows["center"].tolist(), strict=True)
+        boxes = [_box_of(ratio, center, spec.height, spec.width) for ratio, center in drawn]
+        areas = [(bottom - top) * (right - left) for top, left, bottom, right in boxes]
+        return {"box": boxes, "weight": [1 - area / (spec.height * spec.width) for area in areas]}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The other sample within the box."""
@@ -119,9 +119,22 @@ class CutMix(Mixing, name="cutmix"):
     )
 
 
+def _box_of(ratio: float, center: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
+    """Top, left, bottom and right of a box around a place, as far as it lies within the image."""
+    part = 0.5 * math.sqrt(1 - ratio)
+    (top, bottom), (left, right) = _span(part, center[0], height), _span(part, center[1], width)
+    return top, left, bottom, right
+
+
+def _span(part: float, place: float, side: int) -> tuple[int, int]:
+    """Where it begins and ends along a side, of which it takes a part before its place and one behind it."""
+    reach, middle = math.floor(part * side), min(math.floor(place * side), side - 1)
+    return max(middle - reach, 0), min(middle + reach, side)
+
+
 def _pasted(x: Array, other: Array, box: npt.NDArray[Any]) -> Array:
     """Images with a box of others, top, left, bottom and right."""
     out = x.copy()
-    top, left, bottom, right = map(int, box)
+    top, left, bottom, right = map(int, box.tolist())
     out[:, top:bottom, left:right] = other[:, top:bottom, left:right]
     return out

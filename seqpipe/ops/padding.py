@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Seq
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray
 from ..errors import ParameterError
 from ._borders import BORDERS
 from ._canvas import Canvas, Window
@@ -18,6 +17,8 @@ from ._given import Given
 from ._param import ANY, at_most_one, levels, param
 
 __all__ = ["Pad", "Paste", "Slice"]
+
+_Pair: TypeAlias = tuple[int, int]
 
 _POLICIES: Final = {
     "error": "constant",
@@ -268,44 +269,50 @@ class Slice(Canvas):
         Raises:
             ParameterError: it is empty, or reaches beyond the image where that is not allowed.
         """
-        size = np.array([width, height] if self.axis_names == "WH" else [height, width], np.float64)
+        size = (width, height) if self.axis_names == "WH" else (height, width)
         start, end = self._reach(p, size)
         if self.out_of_bounds_policy == "trim_to_shape":
-            start, end = np.clip(start, 0, size), np.clip(end, 0, size)
-        elif self.out_of_bounds_policy == "error" and ((start < 0) | (end > size)).any():
+            start, end = _within(start, size), _within(end, size)
+        elif self.out_of_bounds_policy == "error" and (
+            min(start) < 0 or end[0] > size[0] or end[1] > size[1]
+        ):
             raise ParameterError(
-                f"a window from {_pair(start)} to {_pair(end)} of images of {height}×{width} pixels",
+                f"a window from {start} to {end} of images of {height}×{width} pixels",
                 source=self.name,
-                allowed=f"from (0, 0) to {_pair(size)}, in the order {self.axis_names}",
+                allowed=f"from (0, 0) to {size}, in the order {self.axis_names}",
                 advice="Give an out_of_bounds_policy for what lies beyond",
             )
         turn = -1 if self.axis_names == "WH" else 1
-        top, left, bottom, right = (int(n) for n in (*start[::turn], *end[::turn]))
+        top, left, bottom, right = *start[::turn], *end[::turn]
         return self.checked((top, left, bottom - top, right - left))
 
-    def _reach(self, p: Any, size: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _reach(self, p: Any, size: _Pair) -> tuple[_Pair, _Pair]:
         """Where the window begins and ends, rounded; in float32, as DALI."""
-        extent = size.astype(np.float32)
+        extent = np.array(size, np.float32)
         relative = self.rel_start is not None
         begin = p.rel_start * extent if relative else p.start if self.start is not None else 0 * extent
         start = _rounded(begin)
         if self.shape is not None:
-            return start, start + _rounded(p.shape)
+            columns, rows = _rounded(p.shape)
+            return start, (start[0] + columns, start[1] + rows)
         if self.rel_shape is not None:
             end = (p.rel_start + p.rel_shape) * extent if relative else begin + p.rel_shape * extent
-            return start, np.maximum(_rounded(end), start + 1)
+            first, second = _rounded(end)
+            return start, (max(first, start[0] + 1), max(second, start[1] + 1))
         if self.rel_end is not None:
             return start, _rounded(p.rel_end * extent)
         return start, _rounded(p.end if self.end is not None else extent)
 
 
-def _rounded(places: Any) -> FloatArray:
+def _rounded(places: Any) -> _Pair:
     """Halves away from 0, as DALI rounds; nothing is further away than a window may be."""
-    exact = np.minimum(np.maximum(np.asarray(places, np.float64), -(2.0**31)), 2.0**31)
-    found: FloatArray = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
-    return found
+    first, second = (
+        math.floor(min(abs(place), 2.0**31) + 0.5) * (-1 if place < 0 else 1) for place in places.tolist()
+    )
+    return first, second
 
 
-def _pair(values: FloatArray) -> tuple[int, int]:
-    first, second = (int(value) for value in values)
+def _within(places: _Pair, size: _Pair) -> _Pair:
+    """Places within an image, each that which is nearest."""
+    first, second = (min(max(place, 0), side) for place, side in zip(places, size, strict=True))
     return first, second

@@ -11,6 +11,7 @@ from ..draws import Draws
 from ..errors import ParameterError
 from ._crop_windows import CropWindows
 from ._distribution import Flag
+from ._draw import Block
 from ._mapping import Mapping, scaling
 from ._param import param
 from ._scaled import Scaled
@@ -173,9 +174,18 @@ class RandomResizedCrop(Extent, Scaled):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
-        left, top, columns, rows = np.asarray(p.window, np.float64).T
+        window = np.asarray(p.window, np.float64)
+        # of one, Python's numbers are quicker
+        left, top, columns, rows = window.T if window.ndim > 1 else window.tolist()
         size = self.size or (height, width)
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
+
+    def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Those of some samples, which follow from what is asked for and not from what is drawn."""
+        acts = block.of_all(samples.start, samples.stop, spec.frames)["acts"].tolist()
+        if self.size is None or 0 in acts:
+            return super().extents(block, samples, spec)
+        return {(spec.frames, *self.size)}
 
     @cached_property
     def _windows(self) -> CropWindows:
