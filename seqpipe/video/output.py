@@ -23,10 +23,12 @@ __all__ = [
     "MAX_SIDE",
     "MEAN",
     "MIRROR",
+    "PART",
     "ROTATE",
     "SHORT_SIDE",
     "SIZE",
     "STD",
+    "WINDOW",
     "Colour",
     "DType",
     "FrameLayout",
@@ -91,6 +93,20 @@ SIZE: Final = Param(
 CROP: Final = Param(
     name="crop", doc="x, y, width and height of the part to show", unit="pixels", lo=0, hi=_MAX_SIDE_PX
 )
+WINDOW: Final = Param(
+    name="window",
+    doc="x, y, width and height within the crop of what is scaled, with the pixels beside it in reach of the filter",
+    unit="pixels",
+    lo=0,
+    hi=_MAX_SIDE_PX,
+)
+PART: Final = Param(
+    name="part",
+    doc="x, y, width and height of the part of the scaled picture that is made",
+    unit="pixels",
+    lo=0,
+    hi=_MAX_SIDE_PX,
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +129,10 @@ class OutputSpec:
         mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
             of ``colour``; a single number stands for all of them. None is 0.
         std: what the difference is divided by, given in the same way. None is 1.
+        window: (x, y, width, height) within the crop, or the upright picture. It is scaled instead of the crop: pixels
+            beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop there
+            are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
+        part: (x, y, width, height) of the part of the scaled picture that is made, before it is mirrored.
 
     Raises:
         ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
@@ -130,6 +150,8 @@ class OutputSpec:
     layout: FrameLayout = "FHWC"
     mean: float | tuple[float, ...] | None = None
     std: float | tuple[float, ...] | None = None
+    window: tuple[int, int, int, int] | None = None
+    part: tuple[int, int, int, int] | None = None
 
     def __post_init__(self) -> None:
         for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT):
@@ -147,13 +169,9 @@ class OutputSpec:
     def _check_geometry(self) -> None:
         if self.size is not None:
             object.__setattr__(self, "size", _checked(SIZE, self.size, 2))
-        if self.crop is not None:
-            crop = _checked(CROP, self.crop, 4)
-            if not (crop[2] and crop[3]):
-                raise ParameterError(
-                    f"crop={self.crop!r} is empty", allowed="a width and a height of at least 1 pixel"
-                )
-            object.__setattr__(self, "crop", crop)
+        for param in (CROP, WINDOW, PART):
+            if (box := getattr(self, param.name)) is not None:
+                object.__setattr__(self, param.name, _box(param, box))
         given = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ParameterError(
@@ -193,7 +211,7 @@ class OutputSpec:
         """The shape of one frame of a stream, in the order of :attr:`frame_layout`.
 
         Raises:
-            ParameterError: the crop leaves the picture.
+            ParameterError: the crop, the window or the part leaves what it is a part of.
         """
         rows, columns = self.place(info).shape
         if self.layout == "FCHW":
@@ -204,18 +222,34 @@ class OutputSpec:
         """Where the output's pixels lie in a stream's surfaces.
 
         Raises:
-            ParameterError: the crop leaves the picture.
+            ParameterError: the crop, the window or the part leaves what it is a part of.
         """
         return place(
             (info.width, info.height),
             rotation_degrees=info.rotation_degrees if self.rotate else 0,
             flipped=info.flipped and self.rotate,
             crop=self.crop,
+            window=self.window,
             size=self.size,
             short_side=self.short_side,
             max_side=self.max_side,
+            part=self.part,
             mirror=self.mirror,
         )
+
+
+def _box(param: Param, value: Any) -> tuple[Any, ...]:
+    """The four numbers of a box.
+
+    Raises:
+        ParameterError: they are none, or it is empty.
+    """
+    box = _checked(param, value, 4)
+    if not (box[2] and box[3]):
+        raise ParameterError(
+            f"{param.name}={value!r} is empty", allowed="a width and a height of at least 1 pixel"
+        )
+    return box
 
 
 def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:

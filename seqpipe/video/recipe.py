@@ -21,6 +21,7 @@ from .output import OutputSpec
 from .scratch import Scratch
 from .surface import Plane, Surface
 from .upright import OnGrid, Scaled, Unscaled, turned
+from .windowed import Windowed
 
 __all__ = ["Recipe"]
 
@@ -50,7 +51,7 @@ class Recipe:
         coded = output.colour == "YCbCr"
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
         # Scaled planes that were rounded to 8 bits would part from the exact colour by more than a level.
-        scaled = placement.size != placement.box[2:]
+        scaled = placement.is_scaled
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
         try:
@@ -68,10 +69,12 @@ class Recipe:
         for rows, part in _bands(placement):
             grids = _grids(colour, part, surface)[:needed]
             planes: OnGrid
-            if part.size == part.box[2:]:
-                planes = Unscaled(grids, dtype, headroom, scratch)
+            if part.window is not None:
+                planes = Windowed(grids, part.stretches, dtype, headroom)
+            elif part.is_scaled:
+                planes = Scaled(grids, part, dtype, headroom, scratch)
             else:
-                planes = Scaled(grids, part.size, dtype, headroom, scratch)
+                planes = Unscaled(grids, dtype, headroom, scratch)
             planes = turned(planes, part, needed, dtype, scratch)
             mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
             self._bands.append(((slice(None), rows) if output.layout == "FCHW" else (rows,), planes, mixer))
@@ -90,7 +93,7 @@ def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
     """The picture's rows, and where they lie, in parts that can be made one by one."""
     x, y, width, height = placement.box
     rows = max(4, _BAND_PIXELS // width & ~3)
-    if placement.size != (width, height) or placement.quarter_turns:
+    if placement.is_scaled or placement.quarter_turns:
         yield slice(0, placement.shape[0]), placement
         return
     for top in range(0, height, rows):

@@ -77,18 +77,20 @@ class Unscaled:
 
 
 class Scaled:
-    """Planes scaled to the picture's grid; the arguments are those of :class:`Unscaled`, and (width, height)."""
+    """Planes scaled to the picture's grid; the arguments are those of :class:`Unscaled`, and where the picture lies."""
 
     def __init__(
         self,
         grids: Seq[ChromaGrid],
-        size: tuple[int, int],
+        placement: Placement,
         dtype: np.dtype[Any],
         headroom: int,
         scratch: Scratch,
     ) -> None:
+        size = placement.scaled or placement.size
         self.shape = size[1], size[0]
-        self.cut = _whole(self.shape)
+        (left, top), (width, height) = placement.at, placement.size
+        self.cut = slice(top, top + height), slice(left, left + width)
         self._size, self._headroom = size, headroom
         directly = all(grid.skips_luma_grid(size) for grid in grids if grid.subsampled)
         self._sources = [_source(grid, dtype, headroom, directly, scratch) for grid in grids]

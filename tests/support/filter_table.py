@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.video.chroma import ChromaAxis
+from seqpipe.video.geometry import Stretch
 
-__all__ = ["filter_table"]
+__all__ = ["filter_table", "window_table"]
 
 
 def filter_table(axis: ChromaAxis, size: int, *, skip_luma_grid: bool = False) -> NDArray[np.float32]:
@@ -47,3 +48,25 @@ def _triangle(count: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     places = np.ceil(centre - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
     weights = np.maximum(0.0, 1 - np.abs(places - centre) / reach)
     return np.clip(places, 0, count - 1), weights / weights.sum(axis=1, keepdims=True)
+
+
+def window_table(axis: ChromaAxis, stretch: Stretch) -> NDArray[np.float32]:
+    """The same where a window is scaled: samples beside it count, and nothing stands for those that are not shown.
+
+    Args:
+        axis: which luma samples are shown, and how the plane's own lie among them.
+        stretch: which of them are scaled, and what is made of them.
+    """
+    table = np.zeros((stretch.pixels, axis.samples))
+    scale = stretch.length / stretch.size
+    for pixel, line in enumerate(table):
+        centre = stretch.begin + (stretch.first + pixel + 0.5) * scale - 0.5
+        weights = np.maximum(0.0, 1 - np.abs(np.arange(axis.length) - centre) / max(1.0, scale))
+        weights[weights < 1e-12] = 0  # what rounding leaves
+        for luma in np.flatnonzero(weights):
+            place = (axis.start + int(luma) - axis.offset) / (1 << axis.shift)
+            near = int(np.floor(place))
+            for sample, part in ((near, near + 1 - place), (near + 1, place - near)):
+                line[min(max(sample, 0), axis.samples - 1)] += weights[luma] * part
+        line /= weights.sum()
+    return table.astype(np.float32)

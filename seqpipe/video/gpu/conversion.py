@@ -38,7 +38,7 @@ _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
 # as kernel.cu has them; a structure of NumPy takes ten times as long to fill
 _FRAME: Final = struct.Struct("4Q 2i")
-_AXES: Final = struct.Struct("28i")
+_AXES: Final = struct.Struct("40i")
 _MIXTURE: Final = struct.Struct("19f")
 _GEOMETRY: Final = struct.Struct("6i")
 _COUNT: Final = struct.Struct("i")
@@ -118,9 +118,9 @@ class Conversion:
             error.source = info.source
             raise
         axes = _axes(colour, placement, kind)
-        unscaled = placement.size == placement.box[2:]
+        unscaled = not placement.is_scaled
         direct = unscaled and (planes == 1 or max(axis.shift for axis in axes) <= 1)
-        filters = () if direct else _filters(axes, placement.size, scaled=not unscaled)
+        filters = () if direct else _filters(axes, placement)
         defines = {
             "SAMPLE_BYTES": 1 if kind.format.bits <= 8 else 2,
             "INTERLEAVED": int(kind.interleaved),
@@ -132,6 +132,7 @@ class Conversion:
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
             "WIDE": int(any(axis.wide for axis in filters)),
+            "ENDS": int(placement.window is not None),
             **_siting(axes if direct else (), kind, placement),
             "JOB_BYTES": _JOB.itemsize,
         }
@@ -221,12 +222,16 @@ def _axes(colour: ColourSpec, placement: Placement, kind: SurfaceKind) -> tuple[
     )
 
 
-def _filters(axes: Seq[ChromaAxis], size: tuple[int, int], *, scaled: bool) -> tuple[FilterAxis, ...]:
+def _filters(axes: Seq[ChromaAxis], placement: Placement) -> tuple[FilterAxis, ...]:
     """The filters of luma columns and rows, and of chroma columns and rows."""
-    skip = scaled and all(map(ChromaAxis.skips_luma_grid, axes[2:], size))
+    stretches = placement.stretches
+    sizes = [stretch.size for stretch in stretches]
+    # the samples beside a window are on the luma grid, and so are those within it
+    directly = placement.is_scaled and placement.window is None
+    skip = directly and all(map(ChromaAxis.skips_luma_grid, axes[2:], sizes))
     return tuple(
-        filter_axis(axis, length, skip_luma_grid=skip and axis.shift > 0)
-        for axis, length in zip(axes, (*size, *size), strict=True)
+        filter_axis(axis, stretch, skip_luma_grid=skip and axis.shift > 0)
+        for axis, stretch in zip(axes, stretches * 2, strict=True)
     )
 
 

@@ -50,10 +50,10 @@ template <int SIDE_BY_SIDE> __device__ __forceinline__ bool by_words(const Axis&
 __device__ __forceinline__ void make_spans(const Axis* axes, Filter& filter, unsigned thread) {
     static_assert(2 * (TILE_U + TILE_V) <= THREADS, "a thread makes a span");
     if (thread < TILE_U)
-        filter.columns[thread] = span_of(axes[0], min((int)blockIdx.x * TILE_U + thread, axes[0].size - 1));
+        filter.columns[thread] = span_of(axes[0], blockIdx.x * TILE_U + thread);
     else if (thread < TILE_U + TILE_V)
         filter.rows[thread - TILE_U] =
-            span_of(axes[1], min((int)blockIdx.y * TILE_V + thread - TILE_U, axes[1].size - 1));
+            span_of(axes[1], blockIdx.y * TILE_V + thread - TILE_U);
 }
 
 template <int SIDE_BY_SIDE>

@@ -4,6 +4,8 @@
 // bilinear scaler, which repeats the last sample of the part that is shown), upon chroma that is interpolated linearly at
 // the stream's siting. Both steps are linear, so one weight does both. Everything here is a whole number, where one shown
 // sample is 2 * size away from the next; a weight is the quotient of two of them, rounded once.
+//
+// Where a window is scaled (ENDS), shown samples beside it count as well, and nothing stands for those beyond the last.
 
 #if WIDE
 typedef long long Whole;
@@ -18,7 +20,13 @@ struct Axis {
     int samples;                     // of the plane
     int begin, step_bits, unit_bits; // shown sample k lies at (begin + (k << step_bits)) / (1 << unit_bits) in the plane
     int taps;                        // the most samples that a pixel is made of
+    int first;                       // the first of the pixels that is made
+    int left, length;                // the first of the shown samples that is scaled, and how many are; only where ENDS
 };
+
+// Samples that are scaled, and how far the triangle reaches.
+__device__ __forceinline__ int length_of(const Axis& axis) { return ENDS ? axis.length : axis.shown; }
+__device__ __forceinline__ int reach_of(const Axis& axis) { return 2 * max(length_of(axis), axis.size); }
 
 // What all weights of a pixel need.
 struct Span {
@@ -32,7 +40,7 @@ __device__ __forceinline__ int limited(int value, int least, int most) {
 
 // The sum of what the triangle gives at `distance` from its centre, 2 * size further, and so on.
 __device__ __forceinline__ Whole falling(const Axis& axis, int distance) {
-    const int rest = 2 * max(axis.shown, axis.size) - distance;
+    const int rest = reach_of(axis) - distance;
     if (rest <= 0) return 0;
     const Whole more = (unsigned)rest / (2u * axis.size);
     return (more + 1) * rest - more * (more + 1) * axis.size;
@@ -41,20 +49,24 @@ __device__ __forceinline__ Whole falling(const Axis& axis, int distance) {
 // What the triangle gives shown sample k; the first and the last stand for those beyond them, too.
 __device__ __forceinline__ Whole share(const Axis& axis, int centre, int k) {
     const int spacing = 2 * axis.size, distance = (int)((unsigned)spacing * k - centre);
-    Whole sum = max(0, 2 * max(axis.shown, axis.size) - abs(distance));
+    Whole sum = max(0, reach_of(axis) - abs(distance));
+    if (ENDS) return sum;
     if (k == 0) sum += falling(axis, spacing - distance);
     if (k == axis.shown - 1) sum += falling(axis, spacing + distance);
     return sum;
 }
 
-__device__ __forceinline__ Span span_of(const Axis& axis, int pixel) {
+// Of a pixel, counted from the first one that is made; of the last one for those behind it.
+__device__ __forceinline__ Span span_of(const Axis& axis, int made) {
     const unsigned spacing = 2u * axis.size;
-    const int centre = (2 * pixel + 1) * axis.shown - axis.size;
+    const int pixel = min(axis.first + made, axis.size - 1);
+    const int centre = (2 * pixel + 1) * length_of(axis) - axis.size + (ENDS ? (int)spacing * axis.left : 0);
     const int near = (int)((centre + spacing) / spacing) - 1, behind = (int)(centre - spacing * near);
-    const int before = (unsigned)(2 * max(axis.shown, axis.size) - 1 - behind) / spacing;
+    const int before = (unsigned)(reach_of(axis) - 1 - behind) / spacing;
     const int lowest = limited(near - before, 0, axis.shown - 1);
     const int place = (axis.begin + (lowest << axis.step_bits)) >> axis.unit_bits;
-    const Whole total = falling(axis, behind) + falling(axis, (int)spacing - behind);
+    Whole total = falling(axis, behind) + falling(axis, (int)spacing - behind);
+    if (ENDS) total -= falling(axis, centre + (int)spacing) + falling(axis, (int)spacing * axis.shown - centre);
     return {centre, limited(place, 0, axis.samples - 1), (Number)(total << axis.unit_bits)};
 }
 

@@ -1,0 +1,113 @@
+"""Windows and parts of pictures by the kernel, on a GPU and emulated: judged by Pillow, and by cutting the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from seqpipe.video.colour import resolve
+from seqpipe.video.convert import Converter
+from seqpipe.video.gpu.converter import DeviceConverter
+from seqpipe.video.info import StreamInfo
+from seqpipe.video.output import OutputSpec
+from seqpipe.video.surface import Surface
+from tests.support.benches import Bench
+from tests.support.pictures import frame_info, picture, surface_format
+from tests.support.windows import exact_window
+
+SIZE = (147, 67)
+# (chroma, bits, chroma interleaved, samples in the high bits)
+STORED = [
+    ("4:2:0", 8, True, False),
+    ("4:2:0", 10, True, True),
+    ("4:2:2", 8, False, False),
+    ("4:1:1", 8, False, False),
+    ("4:4:4", 8, False, False),
+    ("gray", 8, False, False),
+]
+
+
+def made_there(
+    bench: Bench, stored: Any, output: OutputSpec, **changes: Any
+) -> tuple[Any, Surface, StreamInfo]:
+    """The picture that the kernel makes, with the surface and its stream."""
+    chroma, bits, interleaved, high = stored
+    form = surface_format(chroma, bits)
+    info = frame_info(*SIZE, form, **changes)
+    surface = picture(*SIZE, form, resolve(info))
+    converter = DeviceConverter(info, output, bench.device)
+    out = bench.array(np.zeros(converter.shape, converter.dtype))
+    converter([bench.surface(surface, interleaved=interleaved, high=high)], [out])
+    return bench.numpy(out), surface, info
+
+
+def assert_near(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 5e-3) -> None:
+    """Each value is the wanted one rounded; either neighbour where a half is within ``doubt``."""
+    assert found.shape == wanted.shape
+    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
+    apart = np.abs(found - np.rint(wanted))
+    assert apart[~doubtful].max(initial=0) == 0
+    assert apart.max(initial=0) <= 1
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda stored: f"{stored[0]} {stored[1]}")
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotation: int) -> None:
+    random = np.random.default_rng(rotation)
+    upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
+    for number in range(4):
+        size = int(random.integers(1, 70)), int(random.integers(1, 60))
+        left, top = (int(random.integers(0, side)) for side in upright)
+        crop = None if number % 2 else (left // 2, top // 2, upright[0] - left // 2, upright[1] - top // 2)
+        shown = upright if crop is None else crop[2:]
+        x, y = (int(random.integers(0, side)) for side in shown)
+        window = (x, y, int(random.integers(1, shown[0] - x + 1)), int(random.integers(1, shown[1] - y + 1)))
+        if window[2:] == size:
+            continue
+        part = (
+            (size[0] // 4, size[1] // 3, size[0] - size[0] // 4, size[1] - size[1] // 3)
+            if number > 1
+            else None
+        )
+        output = OutputSpec(crop=crop, window=window, size=size, part=part, mirror=bool(number % 2))
+        found, surface, info = made_there(
+            bench, stored, output, rotation_degrees=rotation, flipped=number == 3
+        )
+        assert_near(found, exact_window(surface, info, output))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
+def test_types(bench: Bench, dtype: Any) -> None:
+    output = OutputSpec(dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FCHW")
+    found, surface, info = made_there(bench, STORED[0], output)
+    wanted = np.moveaxis(exact_window(surface, info, output), -1, 0)
+    if dtype == "uint16":
+        assert_near(found, wanted, 0.1)
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=2**-11 if dtype == "float16" else 0, atol=4e-6)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("output", [{"short_side": 40}, {"size": (33, 21), "crop": (4, 6, 60, 41)}, {}])
+def test_a_part_is_cut_out_of_the_scaled_picture(bench: Bench, output: dict[str, Any], mirror: bool) -> None:
+    for rotation in (0, 90):
+        whole, *_ = made_there(bench, STORED[0], OutputSpec(**output), rotation_degrees=rotation)
+        asked = OutputSpec(part=(3, 5, 17, 11), mirror=mirror, **output)
+        part, *_ = made_there(bench, STORED[0], asked, rotation_degrees=rotation)
+        wanted = whole[5:16, 3:20]
+        np.testing.assert_array_equal(part, wanted[:, ::-1] if mirror else wanted)
+
+
+def test_windows_are_those_of_the_cpu(bench: Bench) -> None:
+    """Which rounds planes to 1/256 of a level before it mixes them."""
+    output = OutputSpec(crop=(3, 2, 140, 61), window=(11, 5, 93, 50), size=(40, 31), part=(5, 3, 30, 20))
+    found, surface, info = made_there(bench, STORED[0], output)
+    here = Converter(info, output)
+    wanted = np.empty(here.shape, here.dtype)
+    here(surface, wanted)
+    apart = np.abs(found.astype(int) - wanted.astype(int))
+    assert apart.max() <= 1
+    assert apart.mean() < 0.02

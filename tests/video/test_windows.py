@@ -1,0 +1,189 @@
+"""Windows and parts of pictures, in main memory: judged by Pillow, and by cutting what is scaled as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from seqpipe.errors import ParameterError
+from seqpipe.video.chroma import ChromaAxis
+from seqpipe.video.colour import resolve
+from seqpipe.video.convert import Converter
+from seqpipe.video.geometry import Stretch, place
+from seqpipe.video.output import OutputSpec
+from seqpipe.video.windowed import bands_of
+from tests.support.filter_table import window_table
+from tests.support.pictures import frame_info, picture, surface_format
+from tests.support.windows import exact_window
+
+SIZE = (147, 67)
+FORMS = [
+    ("4:2:0", 8),
+    ("4:2:0", 10),
+    ("4:2:2", 8),
+    ("4:4:0", 8),
+    ("4:1:1", 8),
+    ("4:4:4", 12),
+    ("gray", 8),
+    ("rgb", 8),
+]
+
+
+def converted(output: OutputSpec, chroma: str = "4:2:0", bits: int = 8, **changes: Any) -> Any:
+    """The picture, and what it is to be before it is rounded."""
+    form = surface_format(chroma, bits)
+    info = frame_info(*SIZE, form, **changes)
+    surface = picture(*SIZE, form, resolve(info))
+    converter = Converter(info, output)
+    out = np.empty(converter.shape, converter.dtype)
+    converter(surface, out)
+    return out, exact_window(surface, info, output)
+
+
+def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float) -> None:
+    """Each value is the wanted one rounded; either neighbour where a half is within ``doubt``."""
+    assert found.shape == wanted.shape
+    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
+    apart = np.abs(found - np.rint(wanted))
+    assert apart[~doubtful].max(initial=0) == 0
+    assert apart.max(initial=0) <= 1
+
+
+@st.composite
+def boxes(draw: st.DrawFn, width: int, height: int) -> tuple[int, int, int, int]:
+    x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+    return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
+
+
+@st.composite
+def windows(draw: st.DrawFn, upright: tuple[int, int]) -> OutputSpec:
+    crop = draw(st.one_of(st.none(), boxes(*upright)))
+    shown = upright if crop is None else crop[2:]
+    size = draw(st.tuples(st.integers(1, 90), st.integers(1, 90)))
+    return OutputSpec(
+        crop=crop,
+        window=draw(boxes(*shown)),
+        size=size,
+        part=draw(st.one_of(st.none(), boxes(*size))),
+        mirror=draw(st.booleans()),
+    )
+
+
+@given(st.data(), st.sampled_from(FORMS), st.sampled_from([0, 90, 180, 270]), st.booleans())
+@settings(max_examples=60)
+def test_a_window_is_scaled_as_pillow_does_it(
+    data: st.DataObject, form: tuple[str, int], rotation: int, flipped: bool
+) -> None:
+    upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
+    output = data.draw(windows(upright))
+    found, wanted = converted(output, *form, rotation_degrees=rotation, flipped=flipped)
+    # what is not scaled is rounded before it is mixed, see test_convert; planes that are have 1/256 of a level
+    scaled = place(
+        upright, crop=output.crop, window=output.window, size=output.size, part=output.part
+    ).is_scaled
+    assert_rounded(found, wanted, 0.03 if scaled else 0.75)
+
+
+@pytest.mark.parametrize("colour", ["RGB", "GRAY", "BGR"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_types_and_colours(colour: Any, dtype: Any) -> None:
+    output = OutputSpec(colour=colour, dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FHWC")
+    found, wanted = converted(output)
+    wanted = wanted[..., ::-1] if colour == "BGR" else wanted
+    # 1/256 of a level of 8 bits
+    np.testing.assert_allclose(found, wanted, atol={"uint8": 0.51, "uint16": 3, "float32": 5e-5}[dtype])
+
+
+def test_what_lies_beside_a_window_counts_and_beyond_the_crop_nothing_does() -> None:
+    """The three ways to scale the same pixels differ at the borders, and only there."""
+    alone, _ = converted(OutputSpec(crop=(40, 20, 80, 40), size=(20, 10)))
+    seen, _ = converted(OutputSpec(window=(40, 20, 80, 40), size=(20, 10)))
+    ended, _ = converted(OutputSpec(crop=(40, 20, 80, 40), window=(0, 0, 80, 40), size=(20, 10)))
+    apart = np.abs(seen.astype(int) - ended.astype(int))
+    assert apart.max() > 1
+    assert apart[2:-2, 2:-2].max() == 0
+    assert np.abs(alone.astype(int) - ended.astype(int))[[0, -1]].max() > 1
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("rotation", [0, 90])
+@pytest.mark.parametrize("output", [{"short_side": 40}, {"size": (33, 21), "crop": (4, 6, 60, 41)}, {}])
+def test_a_part_is_cut_out_of_the_scaled_picture(output: dict[str, Any], rotation: int, mirror: bool) -> None:
+    form = surface_format()
+    info = frame_info(*SIZE, form, rotation_degrees=rotation)
+    surface = picture(*SIZE, form, resolve(info))
+    made = []
+    for part in (None, (3, 5, 17, 11)):
+        converter = Converter(info, OutputSpec(part=part, mirror=mirror and part is not None, **output))
+        made.append(np.empty(converter.shape, converter.dtype))
+        converter(surface, made[-1])
+    wanted = made[0][5:16, 3:20]
+    np.testing.assert_array_equal(made[1], wanted[:, ::-1] if mirror else wanted)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_weights_are_those_of_the_table(shift: int) -> None:
+    random = np.random.default_rng(shift)
+    for _ in range(40):
+        shown, size = (int(n) for n in random.integers(1, 200, 2))
+        begin = int(random.integers(0, shown))
+        first = int(random.integers(0, size))
+        length, count = int(random.integers(1, shown - begin + 1)), int(random.integers(1, size - first + 1))
+        start, offset = int(random.integers(0, 20)), float(random.choice([0, 0.5, 1])) * ((1 << shift) - 1)
+        axis = ChromaAxis(shift, offset, start, shown, -(-(start + shown + 3) >> shift))
+        stretch = Stretch(begin, length, size, first, count, ends=True)
+        made, found = bands_of(axis, stretch), np.zeros((count, axis.samples))
+        for pixels, samples, weights in made.bands:
+            found[pixels, samples] = weights
+        np.testing.assert_allclose(found, window_table(axis, stretch), atol=1e-7, err_msg=f"{axis} {stretch}")
+
+
+def test_a_frame_of_another_size_gives_the_same_picture() -> None:
+    """The window moves with the picture; what is scaled to the same size stays alike."""
+    output = OutputSpec(crop=(20, 4, 120, 60), window=(10, 6, 80, 50), size=(40, 25))
+    info = frame_info(*SIZE)
+    large = picture(2 * SIZE[0], 2 * SIZE[1], surface_format(), resolve(info))
+    converter = Converter(info, output)
+    found = np.empty(converter.shape, converter.dtype)
+    converter(large, found)
+    twice = OutputSpec(crop=(40, 8, 240, 120), window=(20, 12, 160, 100), size=(40, 25))
+    other = Converter(frame_info(2 * SIZE[0], 2 * SIZE[1]), twice)
+    wanted = np.empty(other.shape, other.dtype)
+    other(large, wanted)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"window": (0, 0, 5)}, r"window=\(0, 0, 5\) is not valid; allowed: 4 values"),
+        ({"window": (0, 0, 5, 0)}, r"window=\(0, 0, 5, 0\) is empty"),
+        ({"part": (0, -1, 5, 5)}, r"part=-1 is not valid"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        OutputSpec(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"crop": (10, 0, 50, 50), "window": (1, 0, 50, 50)},
+            "leaves the crop of 50x50 pixels.*in pixels of the crop",
+        ),
+        (
+            {"size": (20, 10), "part": (0, 1, 20, 10)},
+            "leaves the scaled picture of 20x10 pixels.*once it is scaled",
+        ),
+    ],
+)
+def test_boxes_that_leave_what_they_are_a_part_of(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Converter(frame_info(*SIZE), OutputSpec(**values))
