@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..video.engine import Engine, PendingRead
 from ..video.output import OutputSpec
 from ..video.request import Request
 from .lazy_engine import LazyEngine
+from .outputs import Group, Outputs, fill_in, group_of
 from .report import ReportBook
 from .selection import Sample, Selection
 
@@ -36,8 +36,7 @@ class Pending:
     Attributes:
         epoch: their epoch.
         positions: their positions within it.
-        samples: what they are.
-        failed: by place, why a sample is not on its way at all.
+        group: what they are, and what is made of them.
         stacked: where their pixels go, N and then the axes of the output's layout; None where each has an array
             of its own.
         size: the bytes that their pixels hold, or will hold.
@@ -47,8 +46,7 @@ class Pending:
 
     epoch: int
     positions: IntArray
-    samples: tuple[Sample, ...]
-    failed: dict[int, SeqpipeError]
+    group: Group
     stacked: Array | None
     size: int
     read: PendingRead
@@ -87,7 +85,8 @@ class Fetcher:
     beginning), first those whose videos differ from the lost one's and from each other's, then the rest, in
     order; the first of up to 16 that can be read is taken. If none of them can, the sample is left out.
 
-    That the device is full is no sample's fault: it is raised whatever becomes of others, and nothing is lost.
+    That the device is full is no sample's fault: it is raised whatever becomes of others, and nothing is lost. Neither
+    is it that :data:`outputs` asks for what pictures do not have: that is raised in the samples' turn.
 
     Attributes:
         selection: which frames make a sample.
@@ -96,6 +95,7 @@ class Fetcher:
         fill: the value of positions that are filled with a constant.
         on_error: what becomes of samples that cannot be read.
         book: where losses are written down.
+        outputs: what is made of samples instead, each on its own.
     """
 
     selection: Selection
@@ -104,9 +104,13 @@ class Fetcher:
     fill: float
     on_error: OnError
     book: ReportBook
+    outputs: Outputs | None = None
+    _last: dict[tuple[int, bytes], Group] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
+        if self.outputs is not None:
+            return self._group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
@@ -125,16 +129,16 @@ class Fetcher:
         Raises:
             DeviceMemoryError: the device has no room for that array.
         """
-        samples, failed = self._resolve(epoch, positions)
-        stacked = self._stack(samples) if stack and not failed else None
+        group = self._group(epoch, positions)
+        stacked = self._stack(group) if stack else None
         requests = [
-            self._request(sample, None if stacked is None else stacked[place])
-            for place, sample in enumerate(samples)
-            if place not in failed
+            self._request(sample, output, None if stacked is None else stacked[place])
+            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if place not in group.failed and group.broken is None
         ]
         engine = self.engine.get()
         size = self.size(epoch, positions)
-        return Pending(epoch, positions, samples, failed, stacked, size, engine.submit(requests), engine)
+        return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
 
     def finish(self, pending: Pending) -> Fetched:
         """Wait for samples, and deal with those that cannot be read.
@@ -142,26 +146,31 @@ class Fetcher:
         Raises:
             DeviceMemoryError: the device is full, so that some could not be decoded; others may have been.
         """
+        group = pending.group
+        if group.broken is not None:
+            return Fetched((group.broken,) * len(group.samples))
         arrived = iter(pending.read.result())
         outcomes: list[Pair | SeqpipeError | None] = []
-        for place, sample in enumerate(pending.samples):
-            result = pending.failed[place] if place in pending.failed else next(arrived)
+        for place, sample in enumerate(group.samples):
+            result = group.failed[place] if place in group.failed else next(arrived)
             if isinstance(result, Sequence):
                 outcomes.append((sample, result))
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
-        whole = all(
-            isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, pending.samples, strict=True)
-        )
+        whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
         return Fetched(tuple(outcomes), pending.stacked if whole else None)
 
-    def single(self, sample: Sample) -> Sequence:
+    def single(self, sample: Sample, epoch: int) -> Sequence:
         """Read one sample.
 
         Raises:
             SourceError: it cannot be read, whatever ``on_error`` says.
+            ParameterError: pictures do not have what is asked of them.
         """
-        result = self.engine.get().read([self._request(sample)])[0]
+        group = self._grouped((sample,), {}, epoch)
+        if group.broken is not None:
+            raise group.broken
+        result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
         return result
@@ -169,6 +178,18 @@ class Fetcher:
     @property
     def _itemsize(self) -> int:
         return np.dtype(self.output.dtype).itemsize
+
+    def _group(self, epoch: int, positions: IntArray) -> Group:
+        """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again."""
+        place = epoch, positions.tobytes()
+        found = self._last.get(place)
+        if found is None:
+            self._last.clear()
+            found = self._last[place] = self._grouped(*self._resolve(epoch, positions), epoch)
+        return found
+
+    def _grouped(self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int) -> Group:
+        return group_of(samples, failed, self.selection.catalog, self.output, self.outputs, epoch)
 
     def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
         samples: list[Sample] = []
@@ -195,8 +216,10 @@ class Fetcher:
 
     def _substitute(self, epoch: int, position: int, lost: Sample) -> Pair | None:
         for candidate in self._candidates(epoch, position, lost.video).tolist():
-            (sample,), failed = self._resolve(epoch, np.array([candidate]))
-            result = self.engine.get().read([] if failed else [self._request(sample)])
+            group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
+            ((sample,), (output,)) = group.samples, group.outputs
+            unsound = group.failed or group.broken
+            result = self.engine.get().read([] if unsound else [self._request(sample, output)])
             if result and isinstance(result[0], Sequence):
                 return sample, result[0]
             if result and isinstance(result[0], DeviceMemoryError):
@@ -212,14 +235,14 @@ class Fetcher:
         first &= videos != video
         return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
 
-    def _request(self, sample: Sample, out: Array | None = None) -> Request:
-        return Request(sample.source, sample.frames, sample.padding, self.output, self.fill, out)
+    def _request(self, sample: Sample, output: OutputSpec, out: Array | None = None) -> Request:
+        fill = fill_in(self.fill, self.output, output)
+        return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
-    def _stack(self, samples: Seq[Sample]) -> Array | None:
+    def _stack(self, group: Group) -> Array | None:
         """One array for all samples, if their pictures have one shape."""
-        catalog = self.selection.catalog
-        shapes = {int(catalog.shape[sample.video]) for sample in samples}
-        if len(shapes) != 1:
+        if group.common is None:
             return None
-        shape = (len(samples), len(samples[0].frames), *catalog.shapes[shapes.pop()])
-        return self.engine.get().allocate(shape, np.dtype(self.output.dtype))
+        shape, dtype = group.common
+        whole = (len(group.samples), len(group.samples[0].frames), *shape)
+        return self.engine.get().allocate(whole, np.dtype(dtype))

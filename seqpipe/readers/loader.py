@@ -6,15 +6,18 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from ..errors import DeviceMemoryError, SeqpipeError, StateError
+import numpy as np
+
+from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, StateError
 from ..sampling import BatchPlan, State, check_state
 from ..sampling.params import LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
 from .fetch import Fetched, Fetcher, Pair, Pending
+from .outputs import Outputs
 
 __all__ = ["Batches", "Feed", "Pass", "Sequences"]
 
@@ -47,9 +50,20 @@ class Feed:
         """What decides the order of samples and their frames."""
         return self.fetcher.selection.fingerprint
 
-    def group(self, wanted: int) -> int:
-        """How many sequences to read together: as many as wanted, if there is room for two such groups."""
-        return max(1, min(wanted, self.room // (2 * self.fetcher.largest)))
+    def group(self, wanted: int, outputs: Outputs | None = None) -> int:
+        """How many sequences to read together: as many as wanted, if there is room for two such groups.
+
+        What is made of each on its own is judged by the first ones of the epoch.
+        """
+        if outputs is None:
+            return max(1, min(wanted, self.room // (2 * self.fetcher.largest)))
+        first = np.arange(min(wanted, self.length(self.epoch)))
+        size = self.fetching(outputs).size(self.epoch, first)
+        return max(1, min(wanted, self.room * len(first) // max(1, 2 * size)))
+
+    def fetching(self, outputs: Outputs | None) -> Fetcher:
+        """What reads the samples, with an output of its own for each if there are such."""
+        return self.fetcher if outputs is None else replace(self.fetcher, outputs=outputs)
 
     def note_large(self, size: int) -> None:
         """Say, once, that a batch of some bytes is larger than all that are read ahead may be together."""
@@ -82,8 +96,10 @@ class Pass(ABC, Generic[ItemT]):
     it stands, with threads of its own.
     """
 
-    def __init__(self, feed: Feed, batch_size: int, last_batch: LastBatch, ahead: int) -> None:
-        self._feed = feed
+    def __init__(
+        self, feed: Feed, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
+    ) -> None:
+        self._feed, self._fetcher = feed, feed.fetching(outputs)
         self._batch_size, self._last_batch, self._ahead = batch_size, last_batch, ahead
         self._queue: deque[tuple[int, Pending]] = deque()
         self._go_to(feed.epoch, 0)
@@ -143,7 +159,7 @@ class Pass(ABC, Generic[ItemT]):
 
     def _next_batch(self, *, stack: bool = True) -> Fetched | None:
         """The next batch once it has arrived; None at the end."""
-        if self._queue and self._queue[0][1].engine is not self._feed.fetcher.engine.get():
+        if self._queue and self._queue[0][1].engine is not self._fetcher.engine.get():
             # The dataset was closed, or this is a forked process: what was begun will not arrive.
             self._step_back()
         try:
@@ -169,7 +185,7 @@ class Pass(ABC, Generic[ItemT]):
             self._ended = True
             return None
         number, pending = self._queue[0]
-        fetched = self._feed.fetcher.finish(pending)
+        fetched = self._fetcher.finish(pending)
         self._queue.popleft()
         self._read_ahead(self._ahead, stack=stack)
         self._given, self._position = number + 1, self._plan.end(number)
@@ -193,7 +209,7 @@ class Pass(ABC, Generic[ItemT]):
             if 0 < self._feed.room < (size := self._next_size()):
                 self._feed.note_large(size)
             positions = self._plan.positions(self._begun)
-            self._queue.append((self._begun, self._feed.fetcher.begin(self._epoch, positions, stack=stack)))
+            self._queue.append((self._begun, self._fetcher.begin(self._epoch, positions, stack=stack)))
             self._begun += 1
 
     def _read_less(self, room: int, error: DeviceMemoryError) -> None:
@@ -202,7 +218,7 @@ class Pass(ABC, Generic[ItemT]):
         self._room = room
 
     def _next_size(self) -> int:
-        return self._feed.fetcher.size(self._epoch, self._plan.positions(self._begun))
+        return self._fetcher.size(self._epoch, self._plan.positions(self._begun))
 
     def _advice(self) -> str:
         """What takes the device's memory here, and what decides it."""
@@ -229,10 +245,22 @@ class Batches(Pass[Batch]):
     """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
 
     def __init__(
-        self, feed: Feed, *, batch_size: int, last_batch: LastBatch, ragged: Ragged, prefetch: int
+        self,
+        feed: Feed,
+        *,
+        batch_size: int,
+        last_batch: LastBatch,
+        ragged: Ragged,
+        prefetch: int,
+        outputs: Outputs | None = None,
     ) -> None:
         self._ragged: Ragged = RAGGED.check(ragged)
-        super().__init__(feed, batch_size, last_batch, prefetch)
+        if outputs is not None and self._ragged == "pad":
+            raise ParameterError(
+                "ragged='pad' and outputs exclude one another",
+                advice="Give every sample's output the same size",
+            )
+        super().__init__(feed, batch_size, last_batch, prefetch, outputs)
 
     def __len__(self) -> int:
         """Batches of a whole epoch; lost samples are not known beforehand."""
@@ -247,7 +275,7 @@ class Batches(Pass[Batch]):
             if fetched.error is not None:
                 raise fetched.error
             if fetched.pairs:
-                return collate(fetched, ragged=self._ragged, fill=self._feed.fetcher.fill)
+                return collate(fetched, ragged=self._ragged, fill=self._fetcher.fill)
 
     def __repr__(self) -> str:
         return (
@@ -259,10 +287,10 @@ class Batches(Pass[Batch]):
 class Sequences(Pass[Sequence]):
     """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
 
-    def __init__(self, feed: Feed, *, group: int) -> None:
+    def __init__(self, feed: Feed, *, group: int, outputs: Outputs | None = None) -> None:
         self._ready: deque[tuple[int, Pair | SeqpipeError | None]] = deque()
         # Read in groups, so that neighbours that share a GOP share its decoding.
-        super().__init__(feed, group, "partial", 1)
+        super().__init__(feed, group, "partial", 1, outputs)
 
     def __len__(self) -> int:
         """Sequences of a whole epoch; lost samples are not known beforehand."""

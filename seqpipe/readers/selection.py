@@ -11,6 +11,7 @@ import numpy as np
 from ..array import BoolArray, FloatArray, IntArray
 from ..sampling import Order, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
+from ..video.facts import Facts
 from .clock import Clock
 
 __all__ = ["Catalog", "Sample", "Selection"]
@@ -27,6 +28,7 @@ class Sample:
         label: the video's label, -1 for none.
         frames: the frame to decode for each position, int64; -1 at positions that are filled with a constant.
         padding: which positions are padding, bool.
+        shape: of a picture as the dataset delivers it, in the order of its layout.
     """
 
     index: int
@@ -35,6 +37,7 @@ class Sample:
     label: int
     frames: IntArray
     padding: BoolArray
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Catalog:
         bounds: how many samples the videos before have, and at the end how many there are; one entry more.
         shapes: the shapes of pictures that occur, in the order of the output's layout.
         shape: which of them the video's pictures have.
+        pictures: width, height, rotation and flip that occur, as :attr:`seqpipe.video.facts.Facts.picture` has them.
+        picture: which of them the video has.
     """
 
     names: tuple[str, ...]
@@ -62,6 +67,8 @@ class Catalog:
     bounds: IntArray
     shapes: tuple[tuple[int, int, int], ...]
     shape: IntArray
+    pictures: tuple[tuple[int, ...], ...]
+    picture: IntArray
 
     def __len__(self) -> int:
         return len(self.names)
@@ -70,6 +77,15 @@ class Catalog:
     def samples(self) -> int:
         """Samples of an epoch."""
         return int(self.bounds[-1])
+
+    def shape_of(self, video: int) -> tuple[int, int, int]:
+        """The shape of a video's pictures."""
+        return self.shapes[int(self.shape[video])]
+
+    def facts(self, video: int) -> Facts:
+        """What decides the shape of a video's pictures, whatever they are to be."""
+        width, height, rotation_degrees, flipped = self.pictures[int(self.picture[video])]
+        return Facts(0, width, height, rotation_degrees, bool(flipped))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +123,7 @@ class Selection:
         )
         k = index - int(catalog.bounds[video])
         clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
-        return Sample(index, video, name, label, clip.frames, clip.padding)
+        return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
 
     def unknown(self, index: int) -> Sample:
         """A sample whose frames cannot be told, because its video's timestamps cannot be read any more."""

@@ -52,6 +52,7 @@ class _Row(NamedTuple):
     entry: Entry
     use: _Use
     shape: int
+    picture: int
 
 
 @dataclass
@@ -78,6 +79,7 @@ class Survey:
     _rows: dict[int, _Row] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _pictures: dict[tuple[int, ...], int] = field(default_factory=dict)
     _uses: dict[tuple[tuple[int, ...], Range | None], _Use] = field(default_factory=dict)
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
@@ -103,7 +105,7 @@ class Survey:
         if not rows:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
-        return _tabulate(rows, tuple(self._shapes))
+        return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
 
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
@@ -158,7 +160,8 @@ class Survey:
         length = use.end - use.first
         self._longest = max(self._longest, (length, entry.name))
         if use.samples:
-            self._rows[place] = _Row(entry, use, shape)
+            picture = self._pictures.setdefault(facts.picture, len(self._pictures))
+            self._rows[place] = _Row(entry, use, shape, picture)
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
 
@@ -235,7 +238,7 @@ class Survey:
         return " and ".join(words) or "a sample needs 1 frame"
 
 
-def _tabulate(rows: Seq[_Row], shapes: tuple[_Shape, ...]) -> Catalog:
+def _tabulate(rows: Seq[_Row], shapes: tuple[_Shape, ...], pictures: tuple[tuple[int, ...], ...]) -> Catalog:
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(
@@ -248,6 +251,8 @@ def _tabulate(rows: Seq[_Row], shapes: tuple[_Shape, ...]) -> Catalog:
         bounds=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
         shapes=shapes,
         shape=np.array([row.shape for row in rows], dtype=np.int64),
+        pictures=pictures,
+        picture=np.array([row.picture for row in rows], dtype=np.int64),
     )
 
 

@@ -24,6 +24,7 @@ from .labels import Labels
 from .lazy_engine import LazyEngine
 from .loader import Batches, Feed, Sequences
 from .manifest import read_manifest
+from .outputs import Outputs
 from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, one_source, output_of
 from .ranges import Range
 from .report import Report, ReportBook
@@ -247,24 +248,30 @@ class Video:
         """
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
-    def sample(self, index: int, epoch: int | None = None) -> Sequence:
+    def sample(self, index: int, epoch: int | None = None, *, outputs: Outputs | None = None) -> Sequence:
         """One sample by its index within the dataset, whatever the rank and the order.
 
         Args:
             index: from 0 to ``total - 1``.
             epoch: decides the frames of random samples; by default the current one.
+            outputs: as :meth:`batches` takes it.
 
         Raises:
-            ParameterError: there is no such sample.
+            ParameterError: there is no such sample, or its pictures do not have what is asked of them.
             SourceError: it cannot be read.
         """
         if not 0 <= index < self.total:
             raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {self.total - 1}")
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._feed.fetcher.single(self._selection.sample(index, chosen))
+        return self._feed.fetching(outputs).single(self._selection.sample(index, chosen), chosen)
 
     def batches(
-        self, batch_size: int, *, last_batch: LastBatch = "partial", ragged: Ragged = "list"
+        self,
+        batch_size: int,
+        *,
+        last_batch: LastBatch = "partial",
+        ragged: Ragged = "list",
+        outputs: Outputs | None = None,
     ) -> Batches:
         """The current epoch in batches.
 
@@ -274,6 +281,9 @@ class Video:
                 it out, "fill" completes it from the start of the epoch.
             ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
                 array that is filled up with ``fill_value``, and a mask that is True for real pixels.
+            outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
+                for it: called with some samples (:class:`seqpipe.readers.Sample`) and their epoch, it gives an
+                :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same colour in these.
 
         Returns:
             An iterator with ``len``, ``state_dict`` and ``load_state_dict``; see :class:`seqpipe.readers.Batches`.
@@ -282,16 +292,22 @@ class Video:
             ParameterError: an argument is out of bounds.
         """
         return Batches(
-            self._feed, batch_size=batch_size, last_batch=last_batch, ragged=ragged, prefetch=self._prefetch
+            self._feed,
+            batch_size=batch_size,
+            last_batch=last_batch,
+            ragged=ragged,
+            prefetch=self._prefetch,
+            outputs=outputs,
         )
 
-    def sequences(self) -> Sequences:
-        """The current epoch sequence by sequence, as an iterator with ``state_dict``.
+    def sequences(self, *, outputs: Outputs | None = None) -> Sequences:
+        """The current epoch sequence by sequence, as an iterator with ``state_dict``; outputs as :meth:`batches` has.
 
         It reads in groups of as many sequences as there are threads, two groups at once; in smaller ones where
         these would hold more than ``prefetch_gib``.
         """
-        return Sequences(self._feed, group=self._feed.group(max(2, self._threads or available_cores())))
+        group = self._feed.group(max(2, self._threads or available_cores()), outputs)
+        return Sequences(self._feed, group=group, outputs=outputs)
 
     def __iter__(self) -> Sequences:
         return self.sequences()

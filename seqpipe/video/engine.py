@@ -267,7 +267,8 @@ class Engine:
             if frame >= 0:
                 targets[frame].append((converter, target))
             else:
-                painter.fill(pixels, place, request.fill)
+                for part, value in request.filled(place):
+                    painter.fill(pixels, part, value)
         return pixels
 
     def _note(self, video: Video, name: str, frames: int, reason: str) -> None:

@@ -53,8 +53,8 @@ class Painter(Protocol):
     def pictures(self, pixels: Array) -> Seq[Any]:
         """Where each picture of an array goes, as :meth:`put` takes it."""
 
-    def fill(self, pixels: Array, place: int, value: float) -> None:
-        """Fill one picture with a value."""
+    def fill(self, pixels: Array, place: Any, value: float) -> None:
+        """Fill one picture, or another part of the pixels that an index tells, with a value."""
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Any, Any]]) -> None:
         """Make pictures of a surface, each by its converter at its place; perhaps not yet."""
@@ -90,8 +90,8 @@ class HostPainter:
         """Views of an array."""
         return list(pixels)
 
-    def fill(self, pixels: Array, place: int, value: float) -> None:
-        """Fill one picture with a value."""
+    def fill(self, pixels: Array, place: Any, value: float) -> None:
+        """Fill one picture, or another part of the pixels that an index tells, with a value."""
         pixels[place] = value
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Converter, Array]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -31,7 +32,7 @@ class Request:
         output: colour, dtype and geometry of the pixels. Every request may have its own, such as a window and a mirror
             drawn for it (``crop``, ``size``, ``mirror``): on a card that is done by the launch that makes its pictures,
             and a window never seen before is not waited for.
-        fill: the value of the pixels at positions without a frame.
+        fill: the value of the pixels at positions without a frame, or one for each channel.
         out: where to write the pixels, one picture per position; a new array by default.
     """
 
@@ -39,8 +40,16 @@ class Request:
     frames: IntArray
     padding: BoolArray | None = None
     output: OutputSpec = field(default_factory=OutputSpec)
-    fill: float = 0
+    fill: float | tuple[float, ...] = 0
     out: Array | None = None
+
+    def filled(self, place: int) -> Iterator[tuple[Any, float]]:
+        """What is filled at a position, as an index into the pixels, and with which value."""
+        if not isinstance(self.fill, tuple):
+            yield place, self.fill
+            return
+        for channel, value in enumerate(self.fill):
+            yield (place, channel) if self.output.layout == "FCHW" else (place, ..., channel), value
 
 
 def check_memory(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> None:

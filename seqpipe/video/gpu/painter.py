@@ -59,8 +59,8 @@ class DevicePainter:
         first, step = int(pixels.data.ptr), int(pixels.strides[0]) if len(pixels) else 0
         return [first + place * step for place in range(len(pixels))]
 
-    def fill(self, pixels: Array, place: int, value: float) -> None:
-        """Fill one picture with a value."""
+    def fill(self, pixels: Array, place: Any, value: float) -> None:
+        """Fill one picture, or another part of the pixels that an index tells, with a value."""
         with self._stream:
             pixels[place].fill(value)
 

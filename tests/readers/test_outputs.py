@@ -1,0 +1,197 @@
+"""Outputs of their own for each sample: the same samples, made otherwise by the conversion."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import ParameterError, SourceError
+from seqpipe.readers import Sample, Video
+from seqpipe.readers.outputs import fill_in
+from seqpipe.sequence import Sequence
+from seqpipe.video.output import OutputSpec
+from tests.support.datasets import files, gist
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def window(sample: Sample, epoch: int) -> tuple[int, int, int, int]:
+    """A window that depends on the sample and the epoch alone."""
+    rows, columns, _ = sample.shape
+    random = np.random.default_rng((epoch, sample.index))
+    return int(random.integers(0, columns - 40)), int(random.integers(0, rows - 24)), 40, 24
+
+
+def cropped(samples: Any, epoch: int) -> list[OutputSpec]:
+    return [OutputSpec(crop=window(sample, epoch), mirror=sample.index % 2 == 1) for sample in samples]
+
+
+def cut(sequence: Sequence, sample: Sample, epoch: int) -> np.ndarray:
+    x, y, width, height = window(sample, epoch)
+    made = sequence.numpy()[:, y : y + height, x : x + width]
+    return made[:, :, ::-1] if sample.index % 2 else made
+
+
+@pytest.mark.parametrize("names", [("h264", "vp9"), ("h264", "odd_vp9", "rotated_90", "wide_h264")])
+def test_each_sample_has_a_window_of_its_own(names):
+    with Video(files=files(*names), sequence_length=6, shuffle=True, seed=3) as dataset:
+        for epoch in (0, 2):
+            dataset.set_epoch(epoch)
+            plain, made = list(dataset.sequences()), list(dataset.batches(4, outputs=cropped))
+            samples = dataset.requests()
+            one_by_one = list(dataset.sequences(outputs=cropped))
+            assert [batch.stacked is not None for batch in made] == [True] * len(made)
+            found = [sequence for batch in made for sequence in batch]
+            for sample, whole, one, other in zip(samples, plain, found, one_by_one, strict=True):
+                np.testing.assert_array_equal(one.numpy(), cut(whole, sample, epoch))
+                np.testing.assert_array_equal(other.numpy(), one.numpy())
+                assert (one.source, one.frames.tolist()) == (whole.source, whole.frames.tolist())
+                assert one.timestamps.tolist() == whole.timestamps.tolist()
+            last = samples[-1]
+            single = dataset.sample(last.index, outputs=cropped)
+            np.testing.assert_array_equal(single.numpy(), found[-1].numpy())
+
+
+def test_shapes_that_differ_make_a_list():
+    def half_of_some(samples, epoch):
+        return [OutputSpec(size=(20 + 10 * (sample.index % 2), 16)) for sample in samples]
+
+    with Video(files=files("h264"), sequence_length=4) as dataset:
+        batch = next(dataset.batches(3, outputs=half_of_some))
+        assert batch.stacked is None
+        assert [sequence.shape for sequence in batch] == [(4, 16, 20 + 10 * (n % 2), 3) for n in range(3)]
+
+
+def test_a_state_goes_on_with_the_same_outputs():
+    def make():
+        return Video(files=files("h264", "vp9"), sequence_length=6, shuffle=True, seed=1)
+
+    with make() as dataset:
+        dataset.set_epoch(1)
+        passing = dataset.batches(4, outputs=cropped)
+        next(passing)
+        state = json.loads(json.dumps(passing.state_dict()))
+        rest = [gist(batch) for batch in passing]
+    with make() as other:
+        again = other.batches(4, outputs=cropped)
+        again.load_state_dict(state)
+        assert [gist(batch) for batch in again] == rest
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
+def test_padding_is_the_same_colour_in_other_outputs(layout):
+    """Not the same number: it goes through mean and std, each channel's own."""
+    output = OutputSpec(dtype="float32", mean=MEAN, std=STD, layout=layout)
+    with Video(
+        files=files("h264"), sequence_length=7, stride=20, pad_mode="constant", fill_value=51
+    ) as dataset:
+        (batch,) = dataset.batches(4, outputs=lambda samples, _: [output] * len(samples))
+        padded = batch.frames < 0
+        pixels = batch.numpy() if layout == "FHWC" else np.moveaxis(batch.numpy(), 2, -1)
+    assert 0 < padded.sum() < padded.size
+    wanted = np.float32((0.2 - np.array(MEAN)) / STD)
+    np.testing.assert_array_equal(pixels[padded], np.broadcast_to(wanted, pixels[padded].shape))
+    assert (np.abs(pixels[~padded] - wanted) > 0.1).any()
+
+
+@pytest.mark.parametrize(
+    ("value", "plain", "output", "wanted"),
+    [
+        (51, {}, {"colour": "BGR"}, 51),
+        (51, {}, {"dtype": "uint16"}, 51 * 257),
+        (51, {}, {"dtype": "float16"}, 0.2),
+        (65535, {"dtype": "uint16"}, {"dtype": "uint8"}, 255),
+        (0.2, {"dtype": "float32"}, {"dtype": "float16", "mean": 0.2, "std": 0.5}, 0.0),
+        (-1.0, {"dtype": "float32", "mean": 0.5, "std": 0.25}, {"dtype": "uint8"}, 64),
+        (9.0, {"dtype": "float32"}, {"dtype": "uint8"}, 255),
+        (255, {}, {"dtype": "float32", "mean": (0.0, 0.5, 1.0)}, (1.0, 0.5, 0.0)),
+    ],
+)
+def test_a_fill_value_in_another_output(value, plain, output, wanted):
+    assert fill_in(value, OutputSpec(**plain), OutputSpec(**output)) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
+    """It is no sample's fault, so none is left out for it; the next batch comes all the same."""
+
+    def too_large(samples, epoch):
+        return [OutputSpec(crop=(0, 0, 128, 96) if s.index < 9 else (1, 0, 128, 96)) for s in samples]
+
+    with Video(files=files("h264"), sequence_length=4, on_error=on_error) as dataset:
+        batches, found = iter(dataset.batches(4, outputs=too_large)), []
+        for number in range(len(batches)):
+            if number < 2:
+                found.append(len(next(batches)))
+                continue
+            with pytest.raises(ParameterError, match=r"h264.*leaves the frame of 128x96"):
+                next(batches)
+            found.append(-1)
+        with pytest.raises(StopIteration):
+            next(batches)
+        assert found == [4, 4, -1]
+        with pytest.raises(ParameterError, match="leaves the frame"):
+            dataset.sample(10, outputs=too_large)
+        assert not dataset.report().losses
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            lambda *_: [OutputSpec()],
+            "outputs gave 1 values for 4 samples; allowed: an OutputSpec for each",
+        ),
+        (lambda samples, _: [{"size": (4, 4)}] * len(samples), "outputs gave a dict for 4 samples"),
+    ],
+)
+def test_outputs_that_are_none(given, message):
+    with (
+        Video(files=files("h264"), sequence_length=4) as dataset,
+        pytest.raises(ParameterError, match=message),
+    ):
+        next(dataset.batches(4, outputs=given))
+
+
+def test_a_padded_batch_has_no_outputs():
+    with (
+        Video(files=files("h264"), sequence_length=4) as dataset,
+        pytest.raises(ParameterError, match="ragged='pad' and outputs exclude one another"),
+    ):
+        dataset.batches(4, ragged="pad", outputs=cropped)
+
+
+def test_samples_that_cannot_be_read_are_left_out_or_substituted():
+    """And a substitute has the output that it has in its own place."""
+    names = ("h264_lost_reference", "h264", "vp9")
+    with Video(files=files(*names), sequence_length=6, on_error="substitute") as dataset:
+        plain = {}
+        for sample in dataset.requests():
+            try:
+                plain[sample.index] = dataset.sample(sample.index), sample
+            except SourceError:
+                continue
+        batches = list(dataset.batches(4, outputs=cropped))
+        assert any("substituted" in loss.fate for loss in dataset.report().losses)
+    assert sum(map(len, batches)) == len(dataset.requests()) > len(plain)
+    for batch in batches:
+        for sequence, index in zip(batch, batch.indices.tolist(), strict=True):
+            whole, sample = plain[index]
+            np.testing.assert_array_equal(sequence.numpy(), cut(whole, sample, 0))
+
+
+def test_what_batches_hold_is_known_beforehand():
+    def small(samples, epoch):
+        return [OutputSpec(size=(10 + sample.index, 8), dtype="float16") for sample in samples]
+
+    with Video(files=files("h264", "wide_h264"), sequence_length=4) as dataset:
+        fetcher = dataset._feed.fetching(small)
+        positions = np.arange(5)
+        batch = next(dataset.batches(5, outputs=small))
+        assert fetcher.size(0, positions) == sum(sequence.data.nbytes for sequence in batch)
+        assert dataset._feed.group(8, small) == 8
+        dataset._feed.room = 2 * fetcher.size(0, np.arange(8)) // 8 * 3
+        assert dataset._feed.group(8, small) == 3
