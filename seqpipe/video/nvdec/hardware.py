@@ -14,13 +14,16 @@ from ..gpu.memory import make_room, no_room
 from ..surface import surface_format
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
-__all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape"]
+__all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape", "planes_of"]
 
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
 _CHROMA_444 = 3
 _OUT_OF_MEMORY = 2
 _SHAPES = 256  # that are remembered
+# The parser takes one surface for no answer: it goes on with as many as before, and a decoder that has one refuses them
+# with CUDA error 1. It asks for one where all are key frames.
+_FEWEST_SURFACES = 2
 # what an H200 was seen to take for a decoder besides pictures: 5 MiB at 340×256, 8 at 1080p
 _WITHOUT_PICTURES = 8 << 20
 
@@ -60,7 +63,7 @@ class StreamShape:
             _whole(form.coded_width),
             _whole(form.coded_height),
             area,
-            form.min_surfaces,
+            max(form.min_surfaces, _FEWEST_SURFACES),
         )
 
     @property
@@ -97,7 +100,7 @@ class Mapped(Afterwards):
         Args:
             number: the frame's number.
         """
-        form, offsets = _planes(self.shape, self.pitch)
+        form, offsets = planes_of(self.shape, self.pitch)
         pointer = self.pointer
         return form.surface(number, tuple([pointer + offset for offset in offsets]), self)
 
@@ -140,6 +143,7 @@ class HardwareDecoder:
 
     Attributes:
         returned: the addresses of pictures that are no longer used, and still mapped; any thread may add to them.
+        pitch: bytes from row to row of a picture; 0 as long as none was handed over.
 
     Raises:
         BackendError: the card refuses; the message names the stream and the reason.
@@ -160,6 +164,7 @@ class HardwareDecoder:
         self._cuvid = cuvid
         self.returned: deque[int] = deque()
         self._status = Status()
+        self.pitch = 0
         self.shape = shape
         self.surfaces = shape.surfaces
         # one more while a packet is parsed, for each picture that is in it: what waits where that is decoded into is
@@ -293,7 +298,7 @@ def _whole(side: int) -> int:
 
 
 @lru_cache(_SHAPES)
-def _planes(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[int, ...]]:
+def planes_of(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[int, ...]]:
     """How the pictures of a stream are to be read, and where their planes begin: the same for all of them."""
     x, y, width, height = shape.area
     size = 1 if shape.bits == 8 else 2

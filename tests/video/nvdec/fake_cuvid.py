@@ -2,8 +2,9 @@
 
 Every packet is one picture. Its payload is text: ``I 0`` or ``P 3`` with the place at which it is shown; a leading
 ``S 128x96`` announces a stream, ``S 128x96+8`` one whose picture begins at column 8. ``X`` makes a picture that ends
-in an error, ``-`` one that the parser drops. Before ``K``, and before a stream, all pictures inside are shown, and
-``K`` is decoded into the surface that was shown last. Start codes count for nothing.
+in an error, ``-`` one that the parser drops, ``~`` one that it drops after it has shown all that are inside. Before
+``K``, and before a stream, all pictures inside are shown, and ``K`` is decoded into the surface that was shown last.
+Start codes count for nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class FakeCuvid(CuvidCallbacks):
         outputs: how many pictures of each decoder may be mapped.
         payloads: what was parsed.
         delay: how many pictures wait to be shown before the first of them is.
+        min_surfaces: what the parser asks for.
+        surfaces: how many of them the parser uses now; an answer of 1 means as many as before.
+        decode_surfaces: how many the last decoder has.
     """
 
     def __init__(self) -> None:
@@ -50,6 +54,8 @@ class FakeCuvid(CuvidCallbacks):
         self.decoders = 0
         self.payloads: list[bytes] = []
         self.delay = 2
+        self.min_surfaces = SURFACES
+        self.surfaces = self.decode_surfaces = 0
         self.outputs: dict[int, int] = {}
         self._params: Any = None
         self._states: dict[int, int] = {}
@@ -62,6 +68,7 @@ class FakeCuvid(CuvidCallbacks):
     def create_parser(self, handle: Any, params: Any) -> int:
         handle._obj.value = 1
         self._params = params._obj
+        self.surfaces = self._params.decode_surfaces
         return 0
 
     def destroy_parser(self, _handle: Any) -> int:
@@ -81,18 +88,22 @@ class FakeCuvid(CuvidCallbacks):
             size, _, left = words[1].partition("+")
             width, height = map(int, size.split("x"))
             form = VideoFormat(
-                codec=4, coded_width=width, coded_height=height, chroma=1, min_surfaces=SURFACES
+                codec=4, coded_width=width, coded_height=height, chroma=1, min_surfaces=self.min_surfaces
             )
             form.display_area.left = int(left or 0)
             form.display_area.right, form.display_area.bottom = width, height
-            if not self._params.on_sequence(self._params.user_data, ctypes.pointer(form)):
+            answer = self._params.on_sequence(self._params.user_data, ctypes.pointer(form))
+            if not answer:
                 return 0
+            self.surfaces = answer if answer > 1 else self.surfaces
             words = words[2:]
         kind, place = words
         if kind == "-":
             return 0
-        if kind == "K":
+        if kind in ("K", "~"):
             self._show(everything=True)
+        if kind == "~":
+            return 0
         surface = self._shown_last if kind == "K" else next(self._surface) % (SURFACES + 4)
         picture = Picture(surface=surface)
         self._states[surface] = 9 if kind == "X" else 2
@@ -117,9 +128,13 @@ class FakeCuvid(CuvidCallbacks):
         self.decoders += 1
         handle._obj.value = len(self.created)
         self.outputs[len(self.created)] = made.output_surfaces
+        self.decode_surfaces = made.decode_surfaces
         return 0
 
-    def destroy_decoder(self, _handle: Any) -> int:
+    def destroy_decoder(self, handle: Any) -> int:
+        assert _value(handle) not in {decoder for decoder, _ in self.mapped.values()}, (
+            "its pictures are in use"
+        )
         self.decoders -= 1
         return 0
 

@@ -90,6 +90,15 @@ def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_las
     assert cuvid.created == [(128, 96)]
 
 
+@pytest.mark.parametrize("asked_for", [1, 2, 4])
+def test_the_parser_uses_no_surface_that_the_decoder_does_not_have(cuvid, asked_for):
+    """An H200 refused pictures of a stream of key frames only, for which the parser asks for one."""
+    cuvid.min_surfaces = asked_for
+    run(Session(4, 0, in_use=4, forgotten=cuvid.forgotten), [START + "I 0", "I 1"])
+    assert asked_for <= cuvid.decode_surfaces
+    assert cuvid.surfaces == cuvid.decode_surfaces
+
+
 def test_pictures_in_use_outlive_a_change_of_size(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = feed(session, 0, START + "I 0")
