@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from .array import Array
 from .errors import BackendError
+from .source_text import source_text
 
 __all__ = [
     "CudaDevice",
@@ -33,7 +34,6 @@ __all__ = [
     "compile_options",
     "device_count",
     "load_cupy",
-    "source_text",
 ]
 
 Defines = Mapping[str, int]
@@ -43,7 +43,6 @@ _EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _SHORT: Final = 4096  # bytes of arguments
 _LONG: Final = 32764  # since CUDA 12.1
-_INCLUDE: Final = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
@@ -70,18 +69,6 @@ class Source:
         lines = _VARIANT.findall(self.text)
         pairs = ((part.partition("=") for part in line.split()) for line in lines)
         return tuple({name: int(value) for name, _, value in line} for line in pairs)
-
-
-def source_text(package: str, name: str, folder: str = "") -> str:
-    """The text of a file, with the files in its place that it includes; NVRTC knows of no folders.
-
-    Args:
-        package: the package in whose folder it lies.
-        name: its name.
-        folder: where in there it lies, and what it includes.
-    """
-    text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: source_text(package, found[1], folder), text)
 
 
 def all_sources() -> tuple[Source, ...]:
@@ -134,6 +121,9 @@ class KernelDevice(Protocol):
             stream: where it is queued; None for CuPy's current stream.
         """
 
+    def handle(self, source: Source, function: str, defines: Defines) -> int:
+        """What the driver knows a compiled kernel by; the device must be the current one."""
+
 
 class CudaDevice:
     """One GPU of the machine, through CuPy. May be used by several threads.
@@ -181,6 +171,14 @@ class CudaDevice:
         with self._current(stream):
             kernel = _kernel(self._cupy, source, function, defines, self.number)
             kernel(grid, (block, 1, 1), (_plain(argument),))
+
+    def handle(self, source: Source, function: str, defines: Defines) -> int:
+        """What the driver knows a compiled kernel by; see :meth:`KernelDevice.handle`.
+
+        Raises:
+            BackendError: NVRTC is missing.
+        """
+        return int(_kernel(self._cupy, source, function, defines, self.number).kernel.ptr)
 
     def _current(self, stream: Any) -> AbstractContextManager[Any]:
         """A context in which this device, and a stream of it, are the current ones; None is the stream that is so."""

@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
+
+from .source_text import source_text
 
 __all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
 
@@ -96,7 +97,7 @@ def compiled(package: str, name: str, directory: Path) -> Path:
         OSError: the directory cannot be written.
         subprocess.SubprocessError: the compiler fails, or does not end.
     """
-    source = resources.files(package).joinpath(name).read_bytes()
+    source = source_text(package, name).encode()
     digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
     library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
     if not library.exists():

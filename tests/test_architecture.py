@@ -25,7 +25,19 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     Room(
         "vocabulary",
-        ("errors", "layout", "array", "param", "random", "philox", "draws", "sequence", "kernel", "native"),
+        (
+            "errors",
+            "layout",
+            "array",
+            "param",
+            "random",
+            "philox",
+            "draws",
+            "sequence",
+            "source_text",
+            "kernel",
+            "native",
+        ),
     ),
     Room("sampling", ("sampling",)),
     Room("video", ("video",)),

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from ..array import Array, namespace
 from ..errors import ParameterError
-from ..kernel import CudaDevice, KernelDevice, Source, source_text
+from ..kernel import CudaDevice, KernelDevice, Source
+from ..source_text import source_text
 from ._body import WORK, Work
 from ._declaration import Declaration
 from ._draw import Block

@@ -17,7 +17,7 @@ from ..array import IntArray
 from .index import PacketIndex, PacketTable
 from .packet_decoder import AnySurface, DecodeError, Decoders, Fed, News, PacketDecoder, Picture
 from .packets import PacketReader
-from .plan import Segment, damaged_by, make_plan
+from .plan import Segment, awaited, damaged_by, make_plan, undecodable
 
 __all__ = ["Decoding", "Lost"]
 
@@ -180,17 +180,13 @@ class _Run:
 
     def __init__(self, table: PacketTable, segment: Segment) -> None:
         packets = segment.packets
-        leading = table.leading[packets] & (table.gop[packets] == packets[0])
-        if leading.any():
-            leading &= ~np.isin(packets, segment.wanted)
-        awaited = table.reference[packets] & (table.packet_frame[packets] >= 0) & ~leading
         self.segment = segment
         self.wanted = set(segment.wanted.tolist())
-        self.undecodable = set(packets[leading].tolist())
+        self.undecodable = set(packets[undecodable(table, segment)].tolist())
         self.at = int(packets[0])
         self.held: deque[Picture] = deque()
         self._packets: list[int] = packets.tolist()
-        self._keys, self._awaited = table.key[packets].tolist(), awaited.tolist()
+        self._keys, self._awaited = table.key[packets].tolist(), awaited(table, segment).tolist()
         self._begun = 0
         self._inside: dict[int, None] = {}
 

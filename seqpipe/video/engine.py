@@ -25,10 +25,10 @@ from ..sequence import Sequence
 from .ahead import ReadAhead
 from .awaited import Awaited
 from .children import children
-from .fill import Targets, fill
+from .fill import fill
 from .jobs import Job, JobQueue, Video, cut
 from .library import Library
-from .paint import HostPainter, Painter
+from .paint import HostPainter, Painter, Targets
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
 from .way import Way

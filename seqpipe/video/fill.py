@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,13 +14,10 @@ from .decode import Decoding, Lost
 from .jobs import Video
 from .packet_decoder import AnySurface, Decoders
 from .packets import PacketReader, open_packets
-from .paint import Painter
+from .paint import Painter, Targets
 from .way import Helpers, Way
 
-__all__ = ["Note", "Targets", "fill"]
-
-Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
-"""By frame number: the pictures to be made of it, each by a converter at a place of its own."""
+__all__ = ["Note", "fill"]
 
 Note: TypeAlias = Callable[[str, int, str], None]
 """Told who has decoded how many frames, and why they were not left to the one before, or ""."""
@@ -58,7 +55,10 @@ def fill(
     decode = partial(_painted, video, targets, painter, reader, threads)
     try:
         try:
-            return _judged(video, targets, way, note, decode)
+            if way.whole is None:
+                return _judged(video, targets, way, note, decode)
+            whole = partial(way.whole, video, targets, painter, reader)
+            return _judged(video, targets, way, note, decode, whole)
         finally:
             # Also after an error: pictures that a painter still holds would end in memory that is someone else's.
             painter.finish()
@@ -69,12 +69,20 @@ def fill(
 
 
 def _judged(
-    video: Video, targets: Targets, way: Way, note: Note, decode: Callable[..., dict[int, str]]
+    video: Video,
+    targets: Targets,
+    way: Way,
+    note: Note,
+    decode: Callable[..., dict[int, str]],
+    whole: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:
-        lost = decode(way.decoders, way.helpers)
+        if whole():
+            targets.clear()
+        else:
+            lost = decode(way.decoders, way.helpers)
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if way.fallback is None:

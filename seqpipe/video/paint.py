@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from collections.abc import Sequence as Seq
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from .info import StreamInfo
 from .output import OutputSpec
 from .packet_decoder import AnySurface
 
-__all__ = ["AnyConverter", "HostPainter", "Painter", "converter_key"]
+__all__ = ["AnyConverter", "HostPainter", "Painter", "Targets", "converter_key"]
+
+Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
+"""By frame number: the pictures to be made of it, each by a converter at a place of its own."""
 
 _KEPT = 64
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..array import IntArray
+from ..array import BoolArray, IntArray
 from .index import PacketTable
 
-__all__ = ["DecodePlan", "Segment", "damaged_by", "make_plan"]
+__all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "undecodable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,22 @@ def make_plan(table: PacketTable, wanted: IntArray, *, earlier: int = 0) -> Deco
             for begin, end in zip([0, *ends], ends, strict=False)
         )
     )
+
+
+def undecodable(table: PacketTable, segment: Segment) -> BoolArray:
+    """Which packets of a segment are fed for their place among the others only: leading pictures of its key frame."""
+    packets = segment.packets
+    leading: BoolArray = table.leading[packets] & (table.gop[packets] == packets[0])
+    if leading.any():
+        leading &= ~np.isin(packets, segment.wanted)
+    return leading
+
+
+def awaited(table: PacketTable, segment: Segment) -> BoolArray:
+    """Which packets of a segment others may be predicted from: what became of them has to be known."""
+    packets = segment.packets
+    found: BoolArray = table.reference[packets] & (table.packet_frame[packets] >= 0)
+    return found & ~undecodable(table, segment)
 
 
 def damaged_by(table: PacketTable, packet: int) -> IntArray:

@@ -20,7 +20,7 @@ from ..sequence import Sequence
 from .decode import Decoding, Lost
 from .device import DECODE, Decode, parse_device
 from .engine import available_cores
-from .fill import Targets, fill
+from .fill import fill
 from .index import PacketIndex
 from .info import StreamInfo
 from .jobs import Video
@@ -28,7 +28,7 @@ from .open import open_index
 from .output import OutputSpec
 from .packet_decoder import AnySurface
 from .packets import PacketReader, open_packets
-from .paint import Painter
+from .paint import Painter, Targets
 from .places import workplace
 from .plan import make_plan
 from .request import lost_error

@@ -11,9 +11,10 @@ from ..array import IntArray
 from .decode import Lost
 from .jobs import Job, Video
 from .packet_decoder import AnySurface, Decoders
-from .paint import Painter
+from .packets import PacketReader
+from .paint import Painter, Targets
 
-__all__ = ["DecodedElsewhere", "Helpers", "Way"]
+__all__ = ["DecodedElsewhere", "Helpers", "Way", "WholeRun"]
 
 
 class DecodedElsewhere(Protocol):
@@ -41,6 +42,20 @@ class Helpers(Protocol):
 
     def close(self) -> None:
         """Let them go."""
+
+
+class WholeRun(Protocol):
+    """What decodes and paints all of a job at once, as long as nothing is wrong."""
+
+    def __call__(
+        self, video: Video, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
+    ) -> bool:
+        """Do it, and say whether it is done; where it is not, all of it is to be done in another way.
+
+        Raises:
+            BackendError: the way cannot decode such a stream.
+            SourceError: the stream cannot be read, or not be converted to what is asked for.
+        """
 
 
 def _foremost(jobs: Iterable[Job], _waiting: Seq[Job]) -> Job | None:
@@ -72,6 +87,7 @@ class Way:
         frame_threads: of each decoder on the CPU.
         fits: which jobs are for it; asked often.
         choose: picks one of those, given also all that wait, or none where they are better left to another way.
+        whole: is asked first to decode and paint all of a job at once, and says whether that is done; or None.
         fallback: decoders that are asked about what these have not decoded, or None.
         done: is told which jobs were done together, and how many seconds that took.
         close: gives back what it holds, once its threads have ended.
@@ -85,6 +101,7 @@ class Way:
     frame_threads: int = 1
     fits: Callable[[Job], bool] = _every
     choose: Callable[[Iterable[Job], Seq[Job]], Job | None] = _foremost
+    whole: WholeRun | None = None
     fallback: Decoders | None = None
     done: Callable[[Seq[Job], float], None] = _unmeasured
     close: Callable[[], None] = _nothing

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
-from ctypes import c_uint64
+from ctypes import CFUNCTYPE, c_int, c_uint64
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.gpu import converter, ways
+from seqpipe.video.gpu import converter, driver, ways
 from seqpipe.video.nvdec import caps, cuvid, session
 from seqpipe.video.nvdec.cuvid import Packet, Picture, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
@@ -31,6 +31,10 @@ __all__ = ["SoftwareCard"]
 
 _ENGINES = 2
 _CARD_BYTES = 1 << 34
+_WORD, _POINTER = ctypes.c_uint, ctypes.c_void_p
+_LAUNCH = CFUNCTYPE(c_int, _POINTER, *[_WORD] * 7, *[_POINTER] * 3)
+_RECORD = CFUNCTYPE(c_int, _POINTER, _POINTER)
+_WAIT = CFUNCTYPE(c_int, _POINTER)
 _SUPPORTED = ("h264", "hevc")
 _MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
 
@@ -48,6 +52,7 @@ class SoftwareCard:
     def __init__(self, device: EmulatedDevice) -> None:
         self.cuvid = SoftwareCuvid()
         self._device = _OneByOne(device)
+        self._launching = SoftwareDriver(self._device)
 
     def install(self, patch: pytest.MonkeyPatch, *, waits_s: float = 0.0) -> None:
         """Take the card's place until the patch is undone.
@@ -61,6 +66,7 @@ class SoftwareCard:
         for user in (cuvid, session, caps):
             patch.setattr(user, "load", lambda: self.cuvid)
         patch.setattr(converter, "CudaDevice", lambda _number: self._device)
+        patch.setattr(driver, "launching", self._launching.addresses)
         for remembered in (caps.ability, converter.converters_of, ways._pool):
             remembered.cache_clear()
 
@@ -69,7 +75,8 @@ class SoftwareCard:
         ways._pool(0).clear()
         for remembered in (caps.ability, converter.converters_of, ways._pool):
             remembered.cache_clear()
-        assert not self.cuvid.faults, self.cuvid.faults
+        faults = self.cuvid.faults + self._launching.faults
+        assert not faults, faults
 
 
 class _OneByOne:
@@ -77,10 +84,65 @@ class _OneByOne:
 
     def __init__(self, device: EmulatedDevice) -> None:
         self._device, self._lock = device, threading.Lock()
+        self._kernels: list[Any] = []
 
     def launch(self, *given: Any) -> None:
         with self._lock:
             self._device.launch(*given)
+
+    def handle(self, *kernel: Any) -> int:
+        with self._lock:
+            if kernel not in self._kernels:
+                self._kernels.append(kernel)
+            return 1 + self._kernels.index(kernel)
+
+    def kernel(self, handle: int) -> Any:
+        """What a handle stands for."""
+        return self._kernels[handle - 1]
+
+
+class SoftwareDriver:
+    """Stands where the driver's functions for launching do; everything is done at once.
+
+    Args:
+        device: runs the kernels.
+
+    Attributes:
+        faults: what they raised.
+    """
+
+    def __init__(self, device: _OneByOne) -> None:
+        self._device = device
+        self.faults: list[BaseException] = []
+        kinds = (self._launch, _LAUNCH), (self._record, _RECORD), (self._event, _WAIT), (self._stream, _WAIT)
+        self._kept = [kind(function) for function, kind in kinds]
+
+    def addresses(self) -> tuple[int, ...]:
+        """Where they are."""
+        return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in self._kept)
+
+    def _launch(self, kernel: int, x: int, y: int, z: int, threads: int, _y: int, _z: int, *rest: Any) -> int:
+        _shared, stream, arguments, _extra = rest
+        try:
+            source, function, defines = self._device.kernel(kernel)
+            address = ctypes.c_void_p.from_address(arguments).value or 0
+            held = (ctypes.c_uint8 * defines["JOB_BYTES"]).from_address(address)
+            argument = np.ndarray((), np.dtype((np.void, len(held))), held)
+            self._device.launch(source, function, defines, (x, y, z), threads, argument, stream)
+        except BaseException as error:  # it would be printed and forgotten by ctypes
+            self.faults.append(error)
+            return 999
+        return 0
+
+    def _record(self, _event: int, _stream: int) -> int:
+        return 0
+
+    def _event(self, _event: int) -> int:
+        return 0
+
+    def _stream(self, _stream: int) -> int:
+        time.sleep(_Stream.waits_s)
+        return 0
 
 
 class SoftwareCuvid(CuvidCallbacks):
@@ -216,6 +278,8 @@ class _Stream:
 
 
 class _Event:
+    ptr = 1
+
     def __init__(self, **_: Any) -> None: ...
 
     def record(self, _stream: Any = None) -> None: ...

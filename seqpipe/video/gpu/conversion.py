@@ -25,7 +25,7 @@ from ..surface import SurfaceFormat
 from .device_surface import DeviceSurface
 from .filters import FilterAxis, filter_axis
 
-__all__ = ["FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
+__all__ = ["COUNT_AT", "FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
 
 KERNEL: Final = Source(__package__, "kernel.cu")
 FRAMES: Final = 64
@@ -46,6 +46,8 @@ _NO_FILTERS: Final = bytes(_AXES.size)
 _JOB: Final = np.dtype(
     (np.void, FRAMES * _FRAME.size + _AXES.size + _MIXTURE.size + _GEOMETRY.size + _COUNT.size)
 )
+COUNT_AT: Final = _JOB.itemsize - _COUNT.size
+"""Where in the argument of a launch the number of its frames stands."""
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,20 @@ class Conversion:
             surfaces: up to ``FRAMES`` of them.
             outs: the address of each one's picture.
         """
-        job = bytearray(_JOB.itemsize)
-        at = 0
+        job, at = self.blank(), 0
         for surface, out in zip(surfaces, outs, strict=True):
             planes, shape = surface.planes, surface.shape
             luma, second, third = (*planes, 0, 0)[:3]
             _FRAME.pack_into(job, at, luma, second, third, out, shape.pitch, shape.chroma_pitch)
             at += _FRAME.size
-        rest = self.rest + _COUNT.pack(len(surfaces))
-        job[-len(rest) :] = rest
+        _COUNT.pack_into(job, COUNT_AT, len(surfaces))
         return np.ndarray((), _JOB, job)
+
+    def blank(self) -> bytearray:
+        """The argument of a launch without its frames, which begin it, and without their number."""
+        job = bytearray(_JOB.itemsize)
+        job[COUNT_AT - len(self.rest) : COUNT_AT] = self.rest
+        return job
 
 
 def _orientation(placement: Placement) -> dict[str, int]:

@@ -54,6 +54,7 @@ class DeviceConverter:
         self._dtype = np.dtype(output.dtype)
         self._device = CudaDevice(device) if isinstance(device, int) else device
         self._known: dict[SurfaceKind, Conversion] = {}
+        self._handles: dict[SurfaceKind, int] = {}
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -90,6 +91,19 @@ class DeviceConverter:
                 job = conversion.argument([surfaces[i] for i in part], [addresses[i] for i in part])
                 grid = conversion.grid(len(part))
                 self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
+
+    def prepared(self, surface: DeviceSurface) -> tuple[Conversion, int]:
+        """How surfaces like one are converted, and what the driver knows the kernel by that does it.
+
+        Raises:
+            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            BackendError: the kernel cannot be compiled.
+        """
+        kind = SurfaceKind.of(surface)
+        conversion = self._conversion(kind)
+        if kind not in self._handles:
+            self._handles[kind] = self._device.handle(KERNEL, "convert", conversion.defines)
+        return conversion, self._handles[kind]
 
     def _conversion(self, kind: SurfaceKind) -> Conversion:
         if kind not in self._known:

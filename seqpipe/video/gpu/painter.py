@@ -13,6 +13,7 @@ from ..info import StreamInfo
 from ..output import OutputSpec
 from ..surface import Surface
 from .converter import DeviceConverter, converters_of
+from .device_painting import DevicePainting
 from .device_surface import DeviceSurface, at_once
 from .streams import Streams
 from .upload import Uploader
@@ -35,6 +36,7 @@ class DevicePainter:
         self._upload = Uploader(streams.device)
         self._converters = converters_of(streams.device)
         self._at_once = 1
+        self._events: tuple[Any, Any] | None = None
         self._gathered: list[tuple[DeviceSurface, Seq[tuple[DeviceConverter, int]]]] = []
         self._launched: deque[tuple[Any, Any]] = deque()
 
@@ -63,6 +65,12 @@ class DevicePainter:
         """Fill one picture, or another part of the pixels that an index tells, with a value."""
         with self._stream:
             pixels[place].fill(value)
+
+    def painting(self, converter: DeviceConverter, info: StreamInfo) -> DevicePainting:
+        """How a whole run of a stream is painted; the memory for it was allocated here."""
+        if self._events is None:
+            self._events = self._streams.event(), self._streams.event()
+        return DevicePainting(converter, self._stream, self._events, at_once(info.width, info.height))
 
     def put(self, surface: Surface | DeviceSurface, targets: Seq[tuple[DeviceConverter, int]]) -> None:
         """Note a surface; with some others it is converted."""

@@ -25,13 +25,14 @@ from .mixture import Cores, Mixture
 from .painter import DevicePainter
 from .streams import Streams
 from .upload import forget_uploads
+from .whole_runs import WholeRuns
 
 __all__ = ["beside_engines", "card_ways", "card_workplace"]
 
 _STREAMED_AT_ONCE = 16
 # One decodes while the other waits for its last pictures, or begins with the next file. With small pictures an engine
-# is done so soon that it waits for Python, too: of 340×256, seven gave 5,357 frames/s with two workers for each, and
-# 6,035 with three. With large ones a third would be no faster, and take some 40 MB of the card.
+# is done so soon that it waits for Python, too: of 340×256, seven gave 6,113 frames/s with two workers for each, and
+# 6,421 with three, all that they can. With large ones a third would be no faster, and take some 40 MB of the card.
 _WORKERS_PER_ENGINE = 2
 _WORKERS_PER_ENGINE_OF_SMALL = 3
 _MOST_PIXELS_OF_SMALL = 1 << 20
@@ -39,8 +40,8 @@ _MOST_PIXELS_OF_SMALL = 1 << 20
 _FEEDING_CORES = 2
 _FRAME_THREADS = 7
 # Processes that decode small pictures beside the engines. They stand back behind the threads that feed these, and
-# leave them some cores: 16 cores and 7 engines read 6,262 frames of 340×256 a second with 10 of them, 5,988 where they
-# do not stand back, 5,581 with 14, and 5,357 without any.
+# leave them some cores: 16 cores and 7 engines read 6,719 frames of 340×256 a second with 10 of them, 6,421 without.
+# When the engines waited for Python more, 14 were slower than 10, and 10 that do not stand back slower than those.
 _PROCESSES_PER_CORE = 5 / 8
 _STANDING_BACK = 10
 
@@ -68,7 +69,7 @@ def card_ways(
     with streams.bound():
         workers = partial(_workers, engines(device) or 1)
     nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
-    card = Way("nvdec", nvdec, painter)
+    card = Way("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
     if decode == "nvdec":
         return _by_size(card, workers), streams.allocate
     mixture = Mixture(_refusals(streams), lambda job: workers(_is_small(job)))

@@ -84,6 +84,10 @@ class PythonFeeder:
         self.on_picture: Any = PICTURE(self._on_picture)
         self.on_display: Any = DISPLAY(self._on_display)
 
+    def asks(self, announce: Any) -> Any:
+        """It is asked about every stream."""
+        return announce
+
     def start(self, parser: int) -> None:
         """Use a parser that was made with these callbacks."""
         self._parser = parser

@@ -9,16 +9,20 @@ from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from typing import cast
 
+from ...array import IntArray
 from ...errors import BackendError
 from ..afterwards import Afterwards
+from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
 from ..gpu.device_surface import at_once
 from ..index import PacketIndex
 from ..packet_decoder import Fed, News, PacketDecoder
+from .arrays import Arrays, Awaited
 from .caps import mistrust, refusal
 from .cuvid import CODECS
 from .feeder import MOST_OF_A_STEP
 from .hardware import Forgotten
+from .painting import PaintingOf
 from .session import Session
 
 __all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
@@ -58,6 +62,36 @@ class NvdecDecoder:
         """
         self._first = True
         yield from self.session.finish()
+
+    @property
+    def runs_whole(self) -> bool:
+        """Whether :meth:`whole_run` can be tried."""
+        return self.session.runs_whole
+
+    def whole_run(
+        self, numbers: IntArray, data: Seq[bytes], awaited: Awaited, painting: PaintingOf
+    ) -> tuple[bool, bool]:
+        """Decode a run, and convert what is wanted of it, without Python in between.
+
+        Args:
+            numbers: the packets, ascending; the first is a key packet.
+            data: their bytes, as the container has them.
+            awaited: what is to come of them.
+            painting: how pictures are converted.
+
+        Returns:
+            As of :meth:`seqpipe.video.nvdec.session.Session.whole_run`.
+
+        Raises:
+            BackendError: the card refused the stream.
+            SourceError: the stream's colour cannot be converted to the one that is asked for.
+        """
+        arrays = Arrays(numbers.tolist(), data, awaited.wanted, self._stream)
+        try:
+            arrays.replace(0, self._stream.packet(data[0], first=True))
+        except BitstreamError:
+            return False, True
+        return self.session.whole_run(arrays, awaited, painting)
 
     def release(self) -> Session:
         """Give the session to others."""

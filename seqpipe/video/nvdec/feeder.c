@@ -21,14 +21,16 @@ typedef struct { int width, height, surface, is_field, is_bottom_field, is_secon
 typedef struct { int surface, progressive, top_field_first, repeat_first_field; long long timestamp; } Display;
 typedef struct { int progressive, second_field, top_field_first, unpaired_field; } Proc;
 typedef struct { int state, reserved[31]; void *reserved_pointers[8]; } Status;
+typedef struct { uint8_t bytes[64]; } Format; /* CUVIDEOFORMAT is plain values from end to end */
 
 typedef int (*Parse)(void *, void *);
 typedef int (*Decode)(void *, void *);
 typedef int (*GetStatus)(void *, int, void *);
 typedef int (*Map)(void *, int, void *, void *, void *);
 typedef int (*Unmap)(void *, uint64_t);
+typedef int (*Announce)(void *, void *);
 
-typedef struct { int64_t packet, pointer, pitch, sequence; } Shown;
+typedef struct { int64_t packet, pointer, pitch, sequence; void *decoder; } Shown;
 /* a picture whose turn has come: in its surface still, or mapped early, for another is decoded into that */
 typedef struct {
     Display display;
@@ -44,8 +46,11 @@ typedef struct { int64_t packet; int wanted; } Fed;
 
 typedef struct {
     Parse parse; Decode decode; GetStatus status; Map map; Unmap unmap;
+    Announce announce;
     void *parser, *decoder;
     Proc *proc;
+    Format format;            /* of the stream before, and how many surfaces were made for it */
+    int surfaces;
     int64_t sequence;         /* Python's number for the decoder, and for how its pictures are to be read */
     int in_order;
     int64_t number;           /* the packet that is being parsed */
@@ -146,13 +151,23 @@ static void hand_over(Feeder *f, int enough) {
     while (f->waiting_begin < f->waiting_end && f->handed_over < enough) {
         Waiting *waiting = &f->waiting[f->waiting_begin];
         if (!waiting->early && !map(f, waiting)) return;
-        Shown shown = {waiting->packet, (int64_t)waiting->pointer, waiting->pitch, waiting->sequence};
+        Shown shown = {waiting->packet, (int64_t)waiting->pointer, waiting->pitch, waiting->sequence,
+                       waiting->decoder};
         f->shown[f->shown_count++] = shown;
         f->waiting_begin++;
         f->handed_over++;
         while (f->undecided_count && judge_oldest(f, 0)) {}
     }
     if (f->waiting_begin == f->waiting_end) f->waiting_begin = f->waiting_end = 0;
+}
+
+/* Python is asked only about a stream unlike the one before: it would have to wait for its lock. */
+int seqpipe_on_sequence(void *user, void *address) {
+    Feeder *f = user;
+    if (f->decoder && f->surfaces && !memcmp(&f->format, address, sizeof f->format)) return f->surfaces;
+    f->surfaces = f->announce(user, address);
+    memcpy(&f->format, address, sizeof f->format);
+    return f->surfaces;
 }
 
 int seqpipe_on_picture(void *user, void *address) {
@@ -243,6 +258,9 @@ void seqpipe_feeder_free(void *feeder) {
 }
 
 void seqpipe_feeder_parser(void *feeder, void *parser) { ((Feeder *)feeder)->parser = parser; }
+
+/* What is asked about streams. */
+void seqpipe_feeder_announce(void *feeder, Announce announce) { ((Feeder *)feeder)->announce = announce; }
 
 /* Decode with another decoder from now on; proc says how it hands pictures over, and sequence comes with them. */
 void seqpipe_feeder_use(void *feeder, void *decoder, void *proc, int64_t sequence) {

@@ -58,12 +58,19 @@ class Feeder(Protocol):
     Attributes:
         on_picture: pfnDecodePicture for the parser.
         on_display: pfnDisplayPicture for the parser.
-        user_data: what the parser gives both of them.
+        user_data: what the parser gives all of its callbacks.
     """
 
     on_picture: Any
     on_display: Any
     user_data: int | None
+
+    def asks(self, announce: Any) -> Any:
+        """What the parser calls back with a stream: pfnSequenceCallback.
+
+        Args:
+            announce: what is called for a stream, at least if it is unlike the one before; it is to be kept alive.
+        """
 
     def start(self, parser: int) -> None:
         """Use a parser that was made with these callbacks."""

@@ -1,4 +1,4 @@
-"""NativeFeeder: the parser's callbacks in C (feeder.c), so that Python's lock is free while the card works.
+"""NativeFeeder: the parser's callbacks in C (whole_run.c), so that Python's lock is free while the card works.
 
 A thread of Python that gives its lock up and takes it again waits for others to be woken, and decoding a packet does so
 several times. Measured on an H200 with seven engines at 340×256: see tests/bench/RESULTS.md.
@@ -7,24 +7,25 @@ several times. Measured on an H200 with seven engines at 340×256: see tests/ben
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from ...native import load_native
 from ..afterwards import Afterwards
 from ..packet_decoder import DecodeError, News, Picture
-from .cuvid import DISPLAY, PICTURE, Cuvid
+from .arrays import Arrays, Awaited
+from .cuvid import DISPLAY, PICTURE, SEQUENCE, Cuvid
 from .feeder import Batch
 from .hardware import HardwareDecoder, Mapped, StreamShape
+from .painting import Painting
 
 __all__ = ["NativeFeeder", "native"]
 
 # as many as feeder.c may have undecided pictures, and as many again for one step
 _ROOM = 1024
-_VALUES_OF_A_PICTURE = 4
+_VALUES_OF_A_PICTURE = 5
 _PARSER_FAILED, _PICTURE_REFUSED, _MAP_FAILED, _STOPPED, _NOT_PLAIN = 1, 2, 3, 5, 6
-_AS_IT_IS, _MARKED = 0, 1
+_CLEAN, _ENDED = 1, 2
 
 
 class _Native:
@@ -33,11 +34,13 @@ class _Native:
     def __init__(self, waiting: ctypes.CDLL) -> None:
         quick = ctypes.PyDLL(waiting._name)
         pointer, integer = ctypes.c_void_p, ctypes.c_int
+        self.on_sequence = ctypes.cast(quick.seqpipe_on_sequence, SEQUENCE)
         self.on_picture = ctypes.cast(quick.seqpipe_on_picture, PICTURE)
         self.on_display = ctypes.cast(quick.seqpipe_on_display, DISPLAY)
         self.new = _function(quick, "feeder_new", pointer, pointer, integer)
         self.free = _function(quick, "feeder_free", None, pointer)
         self.parser = _function(quick, "feeder_parser", None, pointer, pointer)
+        self.announce = _function(quick, "feeder_announce", None, pointer, SEQUENCE)
         self.use = _function(quick, "feeder_use", None, pointer, pointer, pointer, ctypes.c_int64)
         self.drop = _function(quick, "drop", None, pointer)
         self.stop = _function(quick, "stop", None, pointer)
@@ -48,6 +51,8 @@ class _Native:
         self.feed = _function(
             waiting, "feed", integer, pointer, integer, integer, *arrays, integer, pointer, integer
         )
+        whole = (pointer, pointer, integer, *arrays, pointer, pointer, pointer, integer)
+        self.whole_run = _function(waiting, "whole_run", integer, *whole)
         self.settle = _function(waiting, "settle", None, pointer)
         self.finish = _function(waiting, "finish", integer, pointer, integer, pointer, integer)
 
@@ -61,50 +66,8 @@ def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> 
 @cache
 def native() -> _Native | None:
     """The compiled callbacks; None where there is no C compiler."""
-    library = load_native(__package__, "feeder.c")
+    library = load_native(__package__, "whole_run.c")
     return None if library is None else _Native(library)
-
-
-@cache
-def _array(kind: Any, count: int) -> Callable[..., Any]:
-    """The type of an array; ctypes makes it anew where nobody keeps it, and that takes longer than to fill it."""
-    made: Callable[..., Any] = kind * count
-    return made
-
-
-class _Arrays:
-    """The packets of a batch as C takes them; it puts start codes in the place of lengths that are as long.
-
-    Raises:
-        DecodeError: decoding starts with the first packet, which is not what the container promises.
-    """
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        numbers, data, _, wanted = zip(*batch.packets, strict=True)
-        count = len(numbers)
-        integers = _array(ctypes.c_int64, count)
-        self._data = _array(ctypes.c_char_p, count)(*data)
-        self._sizes = integers(*map(len, data))
-        self._numbers, self._wanted = integers(*numbers), bytes(wanted)
-        form = _AS_IT_IS if not batch.stream.lengths else _MARKED if batch.stream.lengths == 4 else _NOT_PLAIN
-        self._forms = _array(ctypes.c_uint8, count)(*[form] * count)
-        if batch.first:
-            self.convert(0)
-
-    def convert(self, place: int) -> None:
-        """Let Python bring a packet into its form.
-
-        Raises:
-            DecodeError: the packet is not what the container promises.
-        """
-        payload = self.batch.payload(place)
-        self._data[place], self._sizes[place], self._forms[place] = payload, len(payload), _AS_IT_IS
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What C is told of them."""
-        return len(self.batch), self._data, self._sizes, self._numbers, self._wanted, self._forms
 
 
 class NativeFeeder:
@@ -123,35 +86,42 @@ class NativeFeeder:
         self._functions = (ctypes.c_void_p * 5)(*cuvid.addresses())
         self.user_data: int | None = library.new(self._functions, in_order)
         self._memory: Afterwards | None = Afterwards(library.free, self.user_data)
+        self.sequence = 0
         self.on_picture = library.on_picture
         self.on_display = library.on_display
         self._decoder: HardwareDecoder | None = None
         # by its number, where pictures are from: of the present one, and of those before it that some still wait for
         self._sequences: dict[int, tuple[HardwareDecoder, StreamShape]] = {}
-        self._sequence = self._waiting = 0
+        self._waiting = 0
         self._told = (ctypes.c_int64 * ((2 + _VALUES_OF_A_PICTURE) * _ROOM))()
         self._counts = (ctypes.c_int * 4)()
         self._decoded: list[int] = []
         self._damaged: list[int] = []
         self._pictures: list[Picture] = []
-        self._arrays: _Arrays | None = None
+        self._batch: Batch | None = None
+        self._arrays: Arrays | None = None
         self._last = -1
 
     def start(self, parser: int) -> None:
         """Use a parser that was made with these callbacks."""
         self._library.parser(self.user_data, parser)
 
+    def asks(self, announce: Any) -> Any:
+        """What the parser calls back with a stream: C answers for one like the one before, and asks about others."""
+        self._library.announce(self.user_data, announce)
+        return self._library.on_sequence
+
     def use(self, decoder: HardwareDecoder | None) -> None:
         """Decode with another decoder from now on."""
         self._decoder = decoder
-        self._sequence += 1
+        self.sequence += 1
         handle, proc = None, None
         if decoder is None:
             self._forget_sequences()
         else:
-            self._sequences[self._sequence] = decoder, decoder.shape
+            self._sequences[self.sequence] = decoder, decoder.shape
             handle, proc = decoder.addresses
-        self._library.use(self.user_data, handle, proc, self._sequence)
+        self._library.use(self.user_data, handle, proc, self.sequence)
 
     def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
         """Feed packets from a place on, until enough pictures have come.
@@ -161,17 +131,18 @@ class NativeFeeder:
             BackendError: the card could not hand over a picture.
         """
         arrays = self._arrays
-        if arrays is None or arrays.batch is not batch:
-            arrays = self._arrays = _Arrays(batch)
+        if arrays is None or self._batch is not batch:
+            self._batch, arrays = batch, Arrays.of(batch)
+            self._arrays = arrays
         fed: int = self._run(self._library.feed, begin, *arrays.arguments, self._step)
         if not fed and not self._pictures and self._library.failure(self.user_data) == _NOT_PLAIN:
-            arrays.convert(begin)
+            arrays.replace(begin, batch.payload(begin))
             fed = self._run(self._library.feed, begin, *arrays.arguments, self._step)
         if fed:
             self._last = batch.packets[begin + fed - 1].number
         self._check()
         if begin + fed == len(batch):
-            self._arrays = None
+            self._batch = self._arrays = None
         return fed, self._taken()
 
     def finish(self) -> tuple[bool, News]:
@@ -184,6 +155,22 @@ class NativeFeeder:
         last: int = self._run(self._library.finish, self._step)
         self._check()
         return bool(last), self._taken()
+
+    def whole_run(self, arrays: Arrays, awaited: Awaited, painting: Painting) -> tuple[bool, bool]:
+        """Decode all packets of a run, and convert what is wanted of them, without Python in between.
+
+        Returns:
+            Whether nothing was wrong, and whether it is ready for another stream. Where something was, some pictures
+            may have been converted.
+        """
+        # of their pictures only C knows; they must outlive a change of the stream
+        kept = [decoder for decoder, _ in self._sequences.values()]
+        how: int = self._run(
+            self._library.whole_run, ctypes.addressof(painting), *arrays.arguments, *awaited.arguments
+        )
+        kept.clear()
+        self._taken()
+        return bool(how & _CLEAN), bool(how & _ENDED)
 
     def settle(self) -> None:
         """Wait for all that is being decoded, and report on it."""
@@ -201,11 +188,14 @@ class NativeFeeder:
         self.user_data, self._memory, self._decoder = None, None, None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
-        for decoder, _ in self._sequences.values():
-            decoder.unmap_returned()
+        self._unmap_returned()
         result = function(self.user_data, *arguments, self._told, _ROOM)
         self._drain()
         return result
+
+    def _unmap_returned(self) -> None:
+        for decoder, _ in self._sequences.values():
+            decoder.unmap_returned()
 
     def _drain(self) -> None:
         """Take over what was reported and handed over."""
@@ -215,8 +205,9 @@ class NativeFeeder:
         self._damaged += self._told[_ROOM : _ROOM + damaged]
         begin = 2 * _ROOM
         values = iter(self._told[begin : begin + _VALUES_OF_A_PICTURE * shown])
-        for packet, pointer, pitch, sequence in zip(values, values, values, values, strict=True):
+        for packet, pointer, pitch, sequence, _ in zip(*[values] * _VALUES_OF_A_PICTURE, strict=True):
             decoder, shape = self._sequences[sequence]
+            decoder.pitch = pitch
             self._pictures.append(Picture(packet, Mapped(decoder, pointer, pitch, shape).surface))
         if len(self._sequences) > 1:
             self._forget_sequences()
@@ -224,7 +215,7 @@ class NativeFeeder:
     def _forget_sequences(self) -> None:
         """Keep no decoder that nothing comes from any more."""
         if not self._waiting:
-            for sequence in self._sequences.keys() - {self._sequence}:
+            for sequence in self._sequences.keys() - {self.sequence}:
                 del self._sequences[sequence]
 
     def _taken(self) -> News:

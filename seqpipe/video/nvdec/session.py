@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
 from ..packet_decoder import Fed, News
+from .arrays import Arrays, Awaited
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
 from .feeder import MOST_OF_A_STEP, Batch, Feeder
 from .hardware import Forgotten, HardwareDecoder, StreamShape
 from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
+from .painting import PaintingOf
 
 __all__ = ["Session"]
 
@@ -58,6 +60,7 @@ class Session:
         self._cuvid: Cuvid = load()
         self._stream, self._at_once, self._several = stream, in_use + step, codec in _SEVERAL
         self._decoder: HardwareDecoder | None = None
+        self._painting: PaintingOf | None = None
         self._error: BaseException | None = None
         self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
         self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
@@ -67,7 +70,7 @@ class Session:
             decode_surfaces=_DECODE_SURFACES,
             display_delay=_DISPLAY_DELAY,
             user_data=self._feeder.user_data,
-            on_sequence=self._on_sequence,
+            on_sequence=self._feeder.asks(self._on_sequence),
             on_picture=self._feeder.on_picture,
             on_display=self._feeder.on_display,
         )
@@ -107,6 +110,38 @@ class Session:
             last, news = self._done(self._feeder.finish)
             yield news
             del news
+
+    @property
+    def runs_whole(self) -> bool:
+        """Whether :meth:`whole_run` can be tried: not before it is known how pictures lie in the card's memory."""
+        known = self._decoder is not None and self._decoder.pitch > 0
+        return known and isinstance(self._feeder, NativeFeeder)
+
+    def whole_run(self, arrays: Arrays, awaited: Awaited, painting: PaintingOf) -> tuple[bool, bool]:
+        """Decode all packets of a run, and convert what is wanted of them, without Python in between.
+
+        Args:
+            arrays: the packets, the first as the parser takes it.
+            awaited: what is to come of them.
+            painting: how pictures are converted.
+
+        Returns:
+            Whether nothing was wrong, and whether the session is ready for another run. Where something was, some
+            pictures may have been converted, and only a run step by step can tell what it is.
+
+        Raises:
+            BackendError: the card refused the stream.
+            SourceError: the stream's colour cannot be converted to the one that is asked for.
+        """
+        feeder = self._feeder
+        if not isinstance(feeder, NativeFeeder):
+            return False, True
+        self._painting, painting.told.begun = painting, 0
+        self._fit()
+        try:
+            return self._done(partial(feeder.whole_run, arrays, awaited, painting.told))
+        finally:
+            self._painting = None
 
     def use(self, stream: int) -> None:
         """Hand pictures over on another CUDA stream from now on."""
@@ -161,6 +196,7 @@ class Session:
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
         if self._decoder is not None and self._decoder.take(shape):
             self._feeder.use(self._decoder)
+            self._fit()
             return self._decoder
         self._feeder.settle()
         self._feeder.use(None)
@@ -175,7 +211,14 @@ class Session:
             forgotten=self._forgotten,
         )
         self._feeder.use(decoder)
+        self._fit()
         return decoder
+
+    def _fit(self) -> None:
+        """Let a whole run know what its pictures are like."""
+        feeder, decoder = self._feeder, self._decoder
+        if self._painting is not None and decoder is not None and isinstance(feeder, NativeFeeder):
+            self._painting.fit(decoder.shape, decoder.pitch, feeder.sequence)
 
 
 def _feeder(cuvid: Cuvid, *, in_order: bool, step: int) -> Feeder:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import BackendError, SeqpipeError
+from seqpipe.video import fill
 from seqpipe.video.child_process import PROCESSES
 from seqpipe.video.engine import Engine
 from seqpipe.video.gpu import device_surface, painter
@@ -237,3 +238,51 @@ def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, monkey
         assert stress.faults == []
         assert stress.requests >= 100
         assert stress.stats()["frames"]["nvdec"] > 0
+
+
+def is_native():
+    return session.native() is not None
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_job_without_fault_needs_python_for_none_of_its_packets(card, monkeypatch, name):
+    """But for the first one of a session, from which it learns how pictures lie in the card's memory."""
+    if not is_native():
+        pytest.skip("step by step without a C compiler")
+    asked = [request(name, frames) for frames in windows(name, 0)[:4]]
+    with Engine(1, processes=0) as own, engine("nvdec", threads=1) as other:
+        wanted = own.read(asked)
+        learn(other, asked)
+        monkeypatch.setattr(fill, "Decoding", None)
+        for single, expected in zip(asked, wanted, strict=True):
+            assert_alike([expected], other.read([single]))
+
+
+def learn(reader, asked):
+    """Until all its workers' sessions have decoded such a stream."""
+    for _ in range(4):
+        reader.read(asked)
+
+
+def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_again(card, monkeypatch):
+    if not is_native():
+        pytest.skip("step by step without a C compiler")
+    tried = []
+    whole_run = session.Session.whole_run
+
+    def counted(self, *given):
+        tried.append(whole_run(self, *given))
+        return tried[-1]
+
+    monkeypatch.setattr(session.Session, "whole_run", counted)
+    sound, damaged = (request(name, range(40)) for name in ("h264", "h264_flip_reference"))
+    with Engine(1, processes=0) as own, engine("auto") as other:
+        wanted = own.read([sound]), own.read([damaged])
+        learn(other, [sound])
+        before = len(tried)
+        for _ in range(3):
+            assert_alike(wanted[0], other.read([sound]))
+            assert_alike(wanted[1], other.read([damaged]))
+    clean = [clean for clean, _ in tried[before:]]
+    assert clean.count(False) == 1
+    assert clean.count(True) == 3
