@@ -25,6 +25,7 @@ __all__ = [
     "MIRROR",
     "PART",
     "ROTATE",
+    "ROUNDED",
     "SHORT_SIDE",
     "SIZE",
     "STD",
@@ -100,6 +101,12 @@ WINDOW: Final = Param(
     lo=0,
     hi=_MAX_SIDE_PX,
 )
+ROUNDED: Final = replace(
+    INTEGER_DTYPE,
+    name="rounded",
+    doc="the type to which colours are rounded before a window of them is scaled; None scales the planes themselves",
+    optional=True,
+)
 PART: Final = Param(
     name="part",
     doc="x, y, width and height of the part of the scaled picture that is made",
@@ -133,6 +140,9 @@ class OutputSpec:
             beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop there
             are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
         part: (x, y, width, height) of the part of the scaled picture that is made, before it is mirrored.
+        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colours are limited and rounded before they are
+            scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colours
+            of that, which is half the work and differs where they lie beyond black and white.
 
     Raises:
         ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
@@ -152,9 +162,10 @@ class OutputSpec:
     std: float | tuple[float, ...] | None = None
     window: tuple[int, int, int, int] | None = None
     part: tuple[int, int, int, int] | None = None
+    rounded: DType | None = None
 
     def __post_init__(self) -> None:
-        for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT):
+        for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED):
             param.check(getattr(self, param.name))
         self._check_geometry()
         if self.colour == "YCbCr" and self.is_float:
@@ -172,6 +183,8 @@ class OutputSpec:
         for param in (CROP, WINDOW, PART):
             if (box := getattr(self, param.name)) is not None:
                 object.__setattr__(self, param.name, _box(param, box))
+        if self.rounded is not None and self.window is None:
+            raise ParameterError(f"rounded={self.rounded!r} without a window", allowed="rounded with window")
         given = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ParameterError(

@@ -6,6 +6,8 @@ What is worked out here once, a frame only runs: views, buffers, weights and cal
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +23,7 @@ from .output import OutputSpec
 from .scratch import Scratch
 from .surface import Plane, Surface
 from .upright import OnGrid, Scaled, Unscaled, turned
-from .windowed import Windowed
+from .windowed import Rounded, Windowed, within_reach
 
 __all__ = ["Recipe"]
 
@@ -48,8 +50,12 @@ class Recipe:
     ) -> None:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
-        coded = output.colour == "YCbCr"
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
+        self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
+        if output.rounded is not None and placement.window is not None:
+            self._bands.append(_rounded(info, colour, output, placement, surface))
+            return
+        coded = output.colour == "YCbCr"
         # Scaled planes that were rounded to 8 bits would part from the exact colour by more than a level.
         scaled = placement.is_scaled
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
@@ -65,7 +71,6 @@ class Recipe:
         unit = 2 ** (form.bits - 8) if coded else 257
 
         scratch = Scratch()
-        self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
         for rows, part in _bands(placement):
             grids = _grids(colour, part, surface)[:needed]
             planes: OnGrid
@@ -85,8 +90,36 @@ class Recipe:
 
     def __call__(self, surface: Surface, out: Plane) -> None:
         """Write the picture of a surface that fits into contiguous memory of the output's shape and dtype."""
+        self.write(surface.planes, out)
+
+    def write(self, given: Seq[Plane], out: Plane) -> None:
+        """The same for the planes of one."""
         for where, planes, mixer in self._bands:
-            mixer(planes(surface.planes), out[where])
+            mixer(planes(given), out[where])
+
+
+def _rounded(
+    info: StreamInfo, colour: ColourSpec, output: OutputSpec, placement: Placement, surface: Surface
+) -> tuple[tuple[slice, ...], OnGrid, Mixer]:
+    """A window of pictures that are rounded before they are scaled, all of it at once."""
+    placement = within_reach(placement)
+    width, height = placement.box[2:]
+    made = OutputSpec(output.colour, output.rounded or "uint8")
+    whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
+    stream = replace(info, width=surface.width, height=surface.height)
+    picture = Recipe(stream, colour, made, whole, surface)
+    coded, source = output.colour == "YCbCr", np.dtype(made.dtype)
+    dtype = source if coded else np.dtype(np.uint16)
+    headroom = 8 * (dtype.itemsize - source.itemsize)
+    matrix = np.eye(output.channels, output.channels + 1)
+    if headroom:
+        matrix *= 257 / 256  # 65535 / 255, of values that are shifted up
+    scratch = Scratch()
+    shape = height, width, output.channels
+    planes: OnGrid = Rounded(picture.write, shape, source, placement, dtype, headroom)
+    planes = turned(planes, placement, output.channels, dtype, scratch)
+    mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, 257, scratch)
+    return (slice(None),), planes, mixer
 
 
 def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:

@@ -15,7 +15,7 @@ from seqpipe.video.surface import Surface
 
 from .pictures import on_luma_grid
 
-__all__ = ["exact_window"]
+__all__ = ["exact_window", "scaled_window"]
 
 _PEAKS = {"uint8": 255, "uint16": 65535, "float16": 1, "float32": 1}
 
@@ -43,6 +43,16 @@ def exact_window(surface: Surface, info: StreamInfo, spec: OutputSpec) -> NDArra
 
 def _made(plane: NDArray[np.float64], info: StreamInfo, spec: OutputSpec) -> NDArray[np.float64]:
     upright: NDArray[Any] = np.rot90(plane[:, ::-1] if info.flipped else plane, info.rotation_degrees // 90)
+    return scaled_window(upright, spec)
+
+
+def scaled_window(upright: NDArray[Any], spec: OutputSpec) -> NDArray[np.float64]:
+    """What a plane of an upright picture becomes.
+
+    Args:
+        upright: ``(rows, columns)``.
+        spec: with a window or a part, and a size.
+    """
     shown = _cut(upright, spec.crop)
     x, y, width, height = spec.window or (0, 0, *shown.shape[::-1])
     assert spec.size is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from seqpipe.video.output import OutputSpec
 from seqpipe.video.windowed import bands_of
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format
-from tests.support.windows import exact_window
+from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
+DTYPES = ["uint8", "uint16"]
+COLOURS = ["YCbCr", "RGB", "BGR", "GRAY"]
 FORMS = [
     ("4:2:0", 8),
     ("4:2:0", 10),
@@ -42,7 +45,9 @@ def converted(output: OutputSpec, chroma: str = "4:2:0", bits: int = 8, **change
     converter = Converter(info, output)
     out = np.empty(converter.shape, converter.dtype)
     converter(surface, out)
-    return out, exact_window(surface, info, output)
+    return out, None if output.colour == "YCbCr" or output.size is None else exact_window(
+        surface, info, output
+    )
 
 
 def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float) -> None:
@@ -82,11 +87,48 @@ def test_a_window_is_scaled_as_pillow_does_it(
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
     output = data.draw(windows(upright))
     found, wanted = converted(output, *form, rotation_degrees=rotation, flipped=flipped)
-    # what is not scaled is rounded before it is mixed, see test_convert; planes that are have 1/256 of a level
-    scaled = place(
-        upright, crop=output.crop, window=output.window, size=output.size, part=output.part
-    ).is_scaled
-    assert_rounded(found, wanted, 0.03 if scaled else 0.75)
+    placement = place(upright, crop=output.crop, window=output.window, size=output.size, part=output.part)
+    if placement.is_scaled:
+        assert_rounded(found, wanted, 0.03)  # planes have 1/256 of a level
+    else:
+        # a window of full size: 8 bits of chroma are rounded before they are mixed, as test_convert proves
+        assert np.abs(found - wanted).max() <= 2.5
+
+
+@given(st.data(), st.sampled_from(FORMS), st.sampled_from([0, 90, 180, 270]), st.booleans())
+@settings(max_examples=60)
+def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
+    data: st.DataObject, form: tuple[str, int], rotation: int, flipped: bool
+) -> None:
+    """So that they are what operators make of the reader's pictures."""
+    upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
+    drawn = data.draw(windows(upright))
+    colour, dtype = (
+        data.draw(st.sampled_from(COLOURS[form[0] == "rgb" :])),
+        data.draw(st.sampled_from(DTYPES)),
+    )
+    output = replace(drawn, colour=colour, dtype=dtype, rounded=dtype)
+    stream = {"rotation_degrees": rotation, "flipped": flipped}
+    found, _ = converted(output, *form, **stream)
+    whole, _ = converted(
+        OutputSpec(colour=colour, dtype=dtype, window=(0, 0, *upright), size=upright), *form, **stream
+    )
+    for number in range(output.channels):
+        wanted = scaled_window(whole[..., number], output)
+        # 1/256 of a level of 8 bits
+        assert_rounded(found[..., number], wanted, 0.01 if dtype == "uint8" else 0.75)
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rounded_pictures_as_floats(dtype: Any, layout: Any) -> None:
+    output = OutputSpec(window=(11, 5, 93, 60), size=(40, 31), rounded="uint8")
+    mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.2)
+    found, _ = converted(replace(output, dtype=dtype, mean=mean, std=std, layout=layout))
+    whole, _ = converted(OutputSpec(window=(0, 0, *SIZE), size=SIZE))
+    levels = np.stack([scaled_window(whole[..., number], output) for number in range(3)], axis=-1)
+    found = np.moveaxis(found, 0, -1) if layout == "FCHW" else found
+    np.testing.assert_allclose(found, (levels / 255 - mean) / std, atol=2e-4 if dtype == "float32" else 4e-3)
 
 
 @pytest.mark.parametrize("colour", ["RGB", "GRAY", "BGR"])
@@ -164,6 +206,8 @@ def test_a_frame_of_another_size_gives_the_same_picture() -> None:
         ({"window": (0, 0, 5)}, r"window=\(0, 0, 5\) is not valid; allowed: 4 values"),
         ({"window": (0, 0, 5, 0)}, r"window=\(0, 0, 5, 0\) is empty"),
         ({"part": (0, -1, 5, 5)}, r"part=-1 is not valid"),
+        ({"rounded": "uint8"}, r"rounded='uint8' without a window; allowed: rounded with window"),
+        ({"rounded": "float16", "window": (0, 0, 5, 5)}, r"rounded='float16' is not valid; allowed: 'uint8'"),
     ],
 )
 def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:

@@ -36,6 +36,7 @@ _BLOCKS: Final = 528  # that an H200 has under way at once; where there are fewe
 
 _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
+_LEVELS: Final = {None: 0, "uint8": 255, "uint16": 65535}
 # as kernel.cu has them; a structure of NumPy takes ten times as long to fill
 _FRAME: Final = struct.Struct("4Q 2i")
 _AXES: Final = struct.Struct("40i")
@@ -130,11 +131,12 @@ class Conversion:
             "CHANNELS": output.channels,
             "OUTPUT": _OUTPUTS[output.dtype],
             # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
-            "ROUNDED": int(unscaled and kind.format.bits <= 8 and output.dtype == "uint8"),
+            "ROUNDED": int(kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
             "WIDE": int(any(axis.wide for axis in filters)),
             "ENDS": int(placement.window is not None),
+            "LEVELS": _LEVELS[output.rounded] if placement.window is not None else 0,
             **_siting(axes if direct else (), kind, placement),
             "JOB_BYTES": _JOB.itemsize,
         }

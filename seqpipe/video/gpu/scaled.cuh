@@ -9,6 +9,13 @@
 // samples in a word, whose values are side by side: Cb and Cr, or one
 #define EACH(SIDE_BY_SIDE) (4 / (SAMPLE_BYTES * SIDE_BY_SIDE))
 
+// values of a line that are summed up together
+#if LEVELS
+#define SUMMED CHANNELS
+#else
+#define SUMMED (INTERLEAVED && PLANES == 3 ? 2 : 1)
+#endif
+
 // What has been worked out for this tile of a plane.
 struct Filter {
     Span columns[TILE_U], rows[TILE_V];
@@ -17,9 +24,9 @@ struct Filter {
 };
 
 struct Shared {
-    Filter filters[PLANES == 3 ? 2 : 1];  // of luma and chroma
+    Filter filters[PLANES == 3 && !LEVELS ? 2 : 1];  // of luma and chroma
     union {
-        float lines[LINES * TILE_U * (INTERLEAVED && PLANES == 3 ? 2 : 1)];
+        float lines[LINES * TILE_U * SUMMED];
         Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
 };
@@ -231,6 +238,10 @@ __device__ __forceinline__ void filter_plane(
     }
 }
 
+#if LEVELS
+#include "colours.cuh"
+#endif
+
 // ---------------------------------------------------------------------------------- all of it
 
 __device__ __forceinline__ void put(const Job& job, Address out, Value* tile, int u, int v, const Value* values) {
@@ -250,6 +261,10 @@ __device__ __forceinline__ void put(const Job& job, Address out, Value* tile, in
 // The tile of a frame; those of rows are made with the first one's, the other weights are there.
 __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bool first, Shared& shared) {
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
+#if LEVELS
+    float sums[CHANNELS][ROWS_OF_A_THREAD] = {};
+    filter_colours(job, frame, shared.filters[0], first, shared.lines, sums);
+#else
     float sums[PLANES][ROWS_OF_A_THREAD] = {};
 #if PLANES == 3
     filter_plane<1 + INTERLEAVED>(
@@ -259,17 +274,24 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
             job.axes + 2, shared.filters[1], first, frame.planes[2], frame.chroma_pitch, shared.lines, sums + 2);
 #endif
     filter_plane<1>(job.axes, shared.filters[0], first, frame.planes[0], frame.pitch, shared.lines, sums);
+#endif
 #if !ONE_BY_ONE
     __syncthreads();
 #endif
 #pragma unroll
     for (int i = 0; i < ROWS_OF_A_THREAD; i++) {
+        Value values[CHANNELS];
+#if LEVELS
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; channel++)
+            values[channel] = finished(job, sums[channel][i] * (job.peak / LEVELS), channel);
+#else
         float pixel[PLANES];
 #pragma unroll
         for (int plane = 0; plane < PLANES; plane++) pixel[plane] = ROUNDED ? whole(sums[plane][i]) : sums[plane][i];
-        Value values[CHANNELS];
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++) values[channel] = mixed(job, pixel, channel);
+#endif
         put(job, frame.out, shared.tile, column, warp + i * WARPS, values);
     }
 }
@@ -278,12 +300,12 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
 __device__ __forceinline__ void make_tiles(const Job& job) {
     __shared__ __align__(16) Shared shared;
     make_spans(job.axes, shared.filters[0], threadIdx.x);
-#if PLANES == 3
+#if PLANES == 3 && !LEVELS
     make_spans(job.axes + 2, shared.filters[1], threadIdx.x - TILE_U - TILE_V);
 #endif
     __syncthreads();
     weigh_columns<1>(job.axes[0], shared.filters[0]);
-#if PLANES == 3
+#if PLANES == 3 && !LEVELS
     weigh_columns<1 + INTERLEAVED>(job.axes[2], shared.filters[1]);
 #endif
 #pragma unroll 1
