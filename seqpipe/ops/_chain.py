@@ -160,7 +160,9 @@ def _by_kernel(x: Any, backend: Backend | None) -> bool:
     if backend is not None:
         return backend == "cuda"
     first = x[0] if isinstance(x, (list, tuple)) and x else x
-    if isinstance(first, (Sequence, Batch)):
+    if isinstance(first, Batch):
+        first = first[0]  # samples that differ in size have no array together
+    if isinstance(first, Sequence):
         return first.device != "cpu"
     return hasattr(first, "__dlpack_device__") and device_of(first) != "cpu"
 

@@ -225,6 +225,18 @@ def test_batches_keep_clocks_indices_and_masks(emulated):
     assert all(np.shares_memory(s.data, found.stacked) for s in found.sequences)
 
 
+def test_a_batch_of_samples_that_differ_in_size():
+    sequences = [Sequence(images("uint8", (2, side, 20, 3))) for side in (16, 24, 16)]
+    batch = Batch.of(sequences, indices=[5, 3, 8])
+    assert batch.stacked is None
+    chain = CHAINS["resampled at random"]
+    found, wanted = chain(batch, epoch=2), batch
+    for op in chain.ops:
+        wanted = op(wanted, epoch=2)
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    assert found.indices.tolist() == [5, 3, 8]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
