@@ -86,7 +86,10 @@ def _run(
         numbers = segment.packets
         awaits = Awaited(
             np.searchsorted(numbers, segment.wanted),
-            [targets[frame][0][1] for frame in table.packet_frame[segment.wanted].tolist()],
+            [
+                [address for _, address in targets[frame]]
+                for frame in table.packet_frame[segment.wanted].tolist()
+            ],
             awaited(table, segment),
             undecodable(table, segment),
         )
@@ -97,13 +100,9 @@ def _run(
 
 
 def _only_converter(targets: Targets) -> DeviceConverter | None:
-    """The converter, if there is one for all, and each frame is wanted once."""
-    wanted = [each for several in targets.values() for each in several]
-    converters = {id(converter): converter for converter, _ in wanted}
-    if len(wanted) != len(targets) or len(converters) != 1:
-        return None
-    found: DeviceConverter = wanted[0][0]
-    return found
+    """The converter, if there is one for all."""
+    converters = {id(converter): converter for wanted in targets.values() for converter, _ in wanted}
+    return next(iter(converters.values())) if len(converters) == 1 else None
 
 
 def _are_short(video: Video, segments: Iterable[Segment]) -> bool:

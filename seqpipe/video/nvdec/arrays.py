@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,18 +74,20 @@ class Awaited:
 
     Args:
         wanted: the places of those whose pictures are wanted.
-        addresses: where each of these is painted.
+        addresses: for each of these, all places where it is painted.
         decoded: of which packets it has to become known how decoding went.
         undecodable: which are fed for their place only.
     """
 
     def __init__(
-        self, wanted: IntArray, addresses: Seq[int], decoded: BoolArray, undecodable: BoolArray
+        self, wanted: IntArray, addresses: Seq[Seq[int]], decoded: BoolArray, undecodable: BoolArray
     ) -> None:
         self._left = decoded * np.uint8(_AWAITED) | undecodable * np.uint8(_UNDECODABLE)
         self._left[wanted] |= _WANTED
-        self._outs = np.zeros(len(decoded), np.uint64)
-        self._outs[wanted] = addresses
+        self._begins = np.zeros(len(decoded) + 1, np.int64)
+        self._begins[wanted + 1] = list(map(len, addresses))
+        np.cumsum(self._begins, out=self._begins)
+        self._outs = np.fromiter(chain.from_iterable(addresses), np.uint64, int(self._begins[-1]))
 
     @property
     def wanted(self) -> Iterable[bool]:
@@ -95,7 +98,7 @@ class Awaited:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What C is told of it; it strikes out what has come."""
-        return memory(self._left), memory(self._outs)
+        return memory(self._left), memory(self._begins), memory(self._outs)
 
 
 @cache

@@ -18,8 +18,9 @@ def interrupts_later() -> Iterator[None]:
     callback, before any ``try``. What is raised there is printed and forgotten by ctypes, and the library told of an
     error. So while it may call back, the handler only takes note.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+    in_main = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT) if in_main else None
+    if usual is None or not callable(usual):
         yield
         return
     noted: list[int] = []

@@ -51,7 +51,7 @@ class _Native:
         self.feed = _function(
             waiting, "feed", integer, pointer, integer, integer, *arrays, integer, pointer, integer
         )
-        whole = (pointer, pointer, integer, *arrays, pointer, pointer, pointer, integer)
+        whole = (pointer, pointer, integer, *arrays, pointer, pointer, pointer, pointer, integer)
         self.whole_run = _function(waiting, "whole_run", integer, *whole)
         self.settle = _function(waiting, "settle", None, pointer)
         self.finish = _function(waiting, "finish", integer, pointer, integer, pointer, integer)

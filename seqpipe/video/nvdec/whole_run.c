@@ -41,9 +41,11 @@ typedef struct {
     int count;
     const int64_t *numbers;
     uint8_t *left;
+    const int64_t *begins; /* for each packet, which of the outs is the first of its picture; one entry more */
     const uint64_t *outs;
     Held held[2][MOST_AT_ONCE]; /* pictures that are gathered or being converted, by turns */
     int held_count[2], turn;
+    int32_t frames; /* that are gathered: as many of a picture as it has outs */
     int clean;
 } Run;
 
@@ -66,14 +68,14 @@ static void let_go(Run *run, int turn) {
 static void launch(Run *run) {
     const Painting *p = run->p;
     int turn = run->turn;
-    int32_t count = run->held_count[turn];
     void *arguments[] = {p->argument};
-    if (!count || !run->clean) return;
-    memcpy(p->argument + p->count_at, &count, sizeof count);
-    if (p->launch(p->kernel, (unsigned)p->columns, (unsigned)p->rows, (unsigned)p->depths[count],
+    if (!run->frames || !run->clean) return;
+    memcpy(p->argument + p->count_at, &run->frames, sizeof run->frames);
+    if (p->launch(p->kernel, (unsigned)p->columns, (unsigned)p->rows, (unsigned)p->depths[run->frames],
                   (unsigned)p->threads, 1, 1, 0, p->stream, arguments, 0) ||
         p->record(p->events[turn], p->stream))
         run->clean = 0;
+    run->frames = 0;
     run->turn = !turn;
     if (run->held_count[!turn] && p->wait_for_event(p->events[!turn])) run->clean = 0;
     let_go(run, !turn);
@@ -82,7 +84,7 @@ static void launch(Run *run) {
 /* Note a picture for conversion; one that is not like the others is let go. */
 static void paint(Run *run, const Shown *shown) {
     Painting *p = run->p;
-    int place = place_of_packet(run, shown->packet), turn = run->turn;
+    int place = place_of_packet(run, shown->packet);
     Held held = {shown->decoder, (uint64_t)shown->pointer};
     Frame frame = {.pitch = (int32_t)shown->pitch, .chroma_pitch = (int32_t)shown->pitch};
     if (place < 0 || !(run->left[place] & WANTED)) run->clean = 0;
@@ -94,10 +96,12 @@ static void paint(Run *run, const Shown *shown) {
     p->begun = 1;
     run->left[place] &= (uint8_t)~WANTED;
     for (int i = 0; i < p->planes; i++) frame.planes[i] = (uint64_t)(shown->pointer + p->offsets[i]);
-    frame.out = run->outs[place];
-    memcpy(p->argument + run->held_count[turn] * (int64_t)sizeof frame, &frame, sizeof frame);
-    run->held[turn][run->held_count[turn]++] = held;
-    if (run->held_count[turn] == p->at_once) launch(run);
+    for (int64_t out = run->begins[place]; out < run->begins[place + 1]; out++) {
+        frame.out = run->outs[out];
+        memcpy(p->argument + run->frames++ * (int64_t)sizeof frame, &frame, sizeof frame);
+        if (out + 1 == run->begins[place + 1]) run->held[run->turn][run->held_count[run->turn]++] = held;
+        if (run->frames == p->at_once) launch(run);
+    }
 }
 
 /* Take over what a step has told. */
@@ -119,9 +123,11 @@ static void hear(Run *run) {
 /* Decode some packets, from a key packet on, and convert what is wanted of them; returns CLEAN and ENDED where it is so. */
 int seqpipe_whole_run(void *feeder, Painting *painting, int count, const void *const data[], const int64_t sizes[],
                       const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], uint8_t left[],
-                      const uint64_t outs[], int64_t *told, int room) {
-    Run run = {.f = feeder, .p = painting, .count = count, .numbers = numbers, .left = left, .outs = outs, .clean = 1};
+                      const int64_t begins[], const uint64_t outs[], int64_t *told, int room) {
+    Run run = {.f = feeder, .p = painting, .count = count, .numbers = numbers, .left = left, .clean = 1};
     int fed = 0, ended = 0, enough = (int)painting->at_once;
+    run.begins = begins;
+    run.outs = outs;
     while (run.clean && fed < count) {
         fed += seqpipe_feed(feeder, fed, count, data, sizes, numbers, wanted, forms, enough, told, room);
         hear(&run);

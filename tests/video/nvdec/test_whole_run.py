@@ -19,6 +19,7 @@ PLAIN = ElementaryStream("vp8", b"")
 START = "S 128x96 "
 AT_ONCE, FRAMES, FRAME_BYTES, PITCH = 2, 8, 40, 512
 CHROMA_AT = 96 * PITCH
+AGAIN = 1 << 16  # from there to where it is painted a second time
 OUT = 1 << 32  # where the picture of packet 0 is painted; those of the others follow, a byte apart
 
 pytestmark = pytest.mark.parametrize("cuvid", ["native"], indirect=True)
@@ -77,11 +78,12 @@ def session(cuvid):
     assert not cuvid.faults
 
 
-def whole(session, painted, packets, *, wanted=None, undecodable=()):
+def whole(session, painted, packets, *, wanted=None, undecodable=(), outs=1):
     numbers = np.arange(len(packets))
     wanted = numbers if wanted is None else np.array(wanted)
     unsound = np.isin(numbers, undecodable)
-    awaited = Awaited(wanted, [OUT + packet for packet in wanted.tolist()], ~unsound, unsound)
+    addresses = [[OUT + packet + n * AGAIN for n in range(outs)] for packet in wanted.tolist()]
+    awaited = Awaited(wanted, addresses, ~unsound, unsound)
     arrays = Arrays(numbers.tolist(), [text.encode() for text in packets], awaited.wanted, PLAIN)
     return session.whole_run(arrays, awaited, painted)
 
@@ -100,6 +102,20 @@ def test_what_is_wanted_is_painted_once_and_given_back(cuvid, session, wanted):
         assert painted.announced == 1, "nobody asks Python about the stream that went before"
         assert not cuvid.mapped
     assert cuvid.created == [(128, 96)]
+
+
+@pytest.mark.parametrize("outs", [2, 3, 5])
+def test_a_picture_goes_wherever_it_is_wanted(cuvid, session, outs):
+    """One of several requests, or of one that wants it more than once."""
+    painted = Painted(cuvid)
+    assert whole(session, painted, PACKETS, wanted=[1, 2, 4], outs=outs) == (True, True)
+    expected = {
+        (packet + n * AGAIN, place) for packet, place in ((1, 3), (2, 1), (4, 6)) for n in range(outs)
+    }
+    assert set(painted.pictures) == expected
+    assert len(painted.pictures) == len(expected)
+    assert max(painted.counts) <= AT_ONCE
+    assert not cuvid.mapped
 
 
 def test_a_job_of_several_runs_is_painted_in_one_way(cuvid, session):
