@@ -18,6 +18,13 @@ from .surface import Plane
 __all__ = ["Mixer"]
 
 _PEAK_16: Final = 65535
+# OpenCV takes so many pixels at once at most; what is left over it rounds otherwise, one value of some 100,000. So
+# there is nothing left over: a crop is to be what is cut out of the whole picture.
+_AT_ONCE: Final = 64
+
+
+def _itself(target: Plane) -> Plane:
+    return target
 
 
 class _Step(NamedTuple):
@@ -27,13 +34,13 @@ class _Step(NamedTuple):
         run: called with source and target.
         shape: of the target.
         dtype: of the target.
-        cut: the part of the target that the next step works on.
+        seen: what the next step is given of the target.
     """
 
     run: Callable[[Any, Plane], object]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    cut: Any = ...
+    seen: Callable[[Plane], Plane] = _itself
 
 
 class Mixer:
@@ -66,11 +73,11 @@ class Mixer:
         self._shape = rows, columns, len(matrix)
         self._planar = self._shape[2], rows, columns
         steps = list(self._mixing(matrix, dtype, shape))
-        steps += self._to_float(output) if output.is_float else self._to_integer(dtype, output, unit)
+        steps += self._to_float(output) if output.is_float else self._to_integer(steps[-1], output, unit)
         self._before = []
         for number, step in enumerate(steps[:-1]):
             target = scratch.array(f"step {number}", step.shape, step.dtype)
-            self._before.append((step.run, target, target[step.cut]))
+            self._before.append((step.run, target, step.seen(target)))
         self._last = steps[-1]
 
     def __call__(self, planes: Seq[Plane], out: Plane) -> None:
@@ -86,23 +93,34 @@ class Mixer:
         """Planes to pixels of the same type."""
         planes = matrix.shape[1] - 1
         order = _permutation(matrix)
-        if planes == 1:
-            yield _Step(partial(_mix_one, matrix, self._cut), self._shape, dtype)
-        elif order is not None:
+        count, channels = shape[0] * shape[1], len(matrix)
+        if order is not None and planes > 1:
             yield _Step(partial(_merge_cut, order, self._cut), self._shape, dtype)
-        else:
-            # merging is quickest without a cut, as one long row
-            yield _Step(_merge, (*shape, planes), dtype, self._cut)
-            yield _Step(partial(_mix, matrix), self._shape, dtype)
+            return
+        line = (1, -(-count // _AT_ONCE) * _AT_ONCE)
+        # merging is quickest without a cut, as one long row
+        yield _Step(partial(_merge_line, count), (*line, planes), dtype)
+        if line[1] == count and self._shape[:2] == shape:
+            yield _Step(partial(_mix_whole, matrix), self._shape, dtype)
+            return
+        cut = self._cut
+        yield _Step(
+            partial(_mix, matrix),
+            (*line, channels),
+            dtype,
+            lambda mixed: mixed[0, :count].reshape(*shape, channels)[cut],
+        )
 
-    def _to_integer(self, dtype: np.dtype[Any], output: OutputSpec, unit: int) -> Iterator[_Step]:
-        wanted = np.dtype(output.dtype)
+    def _to_integer(self, last: _Step, output: OutputSpec, unit: int) -> Iterator[_Step]:
+        """What follows the last step of the mixing."""
+        dtype, wanted = last.dtype, np.dtype(output.dtype)
+        planar = output.layout == "FCHW" and self._shape[2] > 1
         if dtype.itemsize > wanted.itemsize:
             # what was mixed has 1/257 of a level, so this is the rounding that counts
             yield _Step(partial(_narrow, 1 / unit), self._shape, wanted)
-        elif dtype.itemsize < wanted.itemsize:
+        elif dtype.itemsize < wanted.itemsize or (last.seen is not _itself and not planar):
             yield _Step(_copy, self._shape, wanted)
-        if output.layout == "FCHW" and self._shape[2] > 1:
+        if planar:
             yield _Step(_split, self._planar, wanted)
 
     def _to_float(self, output: OutputSpec) -> Iterator[_Step]:
@@ -161,8 +179,12 @@ def _each(
         function(plane, into)
 
 
-def _merge(planes: Seq[Plane], target: Plane) -> None:
-    cv2.merge(planes, target)
+def _merge_line(count: int, planes: Seq[Plane], target: Plane) -> None:
+    """Merge planes as one long row, which may end before the target does."""
+    if len(planes) == 1:
+        target[0, :count, 0].reshape(planes[0].shape)[...] = planes[0]
+    else:
+        cv2.merge([plane.reshape(1, -1) for plane in planes], target[:, :count])
 
 
 def _merge_cut(order: Seq[int], cut: tuple[slice, slice], planes: Seq[Plane], target: Plane) -> None:
@@ -173,8 +195,8 @@ def _mix(matrix: FloatArray, source: Plane, target: Plane) -> None:
     cv2.transform(source, matrix, target)
 
 
-def _mix_one(matrix: FloatArray, cut: tuple[slice, slice], planes: Seq[Plane], target: Plane) -> None:
-    cv2.transform(planes[0][cut], matrix, target)
+def _mix_whole(matrix: FloatArray, source: Plane, target: Plane) -> None:
+    cv2.transform(source, matrix, target.reshape(1, -1, target.shape[2]))
 
 
 def _narrow(scale: float, source: Plane, target: Plane) -> None:

@@ -183,8 +183,12 @@ class OutputSpec:
         for param in (CROP, WINDOW, PART):
             if (box := getattr(self, param.name)) is not None:
                 object.__setattr__(self, param.name, _box(param, box))
-        if self.rounded is not None and self.window is None:
-            raise ParameterError(f"rounded={self.rounded!r} without a window", allowed="rounded with window")
+        fits = self.window is not None and (self.is_float or self.rounded == self.dtype)
+        if self.rounded is not None and not fits:
+            raise ParameterError(
+                f"rounded={self.rounded!r} with window={self.window!r} and dtype={self.dtype!r}",
+                allowed="a window, and a dtype that is the same or a float",
+            )
         given = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ParameterError(

@@ -168,6 +168,28 @@ def test_a_part_is_cut_out_of_the_scaled_picture(output: dict[str, Any], rotatio
     np.testing.assert_array_equal(made[1], wanted[:, ::-1] if mirror else wanted)
 
 
+@pytest.mark.parametrize("output", [{}, {"short_side": 60}, {"colour": "GRAY", "size": (90, 61)}])
+@pytest.mark.parametrize("bits", [8, 10])
+def test_a_crop_is_what_is_cut_out_of_the_whole_picture(bits: int, output: dict[str, Any]) -> None:
+    """To the last bit, wherever it lies: OpenCV rounds the last pixels of a row otherwise, so there are none."""
+    form, apart = surface_format(bits=bits), 0
+    info = frame_info(*SIZE, form)
+    for seed in range(4):
+        surface = picture(*SIZE, form, resolve(info), seed)
+
+        def made(surface: Any = surface, **box: Any) -> Any:
+            converter = Converter(info, OutputSpec(**output, **box))
+            out = np.empty(converter.shape, converter.dtype)
+            converter(surface, out)
+            return out
+
+        whole = made()
+        for left in range(0, whole.shape[1] - 44, 3):
+            found = made(**{"part" if output else "crop": (left, 7, 44, 40)})
+            apart += int((found != whole[7:47, left : left + 44]).sum())
+    assert apart == 0
+
+
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_weights_are_those_of_the_table(shift: int) -> None:
     random = np.random.default_rng(shift)
@@ -206,7 +228,11 @@ def test_a_frame_of_another_size_gives_the_same_picture() -> None:
         ({"window": (0, 0, 5)}, r"window=\(0, 0, 5\) is not valid; allowed: 4 values"),
         ({"window": (0, 0, 5, 0)}, r"window=\(0, 0, 5, 0\) is empty"),
         ({"part": (0, -1, 5, 5)}, r"part=-1 is not valid"),
-        ({"rounded": "uint8"}, r"rounded='uint8' without a window; allowed: rounded with window"),
+        ({"rounded": "uint8"}, r"rounded='uint8' with window=None and dtype='uint8'; allowed: a window"),
+        (
+            {"rounded": "uint8", "dtype": "uint16", "window": (0, 0, 5, 5)},
+            "a dtype that is the same or a float",
+        ),
         ({"rounded": "float16", "window": (0, 0, 5, 5)}, r"rounded='float16' is not valid; allowed: 'uint8'"),
     ],
 )

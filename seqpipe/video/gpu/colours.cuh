@@ -107,7 +107,7 @@ struct Line {
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++) {
             const float value = fminf(fmaxf(mixed_value(job, planes, channel), 0.0f), job.peak);
-            sums[channel] = fmaf(weight, whole(value * (LEVELS / job.peak)), sums[channel]);
+            sums[channel] = fmaf(weight, whole(value), sums[channel]);
         }
     }
 };

@@ -36,7 +36,6 @@ _BLOCKS: Final = 528  # that an H200 has under way at once; where there are fewe
 
 _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
-_LEVELS: Final = {None: 0, "uint8": 255, "uint16": 65535}
 # as kernel.cu has them; a structure of NumPy takes ten times as long to fill
 _FRAME: Final = struct.Struct("4Q 2i")
 _AXES: Final = struct.Struct("40i")
@@ -113,9 +112,16 @@ class Conversion:
         """
         colour = resolve(info)
         placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
+        levels = output.rounded if placement.window is not None else None
         try:
             planes, mixture = _mixture(
-                colour, output.colour, output.dtype, output.mean, output.std, kind.format, kind.shift
+                colour,
+                output.colour,
+                levels or output.dtype,
+                output.mean,
+                output.std,
+                kind.format,
+                kind.shift,
             )
         except SourceError as error:
             error.source = info.source
@@ -131,12 +137,14 @@ class Conversion:
             "CHANNELS": output.channels,
             "OUTPUT": _OUTPUTS[output.dtype],
             # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
-            "ROUNDED": int(kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"),
+            "ROUNDED": int(
+                kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
+            ),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
             "WIDE": int(any(axis.wide for axis in filters)),
             "ENDS": int(placement.window is not None),
-            "LEVELS": _LEVELS[output.rounded] if placement.window is not None else 0,
+            "LEVELS": 0 if levels is None else int(_PEAKS[levels]),
             **_siting(axes if direct else (), kind, placement),
             "JOB_BYTES": _JOB.itemsize,
         }
@@ -264,8 +272,10 @@ def _mixture(
     rows[:channels, :planes] = matrix[:, :planes]
     rows[:channels, 3] = matrix[:, -1]
     gain, offset = np.zeros(3), np.zeros(3)
+    # colours that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
+    unit = 1.0 if dtype.startswith("float") else _PEAKS[dtype]
     divisor = np.array(std or (1.0,) * channels)
-    gain[:channels] = 1 / divisor
+    gain[:channels] = 1 / (unit * divisor)
     offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
     return planes, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
 

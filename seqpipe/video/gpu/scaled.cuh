@@ -284,7 +284,7 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
 #if LEVELS
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            values[channel] = finished(job, sums[channel][i] * (job.peak / LEVELS), channel);
+            values[channel] = finished(job, sums[channel][i], channel);
 #else
         float pixel[PLANES];
 #pragma unroll
