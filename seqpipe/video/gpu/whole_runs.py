@@ -27,7 +27,7 @@ from .converter import DeviceConverter
 __all__ = ["WholeRuns"]
 
 # what is read before any of it is decoded, and what nobody can interrupt
-_MOST_BYTES: Final = 64 << 20
+_MOST_BYTES: Final = 16 << 20
 _MOST_PACKETS: Final = 1024
 
 
