@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy.typing as npt
 
 from ._spec import COMPUTED
 
-__all__ = ["WORK", "Body", "Work"]
+__all__ = ["WORK", "Body", "Cut", "Work"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,33 @@ class Body:
     kind: str
     text: str = ""
     numbers: Callable[[], Iterable[int]] = tuple
+
+
+class Cut(Protocol):
+    """How work is cut into launches and blocks; :class:`Work`, or that of operators side by side."""
+
+    @property
+    def scratch(self) -> Mapping[str, int]:
+        """For types of values, bytes of memory for each channel of each image, at first 0, if there are two passes."""
+
+    def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
+        """The passes that some rows of parameters need, and how many images each is for: the first ones of all.
+
+        Args:
+            rows: the parameters.
+            images: how many there are.
+        """
+
+    def blocks(self, height: int, width: int, threads: int, images: int, function: str) -> int:
+        """How many blocks each of some images takes.
+
+        Args:
+            height: rows of the results.
+            width: columns of them.
+            threads: of a block.
+            images: how many there are.
+            function: the pass.
+        """
 
 
 class Work(NamedTuple):
@@ -56,15 +83,15 @@ class Work(NamedTuple):
     fewer: int = 1
     choice: str = ""
 
-    def needed(self, rows: npt.NDArray[Any]) -> tuple[str, ...]:
-        """The passes that some rows of parameters need."""
+    def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
+        """The passes that some rows of parameters need; see :meth:`Cut.needed`."""
         if not self.choice:
-            return self.passes
+            return [(name, images) for name in self.passes]
         chosen = rows[self.choice]
-        return tuple(name for number, name in enumerate(self.passes) if (chosen == number).any())
+        return [(name, images) for number, name in enumerate(self.passes) if (chosen == number).any()]
 
-    def blocks(self, height: int, width: int, threads: int, images: int) -> int:
-        """How many blocks each of some images takes."""
+    def blocks(self, height: int, width: int, threads: int, images: int, function: str = "") -> int:  # noqa: ARG002  as many for each
+        """How many blocks each of some images takes; see :meth:`Cut.blocks`."""
         if self.tile is not None:
             tall, wide = self.tile
             blocks, most = -(-height // tall) * -(-width // wide), self.tiles
@@ -77,6 +104,7 @@ class Work(NamedTuple):
 _MANY: Final = 1024  # blocks, which any GPU has enough to do with
 _FOURS: Final = Work(pixels=16)
 _BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
+_SURVEYS: Final = Work(pixels=48, fewer=2)
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
@@ -84,7 +112,7 @@ WORK: Final = MappingProxyType(
         "canvas": _FOURS,
         "chain": _FOURS,
         "difference": _FOURS,
-        "equalize": Work(tile=(64, 256), passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+        "equalize": _SURVEYS._replace(passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
         "erased": _FOURS,
         "filter": _BY_REACH,
         "gather": _FOURS,
@@ -101,9 +129,10 @@ WORK: Final = MappingProxyType(
         "resample": Work(tile=(16, 256)),
         "separable": _BY_REACH,
         "shot": Work(pixels=256, fewer=3),
+        "smoothed": _FOURS,
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
-        "surveyed": Work(tile=(64, 256), passes=("survey", "each"), scratch=_TWO_NUMBERS),
+        "surveyed": _SURVEYS._replace(passes=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": _FOURS,
         "warp": Work(tile=(32, 128)),
     }

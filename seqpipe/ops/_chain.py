@@ -136,7 +136,7 @@ class Chain:
         for number, step in enumerate(self._steps, 1):
             first, *_ = group = _ops_of(step)
             how = "one kernel" if first.body is not None else "by the reference, on CuPy's arrays"
-            how = "a kernel for each operator that is drawn" if first.composed else how
+            how = "a kernel for each step, of all samples" if first.composed else how
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)

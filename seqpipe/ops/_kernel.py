@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,19 +17,21 @@ from ..array import Array, namespace
 from ..errors import ParameterError
 from ..kernel import CudaDevice, KernelDevice, Source
 from ..source_text import source_text
-from ._body import WORK, Work
+from ._body import WORK, Cut, Work
 from ._declaration import Declaration
 from ._draw import Block
 
 __all__ = [
     "GRID",
     "TYPES",
+    "CutSource",
     "Item",
     "OpSource",
     "address_of",
     "cuda_device",
     "defines_of",
     "launch",
+    "prelude",
     "row_text",
     "run_kernel",
     "source_of",
@@ -66,7 +69,17 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OpSource(Source):
+class CutSource(Source, ABC):
+    """A source whose work on images is cut into launches and blocks."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Cut:
+        """How it is cut."""
+
+
+@dataclass(frozen=True)
+class OpSource(CutSource):
     """A source put together from the prelude, a skeleton, and what an operator states.
 
     Attributes:
@@ -87,13 +100,24 @@ class OpSource(Source):
     @cached_property
     def text(self) -> str:
         """The source."""
-        prelude, skeleton = (source_text(self.package, name, _FOLDER) for name in ("prelude.cuh", self.name))
-        head, _, tail = prelude.partition("// Images of one shape")
+        return f"{prelude()[0]}{self.own}"
+
+    @property
+    def own(self) -> str:
+        """The source without what is the same whatever a row has."""
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
             row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
+        skeleton = source_text(self.package, self.name, _FOLDER)
         skeleton = skeleton.replace("BODY", self.body).replace("NUMBERS", self.numbers)
-        return f"{head}{row}// Images of one shape{tail}\n{skeleton}"
+        return f"{row}{prelude()[1]}\n{skeleton}"
+
+
+@cache
+def prelude() -> tuple[str, str]:
+    """What every kernel begins with: before the declaration of its rows, and after it."""
+    head, mark, tail = source_text(__package__, "prelude.cuh", _FOLDER).partition("// One image of an item.")
+    return head, f"{mark}{tail}"
 
 
 @lru_cache(maxsize=512)
@@ -142,7 +166,7 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
 
 
 def launch(
-    source: OpSource, defines: Mapping[str, int], items: Seq[Item], block: Block, device: KernelDevice
+    source: CutSource, defines: Mapping[str, int], items: Seq[Item], block: Block, device: KernelDevice
 ) -> None:
     """Queue a kernel on images in device memory.
 
@@ -153,7 +177,7 @@ def launch(
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
     """
-    entries, images, blocks = [], 0, 1
+    entries, images = [], 0
     for x, out, sample in items:
         samples, frames, height, width, channels = out.shape
         row = block.first[sample]
@@ -165,10 +189,17 @@ def launch(
         )
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
-    for height, width in {item.out.shape[2:4] for item in items}:
-        blocks = max(blocks, work.blocks(height, width, _THREADS, images))
+    sizes = {item.out.shape[2:4] for item in items}
+    passes = [
+        (
+            function,
+            max(work.blocks(height, width, _THREADS, count, function) for height, width in sizes),
+            count,
+        )
+        for function, count in work.needed(block.rows, images)
+    ]
     scratch, of_image = None, 0
-    if work.scratch:
+    if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
@@ -178,8 +209,8 @@ def launch(
         macros["INLINE"] = room or _SHORT
     head = len(entries), images, len(entries) * _ITEM.size, of_image
     job, kept = _job(tables, room, head, x, scratch)
-    for function in work.needed(block.rows):
-        grid = blocks, min(images, in_y), -(-images // in_y)
+    for function, blocks, count in passes:
+        grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del kept, scratch

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._apply import indices_of
+from ._beside import RUN, Turn, beside, changes_levels
 from ._declaration import Declaration
 from ._draw import Block, constant_of, derives_anew, resolve
 from ._geometry import Geometry
@@ -25,7 +27,7 @@ from ._kernel import Item
 from ._mapping import Mapping
 from ._param import at_most_one, param
 from ._published import Range
-from ._run import run
+from ._run import cuda_device_of, run
 from ._spec import RANGES, Backend, Spec
 from ._steps import STEPS
 from ._warped import Warped
@@ -59,8 +61,8 @@ def fields(most: int) -> tuple[tuple[str, int], ...]:
 class Policy(Geometry, register=False):
     """An operator made of steps that are drawn for each sample, once for all of its frames.
 
-    Steps act one after the other, and what each makes is rounded to a level. Samples that drew the same operator are
-    done together: on a GPU, by one launch.
+    Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does a step of every
+    sample.
 
     Attributes:
         ranges: the magnitudes that were published, by the names of steps.
@@ -173,21 +175,19 @@ class Policy(Geometry, register=False):
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
-        """Write the results on a GPU: one operator after the other, each for all samples whose next step it is."""
-        drawn, samples = self._drawn(block.rows), []
-        for item in items:
-            for n in range(len(item.x)):
-                spec = specs[item.sample + n]
-                steps = list(self._steps(drawn[item.sample + n], spec))
-                samples.append(_Sample(item.x[n : n + 1], item.out[n : n + 1], spec, steps))
-        for sample in samples:
-            if not sample.steps:
-                sample.out[...] = sample.x
-        waiting = [sample for sample in samples if sample.steps]
-        while waiting:
-            for group in _next(waiting):
-                _together(group, device)
-            waiting = [sample for sample in waiting if sample.steps]
+        """Write the results on a GPU: launch by launch, each of which takes all samples a step further."""
+        pairs = zip(self._drawn(block.rows), specs, strict=True)
+        steps = _rows_of([list(self._steps(drawn, spec)) for drawn, spec in pairs], specs[0])
+        samples = [
+            _Sample(item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
+            for item in items
+            for n in range(len(item.x))
+        ]
+        for channels in sorted({spec.channels for spec in specs}):
+            left = [sample for sample in samples if sample.x.shape[4] == channels]
+            while left:
+                _further(left, device or cuda_device_of(items[0].x))
+                left = [sample for sample in left if sample.steps]
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
@@ -240,42 +240,56 @@ class _Sample:
     Attributes:
         x: its images as they are, ``(1, F, H, W, C)``.
         out: where they go in the end.
-        spec: what it is.
-        steps: those that it still has before it.
+        steps: the operators that it still has before it, each with its row.
     """
 
     x: Array
     out: Array
-    spec: Spec
-    steps: list[tuple[Declaration, Values]]
+    steps: list[tuple[type[Declaration], bytes]]
+
+    def turn(self) -> Turn:
+        """What the next launch does: the first step, or as many as it can of those on levels, or a copy."""
+        runs = [changes_levels(op) for op, _ in self.steps[:RUN]]
+        count = max(1, runs.index(False) if False in runs else len(runs))
+        steps, self.steps = self.steps[:count], self.steps[count:]
+        given, self.x = (
+            self.x,
+            namespace(self.x).empty(self.x.shape, self.x.dtype) if self.steps else self.out,
+        )
+        return Turn(given, self.x, steps)
 
 
-def _next(waiting: Seq[_Sample]) -> list[list[_Sample]]:
-    """The samples whose next step is to be done, by its operator: by those that no sample needs later.
+def _further(samples: Seq[_Sample], device: KernelDevice) -> None:
+    """Take samples of as many channels a step further, by one launch."""
+    kinds = _kinds(samples[0].x.shape[4])
+    beside(kinds).run([sample.turn() for sample in samples], device)
 
-    Where each is needed later, it is the one that the fewest samples need. So it need not come again for them: samples
-    do not depend on each other, and a launch for many takes hardly longer than one for a few.
+
+def _rows_of(
+    steps: Seq[Seq[tuple[Declaration, Values]]], spec: Spec
+) -> list[list[tuple[type[Declaration], bytes]]]:
+    """The steps of some samples, each with what its kernel is given; for all of one kind at once.
+
+    Args:
+        steps: operators and their values, for each sample.
+        spec: one of the samples, whose type matters.
     """
-    groups: dict[type[Declaration], list[_Sample]] = {}  # steps of one kind share their operator
-    later: list[type[Declaration]] = []
-    for sample in waiting:
-        first, *rest = [type(op) for op, _ in sample.steps]
-        groups.setdefault(first, []).append(sample)
-        later += set(rest)
-    ready = [group for kind, group in groups.items() if kind not in later]
-    return ready or [groups[min(groups, key=lambda kind: (later.count(kind), -len(groups[kind])))]]
+    alike: dict[type[Declaration], list[tuple[Declaration, Values]]] = {}  # one kind is one operator
+    for step in chain.from_iterable(steps):
+        alike.setdefault(type(step[0]), []).append(step)
+    rows = {}
+    for kind, found in alike.items():
+        op = found[0][0]
+        made = op.kernel_rows(_block(op, [spec] * len(found), [values for _, values in found]).rows, spec)
+        rows[kind] = iter([made[n : n + 1].tobytes() for n in range(len(made))])
+    return [[(type(op), next(rows[type(op)])) for op, _ in own] for own in steps]
 
 
-def _together(group: Seq[_Sample], device: KernelDevice | None) -> None:
-    """Do the first step of some samples, which is the same operator for all."""
-    op, items, values = group[0].steps[0][0], [], []
-    for number, sample in enumerate(group):
-        values.append(sample.steps.pop(0)[1])
-        out = namespace(sample.x).empty(sample.x.shape, sample.x.dtype) if sample.steps else sample.out
-        items.append(Item(sample.x, out, number))
-        sample.x = out
-    specs = [sample.spec for sample in group]
-    run(op, items, specs, _block(op, specs, values), "cuda", device)
+@lru_cache(maxsize=8)
+def _kinds(channels: int) -> tuple[type[Declaration], ...]:
+    """The operators of all steps that take images of so many channels, so that all policies share one kernel."""
+    kinds = dict.fromkeys(step.op for step in STEPS.values())
+    return tuple(kind for kind in kinds if not kind.channels or channels in kind.channels)
 
 
 def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:

@@ -220,7 +220,7 @@ struct Banded {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) banded(const __grid_constant__ Job job) {
+KERNEL(2, banded) {
     for_image<Banded>(job, 3, [](const Image& image, const Known& known, Banded& here) {
         __shared__ Banded::Bands bands;
         if (!image.row.acts) return leave(known);

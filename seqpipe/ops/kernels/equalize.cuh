@@ -13,7 +13,7 @@ constexpr int TABLES = CHANNELS;
 #define BY_LEVELS 0
 constexpr int LEVELS = IN == 0 ? 256 : 65536;
 #endif
-constexpr int COPIES = IN == 0 ? 8 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1, SHARE = LEVELS / THREADS;
+constexpr int COPIES = IN == 0 ? 4 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPIES : 1, SHARE = LEVELS / THREADS;
 
 // Of one channel of one image: how many blocks are done, and what has been counted, which becomes the table.
 struct Counted {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
     const auto add = [own](int k, unsigned level) {
         atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u);
     };
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -87,14 +87,14 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_constant__ Job job) {
+KERNEL(4, count) {
     __shared__ unsigned own[OWN], sums[THREADS], lowest;
     __shared__ bool last;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    const int channels = CHANNELS_OF(image), blocks = tiles_of(image.item);
-    if (blockIdx.x >= blocks || !image.row.acts) return;
+    const int channels = CHANNELS_OF(image);
+    if (!image.row.acts) return;
     Counted* const of_image = counted(job, number);
     for (int channel = 0; channel < channels; channel += TOGETHER) {
         for (int e = threadIdx.x; e < OWN; e += THREADS) own[e] = 0;
@@ -110,25 +110,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) count(const __grid_cons
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == blocks - 1;
+    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == gridDim.x - 1;
     __syncthreads();
     if (!last) return;
     __threadfence();
     for (int channel = 0; channel < channels; channel++) make_table(image, of_image[channel].levels, sums, &lowest);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Counted* const of_image = counted(job, number);
 #if BY_LEVELS
     for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS)
         levels[e] = stored<OUT>(acts ? __uint_as_float(of_image[e / LEVELS].levels[e % LEVELS]) : (float)(e % LEVELS));
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
               [](const Image& image, unsigned four) { make_four(image, four); },
               [](const Image& image, int y, int x) { make(image, y, x); });
 #else

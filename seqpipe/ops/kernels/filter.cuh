@@ -82,7 +82,7 @@ template <int SIDE> __device__ __forceinline__ void make_near(const Image& image
     for_strips<Here::ROWS, SIDE - 1>(known, [&](const Strip& strip) { here.make(known, image.row, strip); });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) few(const __grid_constant__ Job job) {
+KERNEL(MANY_REGISTERS ? 2 : 3, few) {
     for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
         if (image.row.acts)
             make_near<3>(image, known, room);
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) fe
     });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) near(const __grid_constant__ Job job) {
+KERNEL(2, near) {
     for_image(job, 1, [](const Image& image, const Known& known, Room& room) { make_near<5>(image, known, room); });
 }
 
@@ -148,7 +148,7 @@ __device__ __forceinline__ void make_far(const Image& image, int channel, Tile t
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) far(const __grid_constant__ Job job) {
+KERNEL(MANY_REGISTERS ? 2 : 3, far) {
     __shared__ Real values[TOGETHER * PLANE], weights[MOST_WEIGHTS];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;

@@ -271,7 +271,7 @@ __device__ __forceinline__ void find_steps(const Row& row, Shared& shared) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     __shared__ Shared shared;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;

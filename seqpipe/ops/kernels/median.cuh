@@ -137,7 +137,7 @@ struct Near {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) few(const __grid_constant__ Job job) {
+KERNEL(MANY_REGISTERS ? 2 : 3, few) {
     static_assert(sizeof(Near) <= BYTES, "fits");
     for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
         if (!image.row.acts) return leave(known);
@@ -191,7 +191,7 @@ __device__ __forceinline__ void make(const Image& image, int channel, Tile tile,
     give<TOGETHER, PITCH, PLANE>(image, channel, tile, orders, [](unsigned order) { return unordered(order); });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 3 : 4) far(const __grid_constant__ Job job) {
+KERNEL(MANY_REGISTERS ? 3 : 4, far) {
     __shared__ unsigned orders[TOGETHER * PLANE];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;

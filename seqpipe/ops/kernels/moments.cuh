@@ -101,7 +101,7 @@ __device__ __forceinline__ Pair added_up(Address at, int count, bool from_mean) 
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) add(const __grid_constant__ Job job) {
+KERNEL(4, add) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
@@ -121,7 +121,7 @@ __device__ __forceinline__ double between(double sum, int count, double all, int
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) finish(const __grid_constant__ Job job) {
+KERNEL(4, finish) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images || blockIdx.x != 0) return;
     const Image image = image_of(job, number);

@@ -19,7 +19,7 @@ __device__ __forceinline__ void move(const Image& image, const Way& way, unsigne
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image found = image_of(job, number);

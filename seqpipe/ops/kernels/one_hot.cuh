@@ -29,7 +29,7 @@ __device__ __forceinline__ Element value_of(const int* bits) {
     return (Element)((Address)(unsigned)bits[0] | (Address)(unsigned)bits[1] << 32);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);

@@ -6,6 +6,7 @@
 // ALIKE     where values are computed, whether the operator's statements do not ask for the channel
 // INLINE    bytes of tables that are given by value
 // THREADS, IMAGES_IN_Y      of a block; of the grid along y, before it goes on along z
+// BESIDE    whether the kernels of several operators are parts of one, each in a namespace of its own; all 0 if not said
 
 typedef unsigned long long Address;
 
@@ -116,6 +117,13 @@ struct Job {
     __align__(8) unsigned char bytes[INLINE];
 };
 
+// A kernel, of which so many blocks share a processor; or a part of one.
+#if BESIDE
+#define KERNEL(blocks, name) __device__ __forceinline__ void name(const Job& job)
+#else
+#define KERNEL(blocks, name) extern "C" __global__ void __launch_bounds__(THREADS, blocks) name(const __grid_constant__ Job job)
+#endif
+
 // One image of an item.
 struct Image {
     const Item& item;
@@ -159,7 +167,7 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
 // A thread makes pixels, whose values are those of `make(image, y, x)`, after all threads have called `begin(image)`;
 // `blocks` of them share a processor, and the fewer, the more registers each thread has.
 #define FOR_EVERY_PIXEL_OF(blocks, ItemOfThread, RowOfThread, begin, make)               \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
+    KERNEL(blocks, each) {                                                               \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image found = image_of(job, number);                                       \

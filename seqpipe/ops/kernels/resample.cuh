@@ -104,7 +104,7 @@ constexpr int BLOCKS = MOST_BLOCKS - 1;
 constexpr int BLOCKS = MOST_BLOCKS;
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) each(const __grid_constant__ Job job) {
+KERNEL(BLOCKS, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     __shared__ Shared shared;

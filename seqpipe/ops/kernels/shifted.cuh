@@ -12,48 +12,77 @@ __device__ __forceinline__ bool is_shifted(const Image& image) {
     const bool shifts = m[0].v == 1.0f && m[1].v == 0.0f && m[3].v == 0.0f && m[4].v == 1.0f && m[6].v == 0.0f &&
                         m[7].v == 0.0f && m[8].v == 1.0f && is_whole(m[2]) && is_whole(m[5]);
     return shifts && in[4] == 1 && in[3] == CHANNELS && out[4] == 1 && out[3] == CHANNELS &&
-           out[2] % WORD == 0 && image.out % WORD == 0 && max(image.item.width, image.item.in_width) < FAR;
+           out[2] % WORD == 0 && image.out % WORD == 0 && image.item.width * CHANNELS % WORD == 0 &&
+           max(image.item.width, image.item.in_width) < FAR;
 }
 
-// The bytes from place `first` of a line on, some of which are beyond its ends; `left` is the pixel that place 0 is of.
-__device__ __forceinline__ unsigned taken_one_by_one(Address line, int left, int first, int width, bool repeats, unsigned fill) {
-    unsigned word = 0;
-#pragma unroll
-    for (int k = 0; k < WORD; k++) {
-        const int pixel = left + (first + k) / CHANNELS, channel = (first + k) % CHANNELS;
-        const bool known = repeats || is_inside(pixel, width);
-        const Address from = line + (Address)(limited(pixel, width) * CHANNELS + channel);
-        word |= (known ? __ldg((const unsigned char*)from) : fill) << 8 * k;
-    }
-    return word;
-}
-
-// The tile of a block, a word at a time.
-__device__ __forceinline__ void shift(const Image& image, Tile tile) {
-    constexpr int WORDS = WIDE * CHANNELS / WORD;  // of a whole tile's line
+// A word of each of some lines of a tile, byte by byte: some are beyond the image.
+__device__ __forceinline__ void shift_bytes(const Image& image, Tile tile, int first, int begin) {
     const Row& row = image.row;
+    const int width = image.item.in_width, height = image.item.in_height;
+    const bool repeats = row.fill.v != row.fill.v;
+#pragma unroll 1
+    for (int y = begin; y < tile.tall; y += THREADS / LANES) {
+        const int line = tile.top + y + (int)row.matrix[5].v;
+#pragma unroll 1
+        for (int byte = first; byte < first + WORD; byte++) {
+            const int pixel = tile.left + byte / CHANNELS, from = pixel + (int)row.matrix[2].v;
+            const Address at = image.from(limited(line, height), limited(from, width)) + (Address)(byte % CHANNELS);
+            const bool known = repeats || (is_inside(line, height) && is_inside(from, width));
+            const Address to = image.to(tile.top + y, pixel) + (Address)(byte % CHANNELS);
+            *(unsigned char*)to = known ? __ldg((const unsigned char*)at) : stored<OUT>(row.fill);
+        }
+    }
+}
+
+// The tile of a block. A thread has the same words of some lines: what it knows of them it finds once, and it asks for those
+// of several lines before the first one is written.
+__device__ __forceinline__ void shift(const Image& image, Tile tile) {
+    constexpr int COLUMNS = WIDE * CHANNELS / WORD / LANES, LINES = 2, WARPS = THREADS / LANES;
+    const Row& row = image.row;
+    const long long pitch = image.item.in_strides[2], out_pitch = image.item.out_strides[2];
     const int width = image.item.in_width, height = image.item.in_height, bytes = tile.wide * CHANNELS;
     const int left = tile.left + (int)row.matrix[2].v, top = tile.top + (int)row.matrix[5].v;
+    const int first = threadIdx.x % LANES * WORD, from = left * CHANNELS + first, begin = threadIdx.x / LANES;
     const bool repeats = row.fill.v != row.fill.v;
     const unsigned fill = stored<OUT>(row.fill);
-    for (int e = threadIdx.x; e < tile.tall * WORDS; e += THREADS) {
-        const int y = e / WORDS, first = e % WORDS * WORD, from = left * CHANNELS + first;
-        if (first >= bytes) continue;
-        unsigned word = fill * 0x01010101u;
-        if (repeats || is_inside(top + y, height)) {
-            const Address line = image.from(limited(top + y, height), 0);
-            Bytes<WORD> whole;
-            if (from >= 0 && from + WORD <= width * CHANNELS)
-                whole.read(line + (Address)from), word = whole.words[0];
-            else
-                word = taken_one_by_one(line, left, first, width, repeats, fill);
-        }
-        const Address to = image.to(tile.top + y, tile.left) + (Address)first;
-        if (first + WORD <= bytes)
-            *(unsigned*)to = word;
+    const Address to = image.to(tile.top, tile.left) + (Address)first;
+    unsigned whole = 0, outside = 0, others = 0;  // a bit for each word of a line
+#pragma unroll
+    for (int k = 0, step = 0; k < COLUMNS; k++, step += LANES * WORD) {
+        const bool beyond = from + step + WORD <= 0 || from + step >= width * CHANNELS;
+        if (first + step >= bytes) break;
+        if (from + step >= 0 && from + step + WORD <= width * CHANNELS)
+            whole |= 1u << k;
+        else if (beyond && !repeats)
+            outside |= 1u << k;
         else
-            for (int k = 0; first + k < bytes; k++) *(unsigned char*)(to + (Address)k) = word >> 8 * k;
+            others |= 1u << k;
     }
+    for (int y = begin; y < tile.tall; y += LINES * WARPS) {
+        Bytes<WORD> given[LINES][COLUMNS];
+#pragma unroll
+        for (int line = 0; line < LINES; line++) {
+            const Address at = image.in + (Address)(limited(top + y + line * WARPS, height) * pitch + from);
+#pragma unroll
+            for (int k = 0; k < COLUMNS; k++)
+                if (whole >> k & 1) given[line][k].read(at + k * LANES * WORD);
+        }
+#pragma unroll
+        for (int line = 0; line < LINES; line++) {
+            const int number = y + line * WARPS;
+            if (number >= tile.tall) break;
+            const bool known = repeats || is_inside(top + number, height);
+#pragma unroll
+            for (int k = 0; k < COLUMNS; k++) {
+                const unsigned word = known && whole >> k & 1 ? given[line][k].words[0] : fill * 0x01010101u;
+                if ((whole | outside) >> k & 1) *(unsigned*)(to + (Address)(number * out_pitch + k * LANES * WORD)) = word;
+            }
+        }
+    }
+#pragma unroll 1
+    for (int k = 0; others >> k; k++)
+        if (others >> k & 1) shift_bytes(image, tile, first + k * LANES * WORD, begin);
 }
 #else
 __device__ __forceinline__ bool is_shifted(const Image&) { return false; }

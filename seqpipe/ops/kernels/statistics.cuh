@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_up(const Job& job, const Image& image, int n
 }
 
 #define FOR_EVERY_BLOCK(function)                                                                             \
-    extern "C" __global__ void __launch_bounds__(THREADS, 4) function(const __grid_constant__ Job job) {       \
+    KERNEL(4, function) {                                                                                     \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                                              \
         if (number >= job.images) return;                                                                      \
         const Image image = image_of(job, number);                                                             \

@@ -190,14 +190,14 @@ template <int DOWN, int ACROSS> __device__ __forceinline__ void make_near(const 
     for_strips<Here::ROWS, Here::MOST - 1>(known, [&](const Strip& strip) { here.make(known, image.row, strip); });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MANY_REGISTERS ? 2 : 3) few(const __grid_constant__ Job job) {
+KERNEL(MANY_REGISTERS ? 2 : 3, few) {
     for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
         if (!image.row.acts) return leave(known);
         make_near<3, TERMS == 1 ? 3 : 1>(image, known, room);
     });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) near(const __grid_constant__ Job job) {
+KERNEL(2, near) {
     for_image(job, 1, [](const Image& image, const Known& known, Room& room) {
         if constexpr (TERMS > 1) {
             make_near<3, 3>(image, known, room);
@@ -267,7 +267,7 @@ struct Shared {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, TERMS > 1 || MANY_REGISTERS ? 3 : 4) far(const __grid_constant__ Job job) {
+KERNEL(TERMS > 1 || MANY_REGISTERS ? 3 : 4, far) {
     __shared__ Shared shared;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;

@@ -67,7 +67,7 @@ __device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& fou
 
 __device__ __forceinline__ Found survey_of(const Image& image, int) {
     Found found = {};
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -131,12 +131,12 @@ __device__ __forceinline__ unsigned of_block(const Found& found, unsigned* own) 
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) survey(const __grid_constant__ Job job) {
+KERNEL(4, survey) {
     __shared__ unsigned own[SHARED * THREADS];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= tiles_of(image.item) || !image.row.acts) return;
+    if (!image.row.acts) return;
     Gathered* const of_image = gathered(job, number);
     for (int channel = 0; channel < (LUMA ? 1 : CHANNELS_OF(image)); channel += TOGETHER) {
         const unsigned value = of_block(survey_of(image, channel), own);
@@ -163,11 +163,10 @@ __device__ __forceinline__ Known known_of(const Image& image, const Gathered* of
     return known;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    if (blockIdx.x >= tiles_of(image.item)) return;
     const bool acts = image.row.acts;
     const Gathered* const of_image = gathered(job, number);
 #if BY_LEVELS
@@ -176,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_const
         levels[e] = stored<OUT>(acts ? changed(value, known_of(image, of_image, e / LEVELS), image.row) : value);
     }
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
               [](const Image& image, unsigned four) { make_four(image, four); },
               [](const Image& image, int y, int x) { make(image, y, x); });
 #else

@@ -230,7 +230,7 @@ __device__ __forceinline__ unsigned make_plain(const Image&, Tile, int, int) { r
 
 #include "shifted.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {
+KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);

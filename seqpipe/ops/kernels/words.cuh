@@ -68,7 +68,7 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
 // As FOR_EVERY_PIXEL, with these; `begin(image)` is called by all threads first, and `end(image)` last.
 #if CHANNELS
 #define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, together, make_four, make, end)   \
-    extern "C" __global__ void __launch_bounds__(THREADS, blocks) each(const __grid_constant__ Job job) { \
+    KERNEL(blocks, each) {                                                               \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
         if (number >= job.images) return;                                                \
         const Image found = image_of(job, number);                                       \
