@@ -31,7 +31,7 @@ from .errors import (
 from .sequence import Batch, Sequence
 
 if TYPE_CHECKING:
-    from . import ops, readers
+    from . import ops, pipeline, readers
     from .ops import operator
     from .video.device import Decode
     from .video.output import OutputSpec
@@ -57,6 +57,7 @@ __all__ = [
     "open",
     "operator",
     "ops",
+    "pipeline",
     "readers",
 ]
 
@@ -67,6 +68,7 @@ _LAZY = {
     "OutputSpec": ("seqpipe.video.output", "OutputSpec"),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
+    "pipeline": ("seqpipe.pipeline", None),
     "readers": ("seqpipe.readers", None),
 }
 

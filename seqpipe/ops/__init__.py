@@ -101,6 +101,7 @@ from ._geometry import Geometry
 from ._mapping import Mapping
 from ._op import Op
 from ._param import Parameter, param
+from ._planned import Planned, leading, planned
 from ._spec import Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
@@ -145,6 +146,7 @@ __all__ = [
     "Op",
     "Parameter",
     "PerFrame",
+    "Planned",
     "Spec",
     "Together",
     "Uniform",
@@ -153,9 +155,11 @@ __all__ = [
     "function_of",
     "functions",
     "half_range",
+    "leading",
     "operator",
     "param",
     "per_frame",
+    "planned",
     "reductions",
     "table",
 ]

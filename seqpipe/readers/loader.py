@@ -289,8 +289,14 @@ class Sequences(Pass[Sequence]):
 
     def __init__(self, feed: Feed, *, group: int, outputs: Outputs | None = None) -> None:
         self._ready: deque[tuple[int, Pair | SeqpipeError | None]] = deque()
+        self._index = -1
         # Read in groups, so that neighbours that share a GOP share its decoding.
         super().__init__(feed, group, "partial", 1, outputs)
+
+    @property
+    def index(self) -> int:
+        """The index within the dataset of the sequence that was given out last; -1 before the first."""
+        return self._index
 
     def __len__(self) -> int:
         """Sequences of a whole epoch; lost samples are not known beforehand."""
@@ -312,6 +318,7 @@ class Sequences(Pass[Sequence]):
             if isinstance(outcome, SeqpipeError):
                 raise outcome
             if outcome is not None:
+                self._index = outcome[0].index
                 return outcome[1]
 
     def _go_to(self, epoch: int, position: int) -> None:

@@ -155,7 +155,7 @@ class Video:
         on_error: OnError = "raise",
         cache_dir: _Path | None = None,
     ) -> None:
-        place = parse_device(device)
+        place = self._place = parse_device(device)
         on_error = ON_ERROR.check(on_error)
         sampler = choose_sampler(
             sequence_length=sequence_length,
@@ -202,6 +202,16 @@ class Video:
     def total(self) -> int:
         """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
         return self._selection.catalog.samples
+
+    @property
+    def device(self) -> str:
+        """Where the pixels are: "cpu" or "cuda:N"."""
+        return str(self._place)
+
+    @property
+    def output(self) -> OutputSpec:
+        """What pictures are made into."""
+        return self._feed.fetcher.output
 
     @property
     def epoch(self) -> int:

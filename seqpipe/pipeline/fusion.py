@@ -1,0 +1,214 @@
+"""Fusion: which operators at the head of a chain a reader's conversion does itself, and why it does no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ..ops import (
+    Cast,
+    Chain,
+    Crop,
+    CropMirrorNormalize,
+    Distribution,
+    Flip,
+    Normalize,
+    Op,
+    PerFrame,
+    RandomResizedCrop,
+    Resize,
+    ResizeCropMirror,
+    Spec,
+    leading,
+    planned,
+)
+from ..readers import Sample
+from ..video.output import OutputSpec
+from .framing import Framing, scales
+from .levels import Levels
+
+__all__ = ["Fuse", "Head", "Split", "split"]
+
+Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
+
+_SCALING: Final = (RandomResizedCrop, Resize, ResizeCropMirror)
+_MOVING: Final = (Crop, Flip, CropMirrorNormalize)
+_VALUES: Final = (Cast, Normalize, CropMirrorNormalize)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Operators that are done by a reader's conversion: what each sample's pictures are to be.
+
+    Attributes:
+        ops: the operators, in their order.
+        plain: what the reader makes without them.
+        levels: what becomes of its values.
+        layout: of the result.
+        rounded: whether pixels are rounded before they are scaled, as operators find them.
+    """
+
+    ops: tuple[Op, ...]
+    plain: OutputSpec
+    levels: Levels
+    layout: str
+    rounded: bool
+
+    def __call__(self, samples: Seq[Sample], epoch: int) -> list[OutputSpec]:
+        """The output of each of some samples, drawn as the operators draw when they are called.
+
+        Raises:
+            ParameterError: one of the operators does not take such pictures.
+        """
+        specs = [self._spec(sample) for sample in samples]
+        framings = [Framing.of(self.plain, spec.height, spec.width) for spec in specs]
+        for step in planned(self.ops, specs, epoch, np.array([sample.index for sample in samples])):
+            if step.mappings:
+                resampled = type(step.op) in _SCALING
+                pairs = zip(framings, step.mappings, strict=True)
+                framings = [framing.after(mapping, resampled=resampled) for framing, mapping in pairs]
+        values: dict[str, Any] = {**self.levels.fields(self.plain), "layout": self.layout}
+        return [framing.output(self.plain, rounded=self.rounded, **values) for framing in framings]
+
+    def explain(self) -> str:
+        """What is done, in a line."""
+        resampled = ""
+        if any(type(op) in _SCALING for op in self.ops):
+            resampled = (
+                "; colours are rounded, then resampled" if self.rounded else "; its planes are resampled"
+            )
+        names = " → ".join(op.name for op in self.ops)
+        return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
+
+    def _spec(self, sample: Sample) -> Spec:
+        """A sample as operators would be given it."""
+        sides = dict(zip(self.plain.frame_layout, sample.shape, strict=True))
+        return Spec(len(sample.frames), sides["H"], sides["W"], sides["C"], self.plain.dtype)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A chain in two parts.
+
+    Attributes:
+        head: what the conversion does; None if it does nothing.
+        tail: what is done after it; None if nothing is left.
+        reason: why the first operator of the tail is not part of the head.
+    """
+
+    head: Head | None
+    tail: Chain | None
+    reason: str
+
+
+def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
+    """What of a chain a reader's conversion does.
+
+    Args:
+        chain: the chain.
+        plain: what the reader makes without it.
+        fuse: how much may differ.
+    """
+    so_far = _SoFar(plain, fuse, Levels.of(plain), plain.layout)
+    taken: list[Op] = []
+    reason = "" if fuse != "none" else "fuse='none'"
+    alone = leading(chain)
+    for place, op in enumerate(chain.ops):
+        reason = reason or ("it is one mapping with what follows it" if place >= len(alone) else "")
+        reason = reason or so_far.refusal(op)
+        if reason:
+            break
+        so_far = so_far.after(op)
+        taken.append(op)
+    rest = chain.ops[len(taken) :]
+    tail = Chain(*rest, fuse=chain.fuse) if rest else None
+    if not taken:
+        return Split(None, chain, reason)
+    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface")
+    return Split(head, tail, reason)
+
+
+@dataclass(frozen=True)
+class _SoFar:
+    """What the head comes to with the operators that it has."""
+
+    plain: OutputSpec
+    fuse: Fuse
+    levels: Levels
+    layout: str
+    is_scaled: bool = False
+
+    def after(self, op: Op) -> _SoFar:
+        """The same with another operator."""
+        levels = self.levels.after(op) if type(op) in _VALUES else self.levels
+        layout = op.result_layout(self.layout)
+        return replace(self, levels=levels, layout=layout, is_scaled=self.is_scaled or type(op) in _SCALING)
+
+    def refusal(self, op: Op) -> str:
+        """Why an operator cannot be part of it, in a clause; empty if it can."""
+        if type(op) not in (*_SCALING, *_MOVING, *_VALUES):
+            return "a conversion does no such thing"
+        if self.plain.window is not None or self.plain.part is not None:
+            return "the reader's own output has a window or a part"
+        return _in_general(op) or next(
+            (found for kinds, ask in _ASKED if type(op) in kinds and (found := ask(self, op))), ""
+        )
+
+    def scaling(self, op: Any) -> str:
+        """Why an operator that resamples cannot."""
+        if self.fuse == "exact":
+            return "it resamples what has been rounded, and conversions round once; fuse='surface' is within a level"
+        if self.is_scaled or scales(self.plain):
+            return "pictures are resampled already, and a conversion resamples once"
+        if self.levels.changed:
+            return "it resamples values that are changed already"
+        if op.interp_type not in ("linear", "triangular") or not op.antialias:
+            return "a conversion resamples by the antialiased linear filter only"
+        if op.compat not in (None, "pillow"):
+            return f"it has the conventions of compat={op.compat!r}"
+        if op.dtype not in (None, self.plain.dtype):
+            return f"its result is {op.dtype}"
+        if getattr(op, "roi_start", None) is not None or getattr(op, "subpixel_scale", False):
+            return "its window has parts of pixels"
+        sides = ("resize_x", "resize_y", "resize_shorter", "resize_longer")
+        if any(isinstance(getattr(op, side, None), Distribution) for side in sides):
+            return "its size is drawn"
+        return ""
+
+    def moving(self, op: Any) -> str:
+        """Why an operator that moves pixels cannot."""
+        if type(op) is Flip and (isinstance(op.vertical, Distribution) or op.vertical):
+            return "it turns pictures upside down"
+        return ""
+
+    def values(self, op: Any) -> str:
+        """Why an operator that changes values cannot."""
+        if unknown := self.levels.unknown(op):
+            return unknown
+        if self.levels.after(op) == self.levels:
+            return ""
+        if self.fuse == "exact":
+            return "it changes values that have been rounded, and conversions round once"
+        return self.levels.refusal(op, self.plain)
+
+
+def _in_general(op: Any) -> str:
+    """What no operator of a head may have."""
+    if 0 < op.p < 1 and type(op) is not Flip:
+        return f"it acts on some samples only, with p={op.p:g}"
+    if op.is_by_frame or any(isinstance(value, PerFrame) for value in op.settings().values()):
+        return "its parameters are one for each frame"
+    if op.tabled:
+        return "its parameters are given for each sample of a call"
+    return ""
+
+
+_ASKED: Final[tuple[tuple[tuple[type[Op], ...], Callable[[_SoFar, Op], str]], ...]] = (
+    (_SCALING, _SoFar.scaling),
+    (_MOVING, _SoFar.moving),
+    (_VALUES, _SoFar.values),
+)

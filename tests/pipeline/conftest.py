@@ -1,0 +1,37 @@
+"""Where the readers of these tests deliver: main memory, a card that is none, and a GPU where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from seqpipe.video import device as device_module
+from seqpipe.video.device import Device
+from tests.support.emulated import EmulatedDevice, missing_compiler
+from tests.support.software_card import SoftwareCard
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
+    """A device that g++ compiles for; all processes of a test run share what is compiled."""
+    if missing := missing_compiler():
+        pytest.skip(missing)
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    folder.mkdir(exist_ok=True)
+    return EmulatedDevice(folder)
+
+
+@pytest.fixture(params=["cpu", "card", pytest.param("cuda", marks=pytest.mark.gpu)])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of the device that a reader is given; the tests' own card is a GPU to it."""
+    if request.param != "card":
+        yield request.param
+        return
+    card = SoftwareCard(request.getfixturevalue("emulated"))
+    card.install(monkeypatch)
+    monkeypatch.setattr(device_module, "_usable", lambda number: Device("cuda", number))
+    yield "cuda"
+    card.remove()
