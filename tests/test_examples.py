@@ -91,6 +91,23 @@ def test_train_loop(video):
     assert starts == [[0, 16, 32, 48, 64]] * 2
 
 
+def test_augment_while_decoding(video):
+    printed = output("augment_while_decoding.py", video)
+    ways = re.findall(
+        r"fuse='(\w+)'\n(?:\d\. .*\n)+(?:.* is not the conversion's: .*\n)?\s+5 sequences in .*"
+        r" at most ([\d.]+) levels",
+        printed,
+    )
+    assert [way for way, _ in ways] == ["none", "exact", "surface", "planes"]
+    apart = [float(levels) for _, levels in ways]
+    assert apart[:2] == [0, 0]
+    assert 0 < apart[2] <= 1 < apart[3] < 30
+    assert (
+        printed.count("1. random_resized_crop → flip → crop_mirror_normalize: by the reader's conversion")
+        == 2
+    )
+
+
 def test_first_run_exports_the_video_that_it_is_given(first_run, video, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(first_run, "OUT", tmp_path)
     monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))

@@ -5,7 +5,8 @@ than the cache holds.
 
 The last lines are about training: eight sequences of sixteen frames, each with a window and a mirror of its own, as
 RandomResizedCrop draws them, to 224×224 float16 CHW, normalized, a launch for each sequence. Windows are new in every
-call, as in training, or always the same. A third line is of whole frames.
+call, as in training, or always the same. A third line is of whole frames; the last ones are of new windows with what
+lies beside them in reach of the filter, as operators have it, and of these with colours that are rounded first.
 """
 
 from __future__ import annotations
@@ -117,6 +118,13 @@ def sequences() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "windows that are new", lambda: convert(next(new))
     yield "the same windows again", lambda: convert(some)
     yield "whole frames", lambda: convert([{}] * SEQUENCES)
+    yield "new, within their pictures", lambda: convert(_within(next(new)))
+    yield "the same, rounded first", lambda: convert(_within(next(new), rounded="uint8"))
+
+
+def _within(drawn: list[dict[str, Any]], **changes: Any) -> list[dict[str, Any]]:
+    """The same windows as parts of a picture, which ends where it does."""
+    return [{"window": one["crop"], "mirror": one["mirror"], **changes} for one in drawn]
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from typing import Any
 
 from . import media
 
-__all__ = ["main"]
+__all__ = ["build_indexes", "main", "run_measured"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.005
@@ -183,7 +183,7 @@ def _process(number: int) -> Callable[[], int]:
     return used
 
 
-def _run(
+def run_measured(
     options: argparse.Namespace, *words: str, timed: bool = False, environment: dict[str, str] | None = None
 ) -> tuple[dict[str, float] | None, str]:
     """Run a module in a process of its own, and look at the memory meanwhile; if timed, it is told when that began."""
@@ -208,7 +208,7 @@ def _run(
     return {**json.loads(out.splitlines()[-1]), "gib": gauge.most / 2**30, "looks": gauge.looks}, ""
 
 
-def _index(paths: list[Path]) -> None:
+def build_indexes(paths: list[Path]) -> None:
     """Build the indexes, so that no contestant has to; in processes, for there may be very many."""
     from seqpipe.video.engine import available_cores
 
@@ -240,7 +240,7 @@ def _left_out(name: str, options: argparse.Namespace) -> str:
 def _memory(options: argparse.Namespace) -> None:
     sources = options.large or [media.large(options.folder, content) for content in range(4)]
     paths = media.named(sources, options.folder, 24)
-    _index(paths)
+    build_indexes(paths)
     listed = options.folder / "large.txt"
     listed.write_text("\n".join(map(str, paths)))
     rows = []
@@ -249,7 +249,7 @@ def _memory(options: argparse.Namespace) -> None:
         found = None
         if not why:
             words = ("tests.bench.gpu_memory", "--device", options.device, "--measure", name)
-            found, why = _run(options, *words, str(listed), str(options.batches))
+            found, why = run_measured(options, *words, str(listed), str(options.batches))
         if found is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
         else:
@@ -270,7 +270,7 @@ def _many(options: argparse.Namespace) -> None:
         paths = media.named(options.many, options.folder, options.files)
     else:
         paths = media.many(options.folder, options.files)
-    _index(paths)
+    build_indexes(paths)
     listed = options.folder / "many.txt"
     listed.write_text("\n".join(map(str, paths)))
     print(
@@ -280,7 +280,7 @@ def _many(options: argparse.Namespace) -> None:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for run in range(options.runs):
         words = ("tests.bench.first_batch", options.device, str(listed))
-        found, why = _run(options, *words, timed=True, environment=environment)
+        found, why = run_measured(options, *words, timed=True, environment=environment)
         if found is None:
             print(f"the first batch does not come: {why}", file=sys.stderr)
             return

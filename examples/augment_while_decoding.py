@@ -1,0 +1,63 @@
+"""Random crops, flips and normalizing by the conversion that makes pictures of what was decoded: how much it saves.
+
+    python examples/augment_while_decoding.py VIDEO [VIDEO …] [--device cuda]
+
+The same batches four times: with all of the chain after the reader, and with its head by the reader's conversion in
+each of the ways that there are. What is printed is what is done where, how long an epoch took, and how far values
+differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+import seqpipe
+from seqpipe import ops
+from seqpipe.pipeline import Augmented
+
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+CHAIN = ops.Chain(
+    ops.RandomResizedCrop(size=(112, 112)),
+    ops.Flip(p=0.5),
+    ops.CropMirrorNormalize(mean=MEAN, std=STD, dtype="float32", output_layout="CHW"),
+)
+
+
+def epoch_of(dataset: Augmented) -> tuple[list[np.ndarray], float]:
+    """All batches of an epoch in main memory, and the seconds that they took."""
+    begin = time.perf_counter()
+    batches = [batch.numpy() for batch in dataset.batches(4)]
+    return batches, time.perf_counter() - begin
+
+
+def main() -> None:
+    """Go through the same epoch in each way."""
+    parser = argparse.ArgumentParser(description="A chain of operators by the reader's conversion.")
+    parser.add_argument("videos", nargs="+")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")
+    options = parser.parse_args()
+
+    reader = seqpipe.readers.Video(
+        files=options.videos, sequence_length=8, stride=2, shuffle=True, device=options.device
+    )
+    with reader:
+        plain = None
+        for fuse in ("none", "exact", "surface", "planes"):
+            dataset = Augmented(reader, CHAIN, fuse=fuse)
+            print(f"fuse={fuse!r}")
+            print(dataset.explain())
+            batches, seconds = epoch_of(dataset)
+            if plain is None:
+                plain = batches
+            levels = np.reshape(STD, (3, 1, 1))
+            apart = max(np.abs((a - b) * levels).max() for a, b in zip(batches, plain, strict=True))
+            print(
+                f"   {sum(map(len, batches))} sequences in {seconds:.2f} s, at most {apart:.2f} levels apart"
+            )
+
+
+if __name__ == "__main__":
+    main()
