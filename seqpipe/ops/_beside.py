@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ from ..kernel import KernelDevice
 from ._body import Work
 from ._declaration import Declaration
 from ._draw import Block
-from ._kernel import GRID, TYPES, CutSource, Item, OpSource, launch, prelude, row_text, source_of
+from ._kernel import TYPES, CutSource, Item, OpSource, launch, prelude, row_text, source_of
 
 __all__ = ["RUN", "Beside", "Turn", "beside", "changes_levels"]
 
 RUN: Final = 2
 """Operators on levels that a launch does one after the other."""
+_ONE: Final = struct.Struct("i")
+_TWO: Final = struct.Struct("2i")
 _PASSES: Final = ("begin", "each")
 _HEAD: Final = "    int part, frames;"
 _PART: Final = """#undef ALIKE
@@ -76,15 +79,17 @@ class _Works(NamedTuple):
 
     Attributes:
         parts: of each part.
+        scratch: what the part needs that needs most.
     """
 
     parts: tuple[Work, ...]
+    scratch: Mapping[str, int]
 
-    @property
-    def scratch(self) -> Mapping[str, int]:
-        """What the part needs that needs most."""
-        names = set(chain.from_iterable(part.scratch for part in self.parts))
-        return {name: max(part.scratch.get(name, 0) for part in self.parts) for name in names}
+    @classmethod
+    def of(cls, parts: tuple[Work, ...]) -> _Works:
+        """Those of some parts."""
+        names = set(chain.from_iterable(part.scratch for part in parts))
+        return cls(parts, {name: max(part.scratch.get(name, 0) for part in parts) for name in names})
 
     def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
         """The first pass for the images of parts that have two, which come first, and the last one for all."""
@@ -130,7 +135,7 @@ class Beside(CutSource):
     @cached_property
     def work(self) -> _Works:
         """How it is cut into launches and blocks."""
-        return _Works(tuple(part.work for part in self._parts))
+        return _Works.of(tuple(part.work for part in self._parts))
 
     @cached_property
     def text(self) -> str:
@@ -144,28 +149,24 @@ class Beside(CutSource):
         kernels = [_KERNEL.format(name=name, cases=self._cases(name)) for name in _PASSES]
         return "\n".join([prelude()[0], *parts, row, prelude()[1], *kernels])
 
-    def rows(self, turns: Seq[Turn]) -> npt.NDArray[Any]:
-        """A row for each of some samples."""
-        room = self.row.itemsize
-        return np.frombuffer(b"".join([self._row_of(turn).ljust(room, b"\0") for turn in turns]), self.row)
-
-    def _row_of(self, turn: Turn) -> bytes:
-        part, frames, steps = self._part_of(turn), turn.x.shape[1], turn.steps
+    def _row_of(self, part: int, turn: Turn) -> bytes:
+        """The row of a sample that is for a part."""
+        frames, steps = turn.x.shape[1], turn.steps
         if part:
-            return _numbers(part, frames) + steps[0][1]
+            return _TWO.pack(part, frames) + steps[0][1]
         room = self._length_of_step - 4
-        known = [_numbers(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
-        return _numbers(part, frames, 1, len(known)) + b"".join(known)
+        known = [_ONE.pack(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
+        return _TWO.pack(part, frames) + _TWO.pack(1, len(known)) + b"".join(known)
 
     def _part_of(self, turn: Turn) -> int:
         """The part that a sample's steps are for; none are for that on levels."""
         op = turn.steps[0][0] if turn.steps else None
         return 0 if op is None or op in self.levels else 1 + self.others.index(op)
 
-    def _order(self, turn: Turn) -> tuple[bool, bool]:
-        """Where a sample stands: those with two passes first, those on levels, which are the least work, last."""
-        part = self._part_of(turn)
-        return len(self._parts[part].work.passes) < len(_PASSES), part == 0
+    @cached_property
+    def _order(self) -> list[int]:
+        """Where the samples of each part stand: those with two passes first, and then those that are more work."""
+        return [len(part.work.passes) < len(_PASSES) and 1 + (part is self._parts[0]) for part in self._parts]
 
     @cached_property
     def _length_of_step(self) -> int:
@@ -219,15 +220,20 @@ class Beside(CutSource):
             turns: for each sample.
             device: where kernels run.
         """
-        turns, first = sorted(turns, key=self._order), turns[0].x
-        kind = TYPES[first.dtype.name]
-        defines = {"IN": kind, "OUT": kind, "CHANNELS": first.shape[4], "BESIDE": 1, **GRID}
-        items = [Item(turn.x, turn.out, number) for number, turn in enumerate(turns)]
-        launch(self, defines, items, Block(self.rows(turns), tuple(range(len(turns))), 0), device)
+        parts = [(self._part_of(turn), turn) for turn in turns]
+        parts.sort(key=lambda pair: self._order[pair[0]])
+        room = self.row.itemsize
+        rows = b"".join([self._row_of(part, turn).ljust(room, b"\0") for part, turn in parts])
+        items = [Item(turn.x, turn.out, number) for number, (_, turn) in enumerate(parts)]
+        block = Block(np.frombuffer(rows, self.row), tuple(range(len(items))), 0)
+        launch(self, _defines(items[0].x.dtype, items[0].x.shape[4]), items, block, device)
 
 
-def _numbers(*values: int) -> bytes:
-    return np.array(values, np.int32).tobytes()
+@lru_cache(maxsize=64)
+def _defines(dtype: np.dtype[Any], channels: int) -> dict[str, int]:
+    """The macros for images of a type."""
+    kind = TYPES[dtype.name]
+    return {"IN": kind, "OUT": kind, "CHANNELS": channels, "BESIDE": 1}
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,8 @@ from ._values import put
 __all__ = ["MeanContrast", "Sharpness"]
 
 _CHANNELS: Final = 4  # of images that OpenCV filters at once
-_LUMA: Final = tuple(map(np.float32, (0.299, 0.587, 0.114)))
+_FEW: Final = 1024  # values of a frame that are changed sooner than a table is made
+_LUMA: Final = np.array((0.299, 0.587, 0.114), np.float32)
 
 
 class MeanContrast(Op, register=False):
@@ -39,9 +40,9 @@ class MeanContrast(Op, register=False):
         return (x - means) * p.contrast + means
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table for each frame."""
+        """Levels of 8 bits by a table for each frame, where that has more values than a table."""
         floats = x.astype(np.float32)
-        if x.dtype != np.uint8:
+        if x.dtype != np.uint8 or x[0].size <= _FEW:
             return self.reference(floats, p)
         import cv2
 
@@ -114,8 +115,8 @@ def _means(x: Array) -> Array:
     library = namespace(x)
     luma = x
     if x.shape[-1] == 3:
-        red, green, blue = (x[..., channel] * weight for channel, weight in enumerate(_LUMA))
-        luma = library.rint(red + green + blue)
+        parts = x * library.asarray(_LUMA)
+        luma = library.rint(parts[..., 0] + parts[..., 1] + parts[..., 2])
     # sums of whole numbers, which double precision holds
     sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64)
     return library.floor(sums / (x.shape[1] * x.shape[2]) + 0.5).astype(np.float32).reshape(-1, 1, 1, 1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
@@ -20,15 +20,15 @@ from ..kernel import KernelDevice
 from ._apply import indices_of
 from ._beside import RUN, Turn, beside, changes_levels
 from ._declaration import Declaration
-from ._draw import Block, constant_of, derives_anew, resolve
+from ._draw import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
 from ._geometry import Geometry
 from ._interpolate import KINDS, Kind
 from ._kernel import Item
 from ._mapping import Mapping
 from ._param import at_most_one, param
 from ._published import Range
-from ._run import cuda_device_of, run
-from ._spec import RANGES, Backend, Spec
+from ._run import cuda_device_of, on_images
+from ._spec import RANGES, Spec
 from ._steps import STEPS
 from ._warped import Warped
 
@@ -54,8 +54,8 @@ class Drawn(NamedTuple):
 
 
 def fields(most: int) -> tuple[tuple[str, int], ...]:
-    """The derived fields of a policy of so many steps: which they are, -1 for none, their bins, signs, magnitudes."""
-    return ("steps", most), ("bins", most), ("signs", most), ("magnitudes", most)
+    """The derived fields of a policy of so many steps: which they are, -1 for none, their bins, and their signs."""
+    return ("steps", most), ("bins", most), ("signs", most)
 
 
 class Policy(Geometry, register=False):
@@ -128,15 +128,11 @@ class Policy(Geometry, register=False):
         ranges = [{**self.ranges, **own}[name] for name in self.names]
         return np.stack([np.linspace(one.first, one.last, self.count) for one in ranges])
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Values:  # noqa: ARG002  magnitudes do not depend on it
-        """The magnitudes of the steps that were drawn."""
-        steps, bins = rows["steps"].astype(np.int64), rows["bins"].astype(np.int64)
-        return {"magnitudes": self.magnitudes[steps, bins] * np.where(self._signed[steps], rows["signs"], 1)}
-
     @cached_property
-    def _signed(self) -> npt.NDArray[np.bool_]:
-        """Whether the magnitude of each step may be negative."""
-        return np.array([self.ranges[name].signed for name in self.names])
+    def _table(self) -> list[tuple[str, bool, list[float]]]:
+        """Of each step its name, whether its magnitude may be negative, and the magnitudes, as float32 has them."""
+        columns = self.magnitudes.astype(np.float32).tolist()
+        return [(name, self.ranges[name].signed, own) for name, own in zip(self.names, columns, strict=True)]
 
     @overload
     def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[Drawn, ...]: ...
@@ -155,29 +151,29 @@ class Policy(Geometry, register=False):
         one = np.ndim(index) == 0
         count = 1 if one else len(index)
         block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
-        found = [tuple(steps) for steps in self._drawn(block.rows)]
+        found = [tuple(self._chosen(p)) for p in values_of_each(block.rows)]
         return found[0] if one else found
 
     def reference(self, x: Array, p: Any) -> Array:
         """The references of the steps, one after the other."""
-        return self._stepped(x, p, "reference")
+        return self._stepped(x, p, fast=False)
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Their fast forms."""
-        return self._stepped(x, p, "cpu")
+        return self._stepped(x, p, fast=True)
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from, by all of its steps."""
         whole = Mapping.identity(height, width)
-        for op, values in self._steps_of(p, _SAMPLE._replace(height=height, width=width)):
+        for op, values in self._steps(self._chosen(p), _SAMPLE._replace(height=height, width=width)):
             if isinstance(op, Geometry):
                 whole = whole.then(op.mapping(SimpleNamespace(**values), height, width))
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: launch by launch, each of which takes all samples a step further."""
-        pairs = zip(self._drawn(block.rows), specs, strict=True)
-        steps = _rows_of([list(self._steps(drawn, spec)) for drawn, spec in pairs], specs[0])
+        pairs = zip(values_of_each(block.rows), specs, strict=True)
+        steps = _rows_of([list(self._steps(self._chosen(p), spec)) for p, spec in pairs], specs[0])
         samples = [
             _Sample(item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
             for item in items
@@ -200,18 +196,20 @@ class Policy(Geometry, register=False):
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _drawn(self, rows: npt.NDArray[Any] | Named[str, npt.NDArray[Any]]) -> list[list[Drawn]]:
-        """The steps of each sample."""
-        columns = (rows[name].tolist() for name in ("acts", "steps", "magnitudes"))
-        return [
-            [Drawn(self.names[int(n)], m) for n, m in zip(steps, magnitudes, strict=True) if acts and n >= 0]
-            for acts, steps, magnitudes in zip(*columns, strict=True)
-        ]
+    def _chosen(self, p: Any) -> list[Drawn]:
+        """The steps of a sample with some parameters."""
+        found = []
+        for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
+            if p.acts and n >= 0:
+                name, signed, magnitudes = self._table[int(n)]
+                magnitude = magnitudes[int(place)]
+                found.append(Drawn(name, magnitude * sign if signed else magnitude))
+        return found
 
-    def _steps_of(self, p: Any, spec: Spec) -> Iterator[tuple[Declaration, Values]]:
-        """The operators that act on a sample with some parameters, and their own."""
-        (drawn,) = self._drawn({name: np.asarray([value]) for name, value in vars(p).items()})
-        return self._steps(drawn, spec)
+    def _bins(self, p: Any) -> list[float]:
+        """The number of the magnitude of each step of a sample; there are no more steps than these."""
+        found: list[float] = p.bins.tolist()
+        return found
 
     def _steps(self, drawn: Seq[Drawn], spec: Spec) -> Iterator[tuple[Declaration, Values]]:
         """The operators that act on a sample, and their parameters."""
@@ -222,15 +220,21 @@ class Policy(Geometry, register=False):
             if name in STEPS and not (name == "color" and spec.channels == 1):
                 yield self._operators[name], STEPS[name].values(magnitude * sizes.get(name, 1), spec)
 
-    def _stepped(self, x: Array, p: Any, backend: Backend) -> Array:
+    def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
         """Images of one sample after all steps."""
-        frames, height, width, channels = x.shape
-        spec = Spec(frames, height, width, channels, x.dtype.name)
-        for op, values in self._steps_of(p, spec):
+        spec = _spec_of(x.shape, x.dtype)
+        for op, values in self._steps(self._chosen(p), spec):
             out = namespace(x).empty(x.shape, x.dtype)
-            run(op, [Item(x[None], out[None], 0)], [spec], _block(op, [spec], [values]), backend)
+            form = op.cpu if fast else op.reference
+            on_images(op, form, x, out, values_of_all(_rows(op, spec, [values])), fast=fast)
             x = out
         return x
+
+
+@lru_cache(maxsize=256)  # to ask a type for its name takes as long as to change a tiny image
+def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
+    frames, height, width, channels = shape
+    return Spec(frames, height, width, channels, dtype.name)
 
 
 @dataclass
@@ -249,9 +253,9 @@ class _Sample:
 
     def turn(self) -> Turn:
         """What the next launch does: the first step, or as many as it can of those on levels, or a copy."""
-        runs = [changes_levels(op) for op, _ in self.steps[:RUN]]
-        count = max(1, runs.index(False) if False in runs else len(runs))
-        steps, self.steps = self.steps[:count], self.steps[count:]
+        run = list(takewhile(lambda step: changes_levels(step[0]), self.steps[:RUN]))
+        steps = run or self.steps[:1]
+        self.steps = self.steps[len(steps) :]
         given, self.x = (
             self.x,
             namespace(self.x).empty(self.x.shape, self.x.dtype) if self.steps else self.out,
@@ -280,7 +284,7 @@ def _rows_of(
     rows = {}
     for kind, found in alike.items():
         op = found[0][0]
-        made = op.kernel_rows(_block(op, [spec] * len(found), [values for _, values in found]).rows, spec)
+        made = op.kernel_rows(_rows(op, spec, [values for _, values in found]), spec)
         rows[kind] = iter([made[n : n + 1].tobytes() for n in range(len(made))])
     return [[(type(op), next(rows[type(op)])) for op, _ in own] for own in steps]
 
@@ -292,15 +296,14 @@ def _kinds(channels: int) -> tuple[type[Declaration], ...]:
     return tuple(kind for kind in kinds if not kind.channels or channels in kind.channels)
 
 
-def _block(op: Declaration, specs: Seq[Spec], values: Seq[Values]) -> Block:
-    """The parameters of an operator with values for each sample; the others are those that it has."""
-    # of what a sample is, its type alone matters to these operators
-    constant = constant_of(op, Spec(1, 1, 1, specs[0].channels, specs[0].dtype))
-    rows = constant.rows.repeat(len(specs))
+def _rows(op: Declaration, spec: Spec, values: Seq[Values]) -> npt.NDArray[Any]:
+    """A row of an operator for each of some samples of one type; other parameters than theirs are those it has."""
+    constant = constant_of(op, spec._replace(frames=1, height=1, width=1))
+    rows = constant.rows.repeat(len(values))
     rows["acts"] = 1
     for name in values[0]:
         rows[name] = [given[name] for given in values]
     if op.derived and derives_anew(op, values[0].keys()):
-        for name, value in op.derive(rows, specs[0]).items():
+        for name, value in op.derive(rows, spec).items():
             rows[name] = value
-    return Block(rows, tuple(range(len(rows))), 0)
+    return rows

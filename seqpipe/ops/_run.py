@@ -21,7 +21,7 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import Backend, Spec
 from ._values import put
 
-__all__ = ["cuda_device_of", "on_device_of", "on_host", "run"]
+__all__ = ["cuda_device_of", "on_device_of", "on_host", "on_images", "run"]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -114,18 +114,27 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
     form = op.cpu if fast else op.reference
     for sample, (x, out) in enumerate(zip(item.x, item.out, strict=True), item.sample):
         if block.constants:
-            _on_images(op, form, x, out, block.constants[sample].p, fast=fast)
+            on_images(op, form, x, out, block.constants[sample].p, fast=fast)
             continue
         rows = block.of(sample, len(x))
         if len(rows) == 1 or not op.keeps_frames:
-            _on_images(op, form, x, out, values_of_all(rows), fast=fast)
+            on_images(op, form, x, out, values_of_all(rows), fast=fast)
             continue
         for frame, row in enumerate(rows):
-            _on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
+            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
 
 
-def _on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
-    """Images with the same parameters, or a sequence whose frames move."""
+def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
+    """Write the results of images with the same parameters, or of a sequence whose frames move.
+
+    Args:
+        op: the operator.
+        form: what it is done by, of the operator's reference and its form for CPUs.
+        x: the images.
+        out: the memory of their results.
+        p: the parameters.
+        fast: whether it is the form for CPUs.
+    """
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
     if not op.keeps_frames:
@@ -133,7 +142,7 @@ def _on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNames
         put(out, form(x if raw else x.astype(np.float32), p))
     elif fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
-            _on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
     elif op.values == "moved":
         put(out, form(x, p) if p.acts else x)
     elif not p.acts:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from ..draws import Draws, Numbers
 from ..errors import ParameterError
 from ._distribution import Number, Table
 from ._param import ANY, param
@@ -21,6 +23,8 @@ from ._spec import Spec
 __all__ = ["AutoAugment", "Drawn", "RandAugment", "TrivialAugmentWide"]
 
 _MOST: Final = 16
+
+_Choice: TypeAlias = tuple[Seq[int], Seq[int], Seq[int]]  # steps, bins and signs
 
 
 class _Suite(Policy, register=False):
@@ -68,7 +72,7 @@ class RandAugment(_Suite):
 
     ranges = NARROW
     samples_together = True
-    derived = fields(_MOST)
+    derived = (("steps", _MOST), ("signs", _MOST))
     examples = (
         {"n": 2, "m": 9, "seed": 1},
         {"n": 3, "m": (3, 12), "num_magnitude_bins": 13, "interp_type": "nearest", "fill_value": 0.0},
@@ -105,10 +109,9 @@ class RandAugment(_Suite):
         signs = np.where(draws[..., 1, :] < 0.5, -1, 1)
         return {"steps": steps, "signs": signs, **super().sample(rng, spec)}
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The same bin for all steps."""
-        rows["bins"] = np.minimum(rows["m"], self.num_magnitude_bins - 1)[:, None]
-        return super().derive(rows, spec)
+    def _bins(self, p: Any) -> list[float]:
+        """The same for all steps."""
+        return [min(p.m, self.num_magnitude_bins - 1)] * self.n
 
 
 class TrivialAugmentWide(_Suite):
@@ -135,14 +138,13 @@ class TrivialAugmentWide(_Suite):
         ({"interp_type": "area"}, "interp_type='area' is not valid; allowed: 'nearest', 'linear', 'cubic'"),
     )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
         """A step, its bin and its sign."""
-        return {
-            "steps": rng.integers(0, len(self.names)),
-            "bins": rng.integers(0, self.num_magnitude_bins),
-            "signs": 1 - 2 * rng.integers(0, 2),
-            **super().sample(rng, spec),
-        }
+        return _sampled(rng, self._one, words=2)
+
+    def _one(self, numbers: Numbers) -> _Choice:
+        step, place = numbers.below(len(self.names)), numbers.below(self.num_magnitude_bins)
+        return (step,), (place,), (1 - 2 * numbers.below(2),)
 
 
 class AutoAugment(Policy):
@@ -167,26 +169,33 @@ class AutoAugment(Policy):
     names = tuple(ranges)
     count = AUTO_BINS
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
         """A pair, which of its steps act, and their signs."""
-        steps, probabilities, bins = self._pairs
-        pair = rng.integers(0, len(steps))
-        acts = rng.random(2) < probabilities[pair]
-        return {
-            "steps": np.where(acts, steps[pair], -1),
-            "bins": bins[pair],
-            "signs": 1 - 2 * rng.integers(0, 2, 2),
-            **super().sample(rng, spec),
-        }
+        return _sampled(rng, self._pair, words=4)
 
-    @cached_property
-    def _pairs(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-        """The numbers of the steps that were found, ``(pairs, 2)``, and their probabilities and bins."""
-        names, probabilities, bins = zip(
-            *(zip(*pair, strict=True) for pair in FOUND[self.policy]), strict=True
-        )
-        steps = [[self.names.index(name) for name in pair] for pair in names]
-        return np.array(steps), np.array(probabilities), np.array(bins)
+    def _pair(self, numbers: Numbers) -> _Choice:
+        pairs = FOUND[self.policy]
+        pair = pairs[numbers.below(len(pairs))]
+        steps = [
+            self.names.index(name) if numbers.random() < probability else -1 for name, probability, _ in pair
+        ]
+        return steps, [place for _, _, place in pair], [1 - 2 * numbers.below(2) for _ in pair]
+
+
+def _sampled(
+    rng: np.random.Generator | Draws, draw: Callable[[Numbers], _Choice], words: int
+) -> dict[str, Any]:
+    """What is drawn for a sample, or for each of some.
+
+    Args:
+        rng: random numbers of one, or of all.
+        draw: gives steps, bins and signs by the numbers of one.
+        words: random ones that it takes, nearly always.
+    """
+    if isinstance(rng, Draws):
+        steps, bins, signs = np.array([draw(numbers) for numbers in rng.each(words)]).swapaxes(0, 1)
+        return {"steps": steps, "bins": bins, "signs": signs}
+    return dict(zip(("steps", "bins", "signs"), draw(Numbers.of(rng)), strict=True))
 
 
 def _greatest(value: Any) -> float:
