@@ -17,6 +17,7 @@ SOURCE = ("seqpipe.video.nvdec", "feeder.c")
 SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
+    ("seqpipe.ops", "bbox_windows.c"),
     ("seqpipe.ops", "crop_windows.c"),
     ("seqpipe.ops", "jpeg.c"),
     ("seqpipe.ops", "noise.c"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..array import FloatArray, admit, device_of
 from ..errors import ParameterError
@@ -16,11 +15,12 @@ from ._given import admitted, like
 from ._param import param
 from ._spec import Spec
 
-__all__ = ["Boxes", "overlaps"]
+__all__ = ["Boxes"]
 
 X = TypeVar("X")
 
 _SAMPLE: Final = Spec(1, 1, 1, 4, "float64")  # boxes are drawn for as if each sample were one pixel
+_TYPES: Final = ("f4", "f8")  # as NumPy's types have it after the order of their bytes
 _SLACK: Final = 1e-4  # of the image: what rounding may have moved a box beyond the borders
 
 
@@ -64,10 +64,10 @@ class Boxes(Declaration, register=False):
         Raises:
             ParameterError: these are not boxes, or not in parts of the image.
         """
-        array = admitted(self, boxes)
+        array = boxes if type(boxes) is np.ndarray else admitted(self, boxes)
         if (
             device_of(array) != "cpu"
-            or array.dtype.name not in self.dtypes
+            or array.dtype.str[1:] not in _TYPES
             or not array.ndim
             or array.shape[-1] != 4
         ):
@@ -79,8 +79,10 @@ class Boxes(Declaration, register=False):
         found = np.array(array, np.float64)
         if not self.ltrb:
             found[..., 2:] += found[..., :2]
-        if array.size:
-            self._check(found)
+        sides = found[..., 2:] >= found[..., :2]
+        # NaN is neither
+        if array.size and not (found.min() >= -_SLACK and found.max() <= 1 + _SLACK and sides.all()):
+            self._refuse(found)
         return found
 
     def formed(self, corners: FloatArray, given: Any) -> Any:
@@ -96,7 +98,7 @@ class Boxes(Declaration, register=False):
             return like(boxes, np.array(admit(boxes)))
         return self.formed(self.reference(corners, values_of(row)), boxes)
 
-    def _check(self, corners: FloatArray) -> None:
+    def _refuse(self, corners: FloatArray) -> None:
         beyond = ~((corners >= -_SLACK) & (corners <= 1 + _SLACK)).all(axis=-1)
         turned = (corners[..., 2:] < corners[..., :2]).any(axis=-1)
         for wrong, what in ((beyond, "is not within the image"), (turned, "ends before it begins")):
@@ -108,30 +110,3 @@ class Boxes(Declaration, register=False):
                     allowed="0 to 1, parts of the width and the height of the image",
                     advice="Divide pixels by the size of the image, and look whether ltrb is meant",
                 )
-
-
-def overlaps(boxes: FloatArray, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How much boxes have in common with windows.
-
-    Args:
-        boxes: ``(K, 4)``, left, top, right and bottom.
-        windows: ``(M, 1, 4)``, likewise.
-
-    Returns:
-        ``(M, K)`` each: the common area in parts of that of both together (IoU), and in parts of that of the box.
-    """
-    ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
-    sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
-    common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
-    every = own + all_of_it[..., 0] * all_of_it[..., 1] - common
-    return _quotient(common, every), _quotient(common, own)
-
-
-def _sides(boxes: FloatArray) -> FloatArray:
-    found: FloatArray = boxes[..., 2:] - boxes[..., :2]
-    return found
-
-
-def _quotient(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> FloatArray:
-    found: FloatArray = np.divide(a, b, out=np.zeros_like(a), where=b > 0)
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,8 @@ from ..array import Array, FloatArray, admit
 from ..errors import ParameterError
 from ..random import place_number, streams
 from ._apply import indices_of
-from ._boxes import Boxes, overlaps
+from ._bbox_windows import BboxWindows, centred
+from ._boxes import Boxes
 from ._distribution import Flag, Number
 from ._given import like
 from ._param import ANY, param
@@ -20,6 +22,8 @@ from ._param import ANY, param
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
 
 _WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
+_FROM: Final = np.array([0, 1, 0, 1])  # for each side of a box, that of a window which it is counted from
+_TO: Final = np.array([2, 3, 2, 3])
 _AT_ONCE: Final = 64  # windows that are tried together, of those for one threshold
 
 
@@ -187,8 +191,9 @@ class RandomBboxCrop(Boxes):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Boxes in a window ``p.window``, cut off at its borders."""
-        begin, size = np.tile(p.window[:2], 2), np.tile(p.window[2:] - p.window[:2], 2)
-        return np.clip((x - begin) / size, 0, 1)
+        begin, size = p.window[_FROM], p.window[_TO] - p.window[_FROM]
+        found: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
+        return found
 
     def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
         corners = self.corners(boxes)
@@ -201,7 +206,7 @@ class RandomBboxCrop(Boxes):
             )
         for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
-        kept = _centred(corners, window)
+        kept = centred(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
         left = None if labels is None else like(labels, admit(labels)[kept])
         return BoxCrop(
@@ -217,40 +222,12 @@ class RandomBboxCrop(Boxes):
                 return _WHOLE
             left = min(self.num_attempts, self.total_num_attempts - begin)
             for count in (*[_AT_ONCE] * (left // _AT_ONCE), left % _AT_ONCE):
-                windows = self._candidates(rng.random((count, 4)))
-                if len(windows) and (suited := self._suited(boxes, windows, threshold)).any():
-                    found: FloatArray = windows[suited.argmax()]
+                found = self._windows.first(rng.random((count, 4)), boxes, threshold) if count else None
+                if found is not None:
                     return found
         return _WHOLE
 
-    def _candidates(self, drawn: FloatArray) -> FloatArray:
-        """The windows ``(M, 4)`` of a size that is allowed: others have sides that do not go together."""
-        least, most = self.aspect_ratio
-        lo, hi = self.scaling
-        sizes = lo + (hi - lo) * drawn[:, :2]
-        if least == most:  # which two draws would never hit
-            sizes[:, 1] = sizes[:, 0] / least
-        ratio, height = sizes[:, 0] / sizes[:, 1], sizes[:, 1]
-        fits = (
-            (least <= ratio * (1 + 1e-12)) & (ratio <= most * (1 + 1e-12)) & (lo <= height) & (height <= hi)
-        )
-        sizes = sizes[fits]
-        begin = drawn[fits, 2:] * (1 - sizes)
-        windows: FloatArray = np.concatenate((begin, begin + sizes), axis=-1)
-        return windows
-
-    def _suited(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
-        """Which windows overlap enough; all, if there are no boxes."""
-        if not len(boxes):
-            return np.ones(len(windows), np.bool_)
-        each = windows[:, None]
-        shared = overlaps(boxes, each)[0 if self.threshold_type == "iou" else 1] >= threshold
-        enough = shared.all(axis=-1) if self.all_boxes_above_threshold else shared.any(axis=-1)
-        return np.asarray(enough & _centred(boxes, each).any(axis=-1))
-
-
-def _centred(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which boxes have their centre in a window, ``(4,)`` or ``(M, 1, 4)``."""
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    found = (centres >= window[..., :2]) & (centres <= window[..., 2:])
-    return np.asarray(found.all(axis=-1))
+    @cached_property
+    def _windows(self) -> BboxWindows:
+        of_both = self.threshold_type == "iou"
+        return BboxWindows(self.scaling, self.aspect_ratio, of_both, self.all_boxes_above_threshold)
