@@ -17,13 +17,16 @@ from ._interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, 
 from ._mapping import Mapping
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
+from ._values import put
 from ._window import Extent
 
 __all__ = ["Warped"]
 
 _SMALL: Final = 1 << 12  # pixels whose places are kept for several operators
+_SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # all but the shift, of a matrix that does no more
 _SIDE: Final = 32766  # of images that OpenCV takes
 _CHANNELS: Final = 4  # likewise
+_FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their centres are at
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
@@ -45,6 +48,7 @@ class Warped(Extent, Geometry, register=False):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
+    takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
     # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
@@ -74,19 +78,21 @@ class Warped(Extent, Geometry, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Weighted sums of the pixels around each place."""
-        return interpolated(x, *self._places(x, p), self.interp_type, _fill_of(p))
+        places = _places_of(self.mapping(p, *x.shape[1:3]))
+        return interpolated(x, *places, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by OpenCV between two by two pixels, for whole numbers."""
+        """The same for whole numbers: by OpenCV between two by two pixels, and copied by maps that only shift."""
+        mapping = self.mapping(p, *x.shape[1:3])
+        shift = _shift_of(mapping) if p.whole and self.dtype is None else None
+        if shift is not None:
+            return _shifted(x, shift, mapping.height, mapping.width, _fill_of(p))
+        floats = x.astype(np.float32)
+        along, down = _places_of(mapping)
         takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
         if not p.whole or self.interp_type != "linear" or not takes or not remap_is_exact(x.shape[3]):
-            return self.reference(x, p)
-        along, down = self._places(x, p)
-        return remapped(x, along, down, _fill_of(p))
-
-    def _places(self, x: Array, p: Any) -> tuple[Any, Any]:
-        mapping = self.mapping(p, *x.shape[1:3])
-        return _places(mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width)
+            return interpolated(floats, along, down, self.interp_type, _fill_of(p))
+        return remapped(floats, along, down, _fill_of(p))
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
         """The mapping of a matrix that is given.
@@ -116,7 +122,36 @@ def _fill_of(p: Any) -> float | None:
     return None if np.isnan(p.fill_value) else float(p.fill_value)
 
 
-def _places(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
+def _shift_of(mapping: Mapping) -> tuple[int, int] | None:
+    """The columns and rows that a map shifts by; None if it does more than that, or not by whole pixels."""
+    across, down, last = mapping.matrix.tolist()
+    left, top = across[2], down[2]
+    moves = [*across[:2], *down[:2], *last] == _SHIFTS and max(abs(left), abs(top)) < _FAR
+    return (int(left), int(top)) if moves and left.is_integer() and top.is_integer() else None
+
+
+def _shifted(
+    x: npt.NDArray[Any], by: tuple[int, int], height: int, width: int, fill: float | None
+) -> npt.NDArray[Any]:
+    """Images of whole numbers shifted by whole pixels: of all taps one has the weight 1, the others 0."""
+    (left, right), (top, bottom) = ((way, way + side) for way, side in zip(by, (width, height), strict=True))
+    if fill is None:
+        rows, columns = (
+            np.clip(np.arange(first, end), 0, length - 1)
+            for first, end, length in ((top, bottom, x.shape[1]), (left, right, x.shape[2]))
+        )
+        repeated: npt.NDArray[Any] = x[:, rows[:, None], columns]
+        return repeated
+    out = np.empty((len(x), height, width, x.shape[3]), x.dtype)
+    put(out, np.array(fill, np.float32))
+    shown = x[:, max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    above, before = max(-top, 0), max(-left, 0)
+    out[:, above : above + shown.shape[1], before : before + shown.shape[2]] = shown
+    return out
+
+
+def _places_of(mapping: Mapping) -> tuple[Any, Any]:
+    matrix, height, width = mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width
     return (_few if height * width <= _SMALL else _many)(matrix, height, width)
 
 
