@@ -12,9 +12,10 @@ struct Between {
 
 __device__ __forceinline__ Between between_of(const Axis& luma, const Axis& chroma, int sample) {
     // the luma plane has two parts for each sample, and chroma's are as many
-    const int place = 2 * sample - luma.begin + chroma.begin, near = place >> chroma.unit_bits;
-    const int unit = 1 << chroma.unit_bits;
-    return {near, chroma.samples - 1, (float)(place & (unit - 1)) / unit};
+    const int place = 2 * sample - luma.begin + chroma.begin;
+    const float unit = __uint_as_float((unsigned)(127 - chroma.unit_bits) << 23);  // one part of a chroma sample
+    const int parts = place & ((1 << chroma.unit_bits) - 1);
+    return {place >> chroma.unit_bits, chroma.samples - 1, (float)parts * unit};
 }
 
 // Whether no luma column has a chroma sample right on it; else the CPU rounds 8 bits after the rows, too.
@@ -23,91 +24,132 @@ __device__ __forceinline__ bool lies_between(const Axis& luma, const Axis& chrom
 }
 
 #if PLANES == 3
-// Cb and Cr of two neighbouring columns of a luma row.
-struct Chroma {
-    int column;
-    float left[2], right[2];
-};
+// A row of Cb and Cr.
+struct Pairs {
+    const Sample* planes[2 - INTERLEAVED];
 
-__device__ __forceinline__ void read_pair(const Frame& frame, int row, int column, float* pair) {
-    const Address start = (Address)row * frame.chroma_pitch;
-#if INTERLEAVED
-    const Sample* both = (const Sample*)(frame.planes[1] + start) + 2 * column;
-    pair[0] = (float)both[0];
-    pair[1] = (float)both[1];
-#else
-    pair[0] = (float)((const Sample*)(frame.planes[1] + start))[column];
-    pair[1] = (float)((const Sample*)(frame.planes[2] + start))[column];
-#endif
-}
-
-__device__ __forceinline__ void read_column(
-    const Frame& frame, const Between& rows, int column, bool rounds, float* pair) {
-    read_pair(frame, rows.first(), column, pair);
-    if (rows.part == 0.0f) return;
-    float below[2];
-    read_pair(frame, rows.second(), column, below);
+    Pairs() = default;
+    __device__ __forceinline__ Pairs(const Frame& frame, int row) {
+        const Address start = (Address)row * frame.chroma_pitch;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        pair[i] = fmaf(below[i] - pair[i], rows.part, pair[i]);
-        if (ROUNDED && rounds) pair[i] = whole(pair[i]);
+        for (int i = 0; i < 2 - INTERLEAVED; i++) planes[i] = (const Sample*)(frame.planes[1 + i] + start);
     }
-}
-
-// Moves on to the columns that a sample lies between: mostly the same ones, or the next.
-__device__ __forceinline__ void move_to(
-    Chroma& chroma, const Frame& frame, const Between& rows, const Between& columns, bool rounds) {
-    if (columns.near == chroma.column) return;
-    if (columns.near == chroma.column + 1) {
-        chroma.left[0] = chroma.right[0];
-        chroma.left[1] = chroma.right[1];
-    } else {
-        read_column(frame, rows, columns.first(), rounds, chroma.left);
+    __device__ __forceinline__ void read(int column, float* pair) const {
+#if INTERLEAVED && SAMPLE_BYTES == 1
+        const unsigned both = __ldg((const unsigned short*)planes[0] + column);
+        pair[0] = (float)(both & 255);
+        pair[1] = (float)(both >> 8);
+#elif INTERLEAVED
+        const unsigned both = __ldg((const unsigned*)planes[0] + column);
+        pair[0] = (float)(both & 65535);
+        pair[1] = (float)(both >> 16);
+#else
+        pair[0] = (float)__ldg(planes[0] + column);
+        pair[1] = (float)__ldg(planes[1] + column);
+#endif
     }
-    read_column(frame, rows, columns.second(), rounds, chroma.right);
-    chroma.column = columns.near;
-}
+};
 #endif
 
 // What a thread sums up: the colours of one pixel's samples on one line.
 struct Line {
     const Job& job;
-    const Frame& frame;
     const Sample* luma;
     float sums[CHANNELS];
 #if PLANES == 3
-    Between rows;
-    Chroma chroma;
+    // Cb and Cr of this luma row at two neighbouring columns, of which the first one's number is known
+    Pairs above, below;
+    float down;
     bool rounds;
+    int column;
+    float left[2], right[2];
 #endif
 
     __device__ __forceinline__ Line(const Job& job, const Frame& frame, int row)
-        : job(job), frame(frame), luma((const Sample*)(frame.planes[0] + (Address)row * frame.pitch)) {
+        : job(job), luma((const Sample*)(frame.planes[0] + (Address)row * frame.pitch)) {
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++) sums[channel] = 0.0f;
 #if PLANES == 3
-        rows = between_of(job.axes[1], job.axes[3], row);
+        const Between rows = between_of(job.axes[1], job.axes[3], row);
+        above = Pairs(frame, rows.first());
+        below = Pairs(frame, rows.second());
+        down = rows.part;
         rounds = !lies_between(job.axes[0], job.axes[2]);
-        chroma.column = -9;
+        column = -9;
 #endif
     }
 
-    __device__ __forceinline__ void add(int sample, float weight) {
-        float planes[PLANES];
-        planes[0] = (float)luma[sample];
 #if PLANES == 3
-        const Between columns = between_of(job.axes[0], job.axes[2], sample);
-        move_to(chroma, frame, rows, columns, rounds);
+    __device__ __forceinline__ void read_column(int at, float* pair) const {
+        above.read(at, pair);
+        if (down == 0.0f) return;
+        float other[2];
+        below.read(at, other);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float value = fmaf(chroma.right[i] - chroma.left[i], columns.part, chroma.left[i]);
-            planes[1 + i] = ROUNDED ? whole(value) : value;
+            pair[i] = fmaf(other[i] - pair[i], down, pair[i]);
+            if (ROUNDED && rounds) pair[i] = whole(pair[i]);
+        }
+    }
+
+    // Moves on to the columns that a sample lies between: mostly the same ones, or the next.
+    __device__ __forceinline__ void move_to(const Between& columns) {
+        if (columns.near == column) return;
+        if (columns.near == column + 1) {
+            left[0] = right[0];
+            left[1] = right[1];
+        } else {
+            read_column(columns.first(), left);
+        }
+        read_column(columns.second(), right);
+        column = columns.near;
+    }
+#endif
+
+    __device__ __forceinline__ void add(int sample, float value, float weight) {
+        float planes[PLANES];
+        planes[0] = value;
+#if PLANES == 3
+        const Between columns = between_of(job.axes[0], job.axes[2], sample);
+        move_to(columns);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float chroma = fmaf(right[i] - left[i], columns.part, left[i]);
+            planes[1 + i] = ROUNDED ? whole(chroma) : chroma;
         }
 #endif
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++) {
-            const float value = fminf(fmaxf(mixed_value(job, planes, channel), 0.0f), job.peak);
-            sums[channel] = fmaf(weight, whole(value), sums[channel]);
+            const float level = whole(fminf(fmaxf(mixed_value(job, planes, channel), 0.0f), job.peak));
+            sums[channel] = fmaf(weight, level, sums[channel]);
+        }
+    }
+
+    // The pixel's samples by words, whose weights are known, ...
+    __device__ __forceinline__ void add_words(const Axis& axis, const Filter& filter, int at) {
+        constexpr int each = EACH(1);
+        struct __align__(4 * each) Some {
+            float weights[each];
+        };
+        const int words = words_of_pixel<1>(axis), first = first_word<1>(axis, filter.columns[at]);
+        const Some* weights = (const Some*)(filter.column_weights + at * each);
+#pragma unroll 1
+        for (int i = 0; i < words; i++) {
+            const unsigned word = __ldg((const unsigned*)luma + first + i);
+            const Some some = weights[i * TILE_U];
+#pragma unroll
+            for (int k = 0; k < each; k++)
+                if (some.weights[k] > 0.0f) add((first + i) * each + k, number_of(word, k), some.weights[k]);
+        }
+    }
+
+    // ... or one by one.
+    __device__ __forceinline__ void add_samples(const Axis& axis, const Span& span) {
+        const int end = min(span.first + axis.taps, axis.samples);
+#pragma unroll 1
+        for (int sample = span.first; sample < end; sample++) {
+            const float weight = weight_of(axis, span, sample);
+            if (weight > 0.0f) add(sample, (float)luma[sample], weight);
         }
     }
 };
@@ -115,23 +157,16 @@ struct Line {
 // Lines of the picture of full size, from `begin` on; a thread makes one column of some of them.
 __device__ __forceinline__ void colour_lines(
     const Job& job, const Frame& frame, const Filter& filter, int begin, int count, float* lines) {
-    constexpr int each = EACH(1);
     const Axis& axis = job.axes[0];
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
-    const Span& span = filter.columns[column];
-    const int end = min(span.first + axis.taps, axis.samples);
     const bool words = by_words<1>(axis);
-    const int start = words ? first_word<1>(axis, span) * each : 0;
 #pragma unroll 1
     for (int line = warp; line < count; line += WARPS) {
         Line made(job, frame, begin + line);
-#pragma unroll 1
-        for (int sample = span.first; sample < end; sample++) {
-            const int i = sample - start;
-            const float weight = words ? filter.column_weights[(i / each * TILE_U + column) * each + i % each]
-                                       : weight_of(axis, span, sample);
-            if (weight > 0.0f) made.add(sample, weight);
-        }
+        if (words)
+            made.add_words(axis, filter, column);
+        else
+            made.add_samples(axis, filter.columns[column]);
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
             lines[(line * TILE_U + column) * CHANNELS + channel] = made.sums[channel];
