@@ -298,7 +298,7 @@ def _kinds(channels: int) -> tuple[type[Declaration], ...]:
 
 def _rows(op: Declaration, spec: Spec, values: Seq[Values]) -> npt.NDArray[Any]:
     """A row of an operator for each of some samples of one type; other parameters than theirs are those it has."""
-    constant = constant_of(op, spec._replace(frames=1, height=1, width=1))
+    constant = constant_of(op, Spec(1, 1, 1, spec.channels, spec.dtype))
     rows = constant.rows.repeat(len(values))
     rows["acts"] = 1
     for name in values[0]:

@@ -83,6 +83,7 @@ class Equalize(Op):
     """
 
     dtypes = tuple(RANGES)
+    takes_raw = True
     derived = ("least", "bins")
     examples = ({}, {"p": 0.5, "seed": 2})
     errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
@@ -104,12 +105,14 @@ class Equalize(Op):
     def cpu(self, x: Array, p: Any) -> Array:
         """Levels of 8 bits by OpenCV."""
         if p.bins != 256 or x.shape[-1] > _PLANES:
-            return self.reference(x, p)
+            return self.reference(x.astype(np.float32), p)
         import cv2
 
-        frames = [cv2.split(frame) for frame in x.astype(np.uint8, "C")]
-        merged = [cv2.merge([cv2.equalizeHist(plane) for plane in planes]) for planes in frames]
-        return np.stack(merged).reshape(x.shape)
+        out = np.empty_like(x)
+        for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
+            planes = [cv2.equalizeHist(plane) for plane in cv2.split(frame)]
+            into[...] = cv2.merge(planes).reshape(frame.shape)
+        return out
 
     body = Body("equalize")
 
