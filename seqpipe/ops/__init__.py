@@ -56,7 +56,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   of all others how they are cut into tiles and passes: then there are ``TALL`` and ``WIDE``. For results that
   depend on what is around them, warps go down strips of an image with ``strip.cuh``; ``seen.cuh`` takes the lines of
   these into shared memory, ``window.cuh`` a tile, each with what is around it. ``banded.cuh`` filters by products of
-  matrices. Emulation and compilation are tested with the operators that name a skeleton.
+  matrices, which ``product.cuh`` makes. Emulation and compilation are tested with the operators that name a skeleton.
 - A family is a module of its own with one line below. Operators of users need none of this: ``register=False``
   keeps a class out of the registry, and :func:`operator` makes one of a function.
 """

@@ -116,7 +116,7 @@ WORK: Final = MappingProxyType(
         "erased": _FOURS,
         "filter": _BY_REACH,
         "gather": _FOURS,
-        "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded")),
+        "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded"), tiles=1),
         "jpeg": Work(tile=(64, 32), tiles=12, fewer=3),
         "mean": _BY_REACH,
         "median": _BY_REACH._replace(passes=("few", "far")),

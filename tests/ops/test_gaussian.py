@@ -10,7 +10,9 @@ from scipy import ndimage
 
 from seqpipe.ops import GaussianBlur, Sharpen, apply, per_frame
 from seqpipe.ops._draw import constant_of
+from seqpipe.ops._kernel import defines_of, source_of
 from seqpipe.ops._spec import Spec
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare
 
 BORDERS = {
@@ -168,6 +170,14 @@ def test_products_of_matrices_are_the_references(emulated, channels, border):
                 compare(
                     apply(op, given, backend="cuda", device=emulated), apply(op, given, backend="reference")
                 )
+
+
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("channels", [0, 1, 2, 4])
+def test_kernels_have_room_for_any_number_of_channels(architecture, channels):
+    """What they see of a strip, and keep of it, in shared memory."""
+    assert_compiles_well(source_of(Sharpen), architecture, defines_of(Sharpen(), "uint8", "uint8", channels))
 
 
 def test_one_call_may_be_in_fixed_point_and_not(place):

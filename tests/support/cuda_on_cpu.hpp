@@ -40,11 +40,13 @@ static void __syncthreads() {
 
 // the threads of `mask` come here in the same turn, one after the other, and go on in the next
 static inline unsigned __shfl_down_sync(unsigned mask, unsigned value, unsigned delta, int width) {
-    static unsigned given[MOST_THREADS];
+    static unsigned given[MOST_THREADS], times[MOST_THREADS];
     const unsigned thread = threadIdx.x, from = thread % width + delta < (unsigned)width ? thread + delta : thread;
     if (!(mask >> thread % 32 & 1) || !(mask >> from % 32 & 1)) abort();
-    given[thread] = value;
+    given[thread] = value, times[thread]++;
     __syncwarp();
+    for (unsigned lane = 0; lane < 32; lane++)  // a GPU waits for all of them
+        if (mask >> lane & 1 && times[thread / 32 * 32 + lane] != times[thread]) abort();
     const unsigned taken = given[from];
     __syncwarp();
     return taken;
@@ -119,19 +121,24 @@ static inline float half_value(unsigned short bits) {
     return (float)half;
 }
 
-// products of matrices of halves, as banded.cuh says which thread has what
-static inline void add_product(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
-    static unsigned lefts[MOST_THREADS][4], rights[MOST_THREADS][2];
+// products of matrices of halves, as product.cuh says which thread has what
+template <int WORDS>
+static inline void product(float (&to)[4], const unsigned (&left)[WORDS], const unsigned (&right)[WORDS / 2],
+                           const float (&from)[4]) {
+    static unsigned lefts[MOST_THREADS][WORDS], rights[MOST_THREADS][WORDS / 2];
     const unsigned thread = threadIdx.x, first = thread / 32 * 32;
     memcpy(lefts[thread], left, sizeof left), memcpy(rights[thread], right, sizeof right);
     __syncwarp();
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 16; k++) {
+    for (int i = 0; i < 4; i++) {
+        float sum = from[i];
+        for (int k = 0; k < 4 * WORDS; k++) {
             const unsigned of_line = first + thread % 32 / 4 * 4 + k % 8 / 2;
             const unsigned of_column = first + (thread % 4 * 2 + i % 2) * 4 + k % 8 / 2;
             const float a = half_value(lefts[of_line][i / 2 + k / 8 * 2] >> k % 2 * 16);
-            sums[i] += a * half_value(rights[of_column][k / 8] >> k % 2 * 16);
+            sum += a * half_value(rights[of_column][k / 8] >> k % 2 * 16);
         }
+        to[i] = sum;
+    }
     __syncwarp();
 }
 

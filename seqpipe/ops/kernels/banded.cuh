@@ -6,46 +6,49 @@
 //
 // Row has steps, of a level, that sums of rows are rounded to.
 #if IN == 0 && OUT == 0
+#include "product.cuh"
 
-// Of a matrix a thread has pairs of halves. With line = lane / 4 and pair = lane % 4: of 16 by 16, line `line` or 8 below
-// it for odd numbers, columns 2 * pair and the next one, or 8 beyond those from number 2 on; of 16 by 8, column `line`, lines
-// 2 * pair and the next one, or 8 below. Of the floats that are added to, 16 by 8, line `line` or from number 2 on 8 below,
-// columns 2 * pair and the next one.
-#ifdef __CUDACC__
-__device__ __forceinline__ void add_product(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
-#else
-#pragma unroll
-    for (int k = 0; k < 2; k++)
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                     : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                     : "r"(left[2 * k]), "r"(left[2 * k + 1]), "r"(right[k]));
-#endif
-}
-#endif
-__device__ __forceinline__ unsigned halves_of(Real first, Real second) {
-#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-    unsigned both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second.v), "f"(first.v));
-    return both;
-#else
-    return half_bits(first.v) | (unsigned)half_bits(second.v) << 16;
-#endif
-}
+constexpr float WHOLE = 12582912.0f;          // 1.5 * 2²³: what is added to it is rounded to whole numbers
+constexpr bool CHANGED = sizeof("BODY") > 1;  // whether the operator has statements
 
 // How far lines are apart, in words, so that eight times four words beside each other meet no bank twice.
 __device__ constexpr int apart(int words) { return words + (12 - words % 8) % 8; }
 
+// What is kept of sums of rows: of eight columns, words of two lines, as the columns are summed up. Less MIDDLE, so that
+// halves hold their steps of a level.
+constexpr float MIDDLE = 128.0f;
+struct Sums {
+    unsigned lines[2];
+};
+struct __align__(16) Before {
+    Sums halves[2];
+};
+
+// What threads keep of the lines before, of each tile: in shared memory, so that their registers let three blocks share a
+// processor, or in registers. Turing has too little memory for it, four channels need too much, and what is compiled for the
+// latest GPUs needs more registers anyway.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool SHARED = false;
+#else
+constexpr bool SHARED = STEP < 4;
+#endif
+constexpr int BANDED_BLOCKS = SHARED && !MANY_REGISTERS ? 3 : 2, TILES = 4;
+template <bool> struct Keeper {
+    Before kept[TILES][LANES];
+    __device__ __forceinline__ Before& of(Before (&)[TILES], int tile) { return kept[tile][threadIdx.x % LANES]; }
+};
+template <> struct Keeper<false> {
+    __device__ __forceinline__ Before& of(Before (&own)[TILES], int tile) { return own[tile]; }
+};
+
 struct Banded {
     static constexpr int REACH = 8, HIGH = 2 * REACH, SIDE = 16;  // lines beside; lines and columns of a tile
-    static constexpr int LEAD = REACH * STEP, SEEN = (SIDE + 2 * LEAD) / SIDE, TILES = 4, WIDTH = TILES * SIDE;
+    static constexpr int LEAD = REACH * STEP, SEEN = (SIDE + 2 * LEAD) / SIDE, WIDTH = TILES * SIDE;
     static constexpr int WORDS = SIDE / 4, PITCH = apart((LEAD + WIDTH + LEAD) / 4);
 
     // While one step is done, the lines of the next are on their way.
     Seen<HIGH, LEAD, LEAD, WIDTH, LANES / 4, PITCH> seen[2];
+    Keeper<SHARED> keeper;
     Strip strip;  // read again for each step, for registers are few
 
     // The bands: SEEN matrices of the row's weights, two of the column's. Threads take theirs again for each step, too.
@@ -94,23 +97,31 @@ struct Banded {
         }
     };
 
-    // What is kept of sums of rows: of eight columns, words of two lines, as the columns are summed up. Less MIDDLE, so that
-    // halves hold their steps of a level.
-    static constexpr float MIDDLE = 128.0f;
-    struct Sums {
-        unsigned lines[2];
-    };
-
     // The rows of a tile's lines, `half` of them; of SEEN tiles `first` is the number of the first.
     static __device__ __forceinline__ void sum_rows(const Matrix (&across)[SEEN], const Bytes (&given)[SEEN], int first,
                                                     Real lifted, int half, Sums (&to)[2]) {
         float sums[4] = {};
 #pragma unroll
-        for (int k = 0; k < SEEN; k++) add_product(sums, across[k].words, given[(first + k) % SEEN].words);
+        for (int k = 0; k < SEEN; k++) product(sums, across[k].words, given[(first + k) % SEEN].words, sums);
         Real rounded[4];
 #pragma unroll
         for (int k = 0; k < 4; k++) rounded[k] = Real(sums[k]) + (lifted - Real(1024.0f + MIDDLE)) - lifted;
         to[0].lines[half] = halves_of(rounded[0], rounded[1]), to[1].lines[half] = halves_of(rounded[2], rounded[3]);
+    }
+
+    // A word of what is made of sums of columns, which are within levels unless the operator changes them.
+    static __device__ __forceinline__ unsigned word_from(const Real (&sums)[4], unsigned centers, const Row& row) {
+        if constexpr (CHANGED) {
+            Real values[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) values[i] = finished(sums[i] + Real(MIDDLE), byte_of(centers, i), row);
+            return word_of(values[0], values[1], values[2], values[3]);
+        } else {
+            unsigned bits[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) bits[i] = __float_as_uint((sums[i] + Real(WHOLE + MIDDLE)).v);
+            return lowest_bytes(bits);
+        }
     }
 
     // The columns of a tile, finished: words of two lines.
@@ -118,54 +129,26 @@ struct Banded {
                                                        const Row& row, const unsigned (&centers)[2], unsigned (&to)[2]) {
         float sums[2][4] = {};
 #pragma unroll
-        for (int k = 0; k < 2; k++)
-            add_product(sums[k], down[0].words, upper[k].lines), add_product(sums[k], down[1].words, lower[k].lines);
-#pragma unroll
         for (int k = 0; k < 2; k++) {
-            Real values[4];
+            product(sums[k], down[0].words, upper[k].lines, sums[k]);
+            product(sums[k], down[1].words, lower[k].lines, sums[k]);
+        }
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                values[i] = finished(Real(sums[i / 2][2 * k + i % 2]) + Real(MIDDLE), byte_of(centers[k], i), row);
-            to[k] = word_of(values[0], values[1], values[2], values[3]);
-        }
+        for (int k = 0; k < 2; k++)
+            to[k] = word_from({sums[0][2 * k], sums[0][2 * k + 1], sums[1][2 * k], sums[1][2 * k + 1]}, centers[k], row);
     }
 
-    // Where the words of a thread's two lines from `line` on are, as they were; of what is not made it says some others.
-    struct Centers {
-        const unsigned *first, *second;
-        int most;  // words beyond the first one
-    };
-    __device__ __forceinline__ Centers centers(const Known& known, const Strip& strip, int line, int aside) {
-        const int y = line_of_thread(), x = pair_of_thread();
-        if (!known.quick) {
-            unsigned* const to = seen[aside].words;  // where nothing is on its way
-            const int wide = min(WIDTH, known.given.length - strip.left);
-            __syncwarp();
-#pragma unroll 1
-            for (int k = max(0, -line); k < min(HIGH, strip.tall - line); k++)
-#pragma unroll 1
-                for (int e = threadIdx.x % LANES; e < wide; e += LANES)
-                    ((One*)(to + k * PITCH))[e] =
-                        kept_of(load<IN>(known.given.at(strip.channel, strip.top + line + k, strip.left + e)));
-            __syncwarp();
-            return {to + y * PITCH + x, to + (y + 8) * PITCH + x, WIDTH / 4};
-        }
-        const int last = strip.tall - 1, within = min(strip.left + 4 * x, known.given.length - 4);
-        const auto at = [&](int y) {
-            return (const unsigned*)known.given.beside_at(strip.channel, strip.top + max(0, min(line + y, last)), within);
-        };
-        return {at(y), at(y + 8), (known.given.length - 4 - within) / 4};
-    }
-
-    // Writes the words that threads have made of the lines from `line` on. Those that were seen are needed no more.
-    __device__ __forceinline__ void give(const Known& known, const Strip& strip, int line, int turn,
-                                         const unsigned (&found)[TILES][2]) {
-        constexpr int BESIDE = WIDTH / 4, AT_ONCE = LANES / BESIDE;
-        unsigned* const aside = seen[turn].words;
+    // Puts the words of a tile where no thread needs what was seen any more: at the first of its columns, or before it.
+    __device__ __forceinline__ void put(int turn, int tile, const unsigned (&found)[2]) {
+        unsigned* const to = seen[turn].words + line_of_thread() * PITCH + tile * WORDS + pair_of_thread();
         __syncwarp();
-#pragma unroll
-        for (int e = 0; e < TILES * 2; e++)
-            aside[(line_of_thread() + e % 2 * 8) * PITCH + e / 2 * WORDS + pair_of_thread()] = found[e / 2][e % 2];
+        to[0] = found[0], to[8 * PITCH] = found[1];
+    }
+
+    // Writes the words of the lines from `line` on.
+    __device__ __forceinline__ void give(const Known& known, const Strip& strip, int line, int turn) {
+        constexpr int BESIDE = WIDTH / 4, AT_ONCE = LANES / BESIDE;
+        const unsigned* const aside = seen[turn].words;
         if (!known.quick)
             return give_apart<HIGH, WIDTH>(known, strip, line, [&](int k, int x, Real) {
                 return value_of<IN>(((const One*)(aside + k * PITCH))[x]);
@@ -175,16 +158,22 @@ struct Banded {
         const int lines = line >= 0 && own < known.made.length ? strip.tall - line - y : 0;
         const Address step = AT_ONCE * known.made.line;
         Address to = known.made.beside_at(strip.channel, strip.top + line + y, own);
+        unsigned words[HIGH / AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < HIGH; k += AT_ONCE, to += step)
-            if (k < lines) *(unsigned*)to = aside[(y + k) * PITCH + x];
+        for (int k = 0; k < HIGH / AT_ONCE; k++) words[k] = aside[(y + k * AT_ONCE) * PITCH + x];
+#pragma unroll
+        for (int k = 0; k < HIGH / AT_ONCE; k++, to += step)
+            if (k * AT_ONCE < lines) *(unsigned*)to = words[k];
     }
 
     __device__ __forceinline__ void make(const Known& known, const Row& of_image, const Bands& bands, const Strip& own) {
         const Row row = of_image;
-        const Real lifted = Real(12582912.0f) / row.steps;  // a sum with it is rounded to steps
-        Sums kept[TILES][2] = {};
+        const Real lifted = Real(WHOLE) / row.steps;  // a sum with it is rounded to steps
+        unsigned centers[TILES][2] = {};  // of a thread's two lines: the lower one of a step is the upper one of the next
+        Before kept[TILES];
         int turn = 0;
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) keeper.of(kept, tile) = {};
         __syncwarp();
         strip = own;
         __syncwarp();
@@ -194,40 +183,43 @@ struct Banded {
             const int first = strip.top + line + REACH;
             seen[turn].wait(known, strip, first);
             if (line + HIGH < strip.tall) seen[turn ^ 1].ask(known, strip, first + HIGH);
-            const Centers from = centers(known, strip, line, turn ^ 1);
-            Matrix across[SEEN], down[2];
-            take_own(bands.across, across), take_own(bands.down, down);
+            Matrix across[SEEN];
+            take_own(bands.across, across);
             const unsigned* const words = seen[turn].line(line_of_thread()) + pair_of_thread();
             Bytes given[2][SEEN];
-            unsigned found[TILES][2];
 #pragma unroll
             for (int k = 0; k < SEEN - 1; k++) given[0][k].take(words[k * WORDS]), given[1][k].take(words[k * WORDS + 8 * PITCH]);
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) {
-                const int last = tile + SEEN - 1, beyond = min(tile * WORDS, from.most);
-                const unsigned centers[2] = {from.first[beyond], from.second[beyond]};
-                Sums sums[2];
+                const int last = tile + SEEN - 1;
+                const unsigned* const center = words + LEAD / 4 + tile * WORDS;
+                centers[tile][1] = center[0];
+                const Before before = keeper.of(kept, tile);
+                Before now;
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     given[half][last % SEEN].take(words[last * WORDS + half * 8 * PITCH]);
-                    sum_rows(across, given[half], tile, lifted, half, sums);
+                    sum_rows(across, given[half], tile, lifted, half, now.halves);
                 }
-                sum_columns(down, kept[tile], sums, row, centers, found[tile]);
-                kept[tile][0] = sums[0], kept[tile][1] = sums[1];
+                unsigned found[2];
+                Matrix down[2];
+                take_own(bands.down, down);
+                sum_columns(down, before.halves, now.halves, row, centers[tile], found);
+                keeper.of(kept, tile) = now, centers[tile][0] = center[8 * PITCH];
+                put(turn, tile, found);
             }
-            give(known, strip, line, turn, found);
+            give(known, strip, line, turn);
         }
     }
 };
 
-KERNEL(2, banded) {
-    for_image<Banded>(job, 3, [](const Image& image, const Known& known, Banded& here) {
+KERNEL(BANDED_BLOCKS, banded) {
+    for_image<Banded, BANDED_BLOCKS * 2>(job, 3, [](const Image& image, const Known& known, Banded& here) {
         __shared__ Banded::Bands bands;
         if (!image.row.acts) return leave(known);
-        Banded::make_bands(image.row, bands);
-        for_strips<Banded::HIGH, Banded::HIGH, Banded::WIDTH>(known, [&](const Strip& strip) {
-            here.make(known, image.row, bands, strip);
-        });
+        for_strips<Banded::HIGH, Banded::HIGH, Banded::WIDTH>(
+            known, [&] { Banded::make_bands(image.row, bands); },
+            [&](const Strip& strip) { here.make(known, image.row, bands, strip); });
     });
 }
 #endif

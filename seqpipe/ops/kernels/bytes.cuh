@@ -17,24 +17,28 @@ struct Weight {
     }
 };
 
-// The word of four numbers as bytes, by the rule of `stored`: of two at a time a GPU makes bytes in one step.
-__device__ __forceinline__ unsigned word_of(int a, int b, int c, int d) {
+// Two numbers as bytes, by the rule of `stored`, below others: a GPU makes them in one step.
+__device__ __forceinline__ unsigned pair_of(int a, int b, unsigned above = 0) {
 #ifdef __CUDACC__
     unsigned word;
-    asm("{.reg .u32 upper; cvt.pack.sat.u8.s32.b32 upper, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;}"
-        : "=r"(word) : "r"(a), "r"(b), "r"(c), "r"(d));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %2, %1, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(above));
     return word;
 #else
-    const auto byte = [](int x) { return (unsigned)min(max(x, 0), 255); };
-    return byte(a) | byte(b) << 8 | byte(c) << 16 | byte(d) << 24;
+    return (unsigned)min(max(a, 0), 255) | (unsigned)min(max(b, 0), 255) << 8 | above << 16;
 #endif
 }
+__device__ __forceinline__ unsigned word_of(int a, int b, int c, int d) { return pair_of(a, b, pair_of(c, d)); }
 __device__ __forceinline__ unsigned word_of(Real a, Real b, Real c, Real d) {
 #ifdef __CUDACC__
     return word_of(__float2int_rn(a.v), __float2int_rn(b.v), __float2int_rn(c.v), __float2int_rn(d.v));
 #else
     return word_of(stored<0>(a), stored<0>(b), stored<0>(c), stored<0>(d));
 #endif
+}
+
+// The lowest bytes of four words.
+__device__ __forceinline__ unsigned lowest_bytes(const unsigned (&words)[4]) {
+    return __byte_perm(__byte_perm(words[0], words[1], 0x0040), __byte_perm(words[2], words[3], 0x0040), 0x5410);
 }
 
 // So many bytes from anywhere on: the words that hold them, shifted. Of memory behind them only the rest of a word is read.

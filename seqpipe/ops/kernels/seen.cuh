@@ -1,17 +1,6 @@
 // The lines that a strip sees, in shared memory: they are asked for, and may be used when they are there.
 #include "strip.cuh"
-
-// Copies a word into shared memory, where it is after `wait_for_words`.
-#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-__device__ __forceinline__ void copy_word(unsigned* to, Address from) {
-    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
-}
-__device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-#else
-__device__ __forceinline__ void copy_word(unsigned* to, Address from) { *to = __ldg((const unsigned*)from); }
-__device__ __forceinline__ void wait_for_words() {}
-#endif
+#include "copied.cuh"
 
 // How many lines are taken at a time, of so many bytes each, so that all warps have room.
 __device__ constexpr int rows_of(int bytes) { return 8 * bytes <= BYTES ? 8 : 4 * bytes <= BYTES ? 4 : 2; }
@@ -32,14 +21,18 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
         const int y = threadIdx.x % LANES / BESIDE, x = threadIdx.x % BESIDE, begin = strip.left - LEAD;
         const int length = known.given.length;
         unsigned* to = words + y * PITCH + x;
-        if (line >= 0 && line + ROWS <= known.height && begin >= 0 && begin + COUNT * EACH <= length) {
+        // where a thread has few words of a line, it tells once for all lines which of them there are
+        constexpr bool FEW = COUNT <= 4 * BESIDE;
+        if (line >= 0 && line + ROWS <= known.height && (FEW || (begin >= 0 && begin + COUNT * EACH <= length))) {
             Address start = known.given.beside_at(strip.channel, line + y, begin + x * EACH);
             const Address step = AT_ONCE * known.given.line;
+            const unsigned before = FEW ? max(0, -begin) / EACH : 0, there = FEW ? (length - begin) / EACH - before : COUNT;
 #pragma unroll
             for (int k = 0; k < ROWS; k += AT_ONCE, to += AT_ONCE * PITCH, start += step)
 #pragma unroll
                 for (int e = 0; e < COUNT; e += BESIDE)
-                    if (e + BESIDE <= COUNT || e + x < COUNT) copy_word(to + e, start + (Address)(e * 4));
+                    if ((e + BESIDE <= COUNT || e + x < COUNT) && (!FEW || e + x - before < there))
+                        copy_word(to + e, start + (Address)(e * 4));
             return;
         }
 #pragma unroll 1

@@ -70,7 +70,7 @@ struct Known {
 };
 __device__ __forceinline__ void set(const Job& job, const Image& image, int blocks, Known& known) {
     if (threadIdx.x == 0) {
-        known.warps = processors() * blocks * WARPS * WAVES;
+        known.warps = processors() * blocks * WARPS;
         known.given.set(image.in, image.item.in_strides, image.item.in_width);
         known.made.set(image.out, image.item.out_strides, image.item.width);
         known.height = image.item.in_height, known.width = image.item.in_width;
@@ -98,9 +98,11 @@ struct Cut {
 };
 
 // All strips of an image, the warps' one after the other. Each sees MORE lines than it makes, ROWS at a time; so it has
-// as many as are no waste, if there are images enough for all warps that a GPU has room for at once, WAVES times.
-template <int ROWS, int MORE, int WIDTH = STRIP, class Make>
-__device__ __forceinline__ void for_strips(const Known& known, Make make) {
+// as many as are no waste, if there are images enough for all warps that are enough for a GPU.
+//
+// `begin` is called first, by all threads of a block that has strips.
+template <int ROWS, int MORE, int WIDTH = STRIP, class Begin, class Make>
+__device__ __forceinline__ void for_strips(const Known& known, Begin begin, Make make) {
     __shared__ Cut cut;
     const int step = gridDim.x * WARPS;
     if (threadIdx.x == 0) {
@@ -111,11 +113,16 @@ __device__ __forceinline__ void for_strips(const Known& known, Make make) {
         cut = {beside, down, most, columns * down};
     }
     __syncthreads();
+    if (blockIdx.x * WARPS >= cut.count) return;
+    begin();
 #pragma unroll 1
     for (int number = blockIdx.x * WARPS + threadIdx.x / LANES; number < cut.count; number += step) {
         const int column = number / cut.down, top = number % cut.down * cut.most;
         make(Strip{column / cut.beside, top, column % cut.beside * WIDTH, min(cut.most, known.height - top)});
     }
+}
+template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_strips(const Known& known, Make make) {
+    for_strips<ROWS, MORE>(known, [] {}, make);
 }
 
 // Value `number` of a word, without the conversion, which takes longer: bits of a large number, less that number.
@@ -184,7 +191,7 @@ template <int TYPE> __device__ __forceinline__ typename Typed<TYPE>::T of_bits(u
 __device__ __forceinline__ void give_bits(Address to, const unsigned (&bits)[OWN]) {
     unsigned* const words = (unsigned*)to;
     if constexpr (OUT == 0)
-        *words = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040), __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+        *words = lowest_bytes(bits);
     else if constexpr (OUT < 4)
         words[0] = __byte_perm(bits[0], bits[1], 0x5410), words[1] = __byte_perm(bits[2], bits[3], 0x5410);
     else
@@ -239,15 +246,16 @@ __device__ __forceinline__ void leave(const Known& known) {
     });
 }
 
-// The image of a block, if it is for this kernel; `make` makes what its strips are, with room for each warp.
-template <class Room = Room, class Make> __device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
+// The image of a block, if it is for this kernel; `make` makes what its strips are, with room for each warp. So many blocks
+// for a processor are enough: as many as share it, as the bounds of the kernels are, WAVES times.
+template <class Room = Room, int ENOUGH = 0, class Make>
+__device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
     __shared__ Known known;
     __shared__ Room room[WARPS];
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (image.row.reach != reach) return;
-    const int blocks = reach == 0 && !MANY_REGISTERS ? 3 : 2;  // of a processor, as the bounds of the kernels are
-    set(job, image, blocks, known);
+    set(job, image, ENOUGH ? ENOUGH : (reach == 0 && !MANY_REGISTERS ? 3 : 2) * WAVES, known);
     make(image, known, room[threadIdx.x / LANES]);
 }

@@ -1,0 +1,11 @@
+// Copies a word into shared memory, where it is after `wait_for_words`.
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void copy_word(unsigned* to, Address from) {
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+}
+__device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#else
+__device__ __forceinline__ void copy_word(unsigned* to, Address from) { *to = __ldg((const unsigned*)from); }
+__device__ __forceinline__ void wait_for_words() {}
+#endif
