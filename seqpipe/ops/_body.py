@@ -117,7 +117,7 @@ WORK: Final = MappingProxyType(
         "filter": _BY_REACH,
         "gather": _FOURS,
         "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded"), tiles=1),
-        "jpeg": Work(tile=(64, 32), tiles=12, fewer=3),
+        "jpeg": Work(tile=(64, 64), tiles=3, fewer=2),
         "mean": _BY_REACH,
         "median": _BY_REACH._replace(passes=("few", "far")),
         "mixed": _FOURS,

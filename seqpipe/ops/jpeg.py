@@ -116,7 +116,7 @@ class JpegCompressionDistortion(Op):
         made["steps"] = rows["steps"].astype(np.uint8).view("<i4")
         return made
 
-    body = Body("jpeg")
+    body = Body("jpeg", numbers=lambda: _weights().ravel().tolist())
 
 
 @cache
@@ -188,6 +188,11 @@ def _frequencies(x: Array, passed: int) -> Array:
         _rounded(value, _BITS + passed) for value in (odd[3], even[0], odd[2], odd[1], even[1], odd[0])
     )
     return np.stack([first, one, two, three, middle, five, six, seven])
+
+
+def _weights() -> Array:
+    """The transform as a matrix of whole numbers in steps of 2⁻¹³: a row for each frequency."""
+    return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _KEPT), -_KEPT)
 
 
 def _places(x: Array, bits: int) -> Array:
