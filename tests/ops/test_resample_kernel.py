@@ -15,6 +15,7 @@ SIZES = {
     "of one": ((1, 1), (5, 7)),
     "enlarged": ((5, 6), (21, 19)),
     "several tiles": ((12, 90), (19, 300)),
+    "a warp that has few columns": ((9, 120), (5, 148)),
     "a tile of one column": ((9, 300), (5, 257)),
     "a tile of three columns": ((9, 400), (5, 259)),
     "a column that is all there is": ((9, 90), (3, 1)),

@@ -200,10 +200,11 @@ __device__ __forceinline__ void sum_values(int top, int rows, Shared& shared) {
     });
 }
 
-// Writes the three bytes of each of four neighbouring threads, which have four pixels side by side, as words.
+// Writes the three bytes of each of four neighbouring threads, which have four pixels side by side, as words. All threads of
+// a warp do: to wait for some of them only takes longer than a pixel.
 __device__ __forceinline__ void give_packed(Address to, int lane, Real (&pixel)[TOGETHER]) {
     const unsigned own = word_of(pixel[0], pixel[1 % TOGETHER], pixel[2 % TOGETHER], 0.0f);
-    const unsigned next = __shfl_down_sync(15u << threadIdx.x % 32 / 4 * 4, own, 1, 4);
+    const unsigned next = __shfl_down_sync(~0u, own, 1, 4);
     if (lane < 3) *(unsigned*)to = __byte_perm(own, next, lane == 0 ? 0x4210 : lane == 1 ? 0x5421 : 0x6542);
 }
 
@@ -229,11 +230,12 @@ template <int N> __device__ __forceinline__ void make(Taps<N> known, const Made*
     const KeptRow parameters = *shared.own.row;
     const int taps = shared.own.across.taps, length = shared.own.across.length;
 #if !defined(MADE) && OUT == 0 && TOGETHER == 3
-    const bool packed = shared.part.packed;
+    const bool any_packed = shared.part.packed;
 #else
-    constexpr bool packed = false;
+    constexpr bool any_packed = false;
 #endif
     for_columns(shared.part.count, [&](int x, int row, int step) {
+        const bool packed = any_packed && step == 1 && (x | 31) < shared.part.count;
         const int lane = x % 4;  // which is that of the thread, if `packed`
         const Column column = shared.columns[x];
         const Real* const weights = shared.across + x * shared.part.weights;
