@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
 
 from ..array import IntArray
 from ..errors import ParameterError
@@ -17,15 +16,13 @@ from ..video.engine import available_cores
 from ..video.output import Colour, DType, FrameLayout, OutputSpec
 from .clock import Clock
 from .collate import Ragged
-from .entry import Listing
 from .fetch import Fetcher
-from .files import list_files, list_folder
 from .labels import Labels
 from .lazy_engine import LazyEngine
+from .listing import list_videos
 from .loader import Batches, Feed, Sequences
-from .manifest import read_manifest
 from .outputs import Outputs
-from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, one_source, output_of
+from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, output_of
 from .ranges import Range
 from .report import Report, ReportBook
 from .selection import Sample, Selection
@@ -179,7 +176,7 @@ class Video:
         self._book = ReportBook()
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode))
 
-        listing = _listing(Labels(classes), files, file_root, manifest, labels, ranges)
+        listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
         survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book)
         catalog = survey.catalog(listing.entries, self._engine.get())
         self._classes = listing.classes
@@ -346,28 +343,3 @@ class Video:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _listing(
-    turn: Labels,
-    files: Iterable[Any] | None,
-    file_root: _Path | None,
-    manifest: _Path | None,
-    labels: Iterable[Any] | None,
-    ranges: Iterable[Range | None] | None,
-) -> Listing:
-    """The videos of the one argument that names them."""
-    source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
-    if files is not None:
-        return list_files(files, labels, ranges, turn)
-    for name, value in (("labels", labels), ("ranges", ranges)):
-        if value is not None:
-            advice = (
-                "A manifest has columns for them" if manifest is not None else "The folders are the labels"
-            )
-            raise ParameterError(
-                f"{name} and {source} exclude one another", allowed=f"{name} with files", advice=advice
-            )
-    if file_root is not None:
-        return list_folder(os.fspath(file_root), turn)
-    return read_manifest(os.fspath(manifest or ""), turn)
