@@ -16,26 +16,28 @@ from .colour import resolve
 from .info import StreamInfo
 from .output import OutputSpec
 from .recipe import Recipe
+from .scratch import Scratch
 from .surface import Surface
 
 __all__ = ["Converter", "OutputSpec"]
 
 
 class Converter:
-    """Makes pictures of the surfaces of one stream. It keeps its buffers, so it belongs to one thread.
+    """Makes pictures of the surfaces of one stream. It works in its scratch, so it belongs to one thread.
 
     A frame that differs in size from the stream's headers is scaled to the same picture.
 
     Args:
         info: the stream; its tags decide the colour, its size the geometry.
         output: what the pictures are to be.
+        scratch: memory for what is made on the way, which converters of one thread may share; its own by default.
 
     Raises:
         ParameterError: the crop leaves the picture; the message names its size.
     """
 
-    def __init__(self, info: StreamInfo, output: OutputSpec) -> None:
-        self._info = info
+    def __init__(self, info: StreamInfo, output: OutputSpec, scratch: Scratch | None = None) -> None:
+        self._info, self._scratch = info, scratch or Scratch()
         self._output = output
         self._colour = resolve(info)
         self._placement = output.place(info)
@@ -71,5 +73,7 @@ class Converter:
             )
         recipe = self._recipe
         if recipe is None or not recipe.fits(surface):
-            recipe = self._recipe = Recipe(self._info, self._colour, self._output, self._placement, surface)
+            recipe = self._recipe = Recipe(
+                self._info, self._colour, self._output, self._placement, surface, self._scratch
+            )
         recipe(surface, out)

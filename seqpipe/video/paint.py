@@ -15,6 +15,7 @@ from .convert import Converter
 from .info import StreamInfo
 from .output import OutputSpec
 from .packet_decoder import AnySurface
+from .scratch import Scratch
 
 __all__ = ["AnyConverter", "HostPainter", "Painter", "Targets", "converter_key"]
 
@@ -71,12 +72,13 @@ class HostPainter:
 
     def __init__(self) -> None:
         self._converters: OrderedDict[Any, Converter] = OrderedDict()
+        self._scratch = Scratch()  # of all of them: each request may have a converter of its own
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
         """The converter for a stream and an output, kept from job to job."""
         key = converter_key(info, output)
         if key not in self._converters:
-            self._converters[key] = Converter(info, output)
+            self._converters[key] = Converter(info, output, self._scratch)
             while len(self._converters) > _KEPT:
                 self._converters.popitem(last=False)
         self._converters.move_to_end(key)

@@ -32,7 +32,7 @@ _BAND_PIXELS: Final = 1 << 18
 
 
 class Recipe:
-    """How surfaces of one format and size become pictures; keeps its buffers, so it belongs to one thread.
+    """How surfaces of one format and size become pictures; works in its scratch, so it belongs to one thread.
 
     Args:
         info: the stream.
@@ -40,20 +40,27 @@ class Recipe:
         output: what the pictures are to be.
         placement: where they lie in a surface of the stream's size.
         surface: one like those that are to be converted.
+        scratch: memory for what is made on the way; recipes that one thread uses may share it.
 
     Raises:
         SourceError: the stream's colour cannot be converted to the one that is asked for.
     """
 
     def __init__(
-        self, info: StreamInfo, colour: ColourSpec, output: OutputSpec, placement: Placement, surface: Surface
+        self,
+        info: StreamInfo,
+        colour: ColourSpec,
+        output: OutputSpec,
+        placement: Placement,
+        surface: Surface,
+        scratch: Scratch,
     ) -> None:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
         self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
         if output.rounded is not None and placement.window is not None:
-            self._bands.append(_rounded(info, colour, output, placement, surface))
+            self._bands.append(_rounded(info, colour, output, placement, surface, scratch))
             return
         coded = output.colour == "YCbCr"
         # Scaled planes that were rounded to 8 bits would part from the exact colour by more than a level.
@@ -70,7 +77,6 @@ class Recipe:
         dtype: np.dtype[Any] = np.dtype(np.uint16 if wide else np.uint8)
         unit = 2 ** (form.bits - 8) if coded else 257
 
-        scratch = Scratch()
         for rows, part in _bands(placement):
             grids = _grids(colour, part, surface)[:needed]
             planes: OnGrid
@@ -99,7 +105,12 @@ class Recipe:
 
 
 def _rounded(
-    info: StreamInfo, colour: ColourSpec, output: OutputSpec, placement: Placement, surface: Surface
+    info: StreamInfo,
+    colour: ColourSpec,
+    output: OutputSpec,
+    placement: Placement,
+    surface: Surface,
+    scratch: Scratch,
 ) -> tuple[tuple[slice, ...], OnGrid, Mixer]:
     """A window of pictures that are rounded before they are scaled, all of it at once."""
     placement = within_reach(placement)
@@ -107,14 +118,13 @@ def _rounded(
     made = OutputSpec(output.colour, output.rounded or "uint8")
     whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
     stream = replace(info, width=surface.width, height=surface.height)
-    picture = Recipe(stream, colour, made, whole, surface)
+    picture = Recipe(stream, colour, made, whole, surface, scratch)
     coded, source = output.colour == "YCbCr", np.dtype(made.dtype)
     dtype = source if coded else np.dtype(np.uint16)
     headroom = 8 * (dtype.itemsize - source.itemsize)
     matrix = np.eye(output.channels, output.channels + 1)
     if headroom:
         matrix *= 257 / 256  # 65535 / 255, of values that are shifted up
-    scratch = Scratch()
     shape = height, width, output.channels
     planes: OnGrid = Rounded(picture.write, shape, source, placement, dtype, headroom)
     planes = turned(planes, placement, output.channels, dtype, scratch)

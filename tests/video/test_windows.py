@@ -17,6 +17,7 @@ from seqpipe.video.colour import resolve
 from seqpipe.video.convert import Converter
 from seqpipe.video.geometry import Stretch, place
 from seqpipe.video.output import OutputSpec
+from seqpipe.video.paint import HostPainter
 from seqpipe.video.windowed import bands_of
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format
@@ -257,3 +258,24 @@ def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str)
 def test_boxes_that_leave_what_they_are_a_part_of(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Converter(frame_info(*SIZE), OutputSpec(**values))
+
+
+def test_converters_of_one_painter_share_their_memory() -> None:
+    """Each request may have a window of its own: what is made on the way is not kept for each of them."""
+    form, random, painter = surface_format(), np.random.default_rng(0), HostPainter()
+    info = frame_info(*SIZE, form)
+    surface = picture(*SIZE, form, resolve(info))
+    outputs = [OutputSpec(), OutputSpec(short_side=40, mirror=True)]
+    for _ in range(12):
+        x, y, width, height = (int(n) for n in random.integers((0, 0, 20, 10), (100, 40, 47, 27)))
+        window = OutputSpec(window=(x, y, width, height), size=(30, 20))
+        outputs += [window, replace(window, rounded="uint8", layout="FCHW")]
+    for output in outputs * 2:
+        alone, converter = Converter(info, output), painter.converter(info, output)
+        found, wanted = (np.empty(alone.shape, alone.dtype) for _ in range(2))
+        painter.put(surface, [(converter, found)])
+        alone(surface, wanted)
+        np.testing.assert_array_equal(found, wanted)
+        assert converter._scratch is painter._scratch
+    held = sum(memory.nbytes for memory in painter._scratch._memory.values())
+    assert 0 < held < 40 * SIZE[0] * SIZE[1]
