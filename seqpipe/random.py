@@ -27,6 +27,7 @@ _WORD: Final = (1 << 64) - 1
 # fail a chi-square test of the 120 orders of 5), and a table costs nothing.
 _TABLE: Final = 1024
 _MOST_IDLE: Final = 64
+_NOTHING: Final = (0, 0, 0, 0)
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -100,8 +101,14 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
     counter = [0, 0, 0, epoch]
     place = {"counter": counter, "key": key_of(seed, name).tolist()}
     # at the place of its counter, with nothing left of what was drawn before
-    state = {"bit_generator": "Philox", "state": place, "buffer": [0, 0, 0, 0], "buffer_pos": 4}
-    state |= {"has_uint32": 0, "uinteger": 0}
+    state = {
+        "bit_generator": "Philox",
+        "state": place,
+        "buffer": _NOTHING,
+        "buffer_pos": len(_NOTHING),
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
     try:
         for index in indices:
             counter[2] = index

@@ -114,7 +114,7 @@ class Canvas(Geometry, register=False):
             ParameterError: it is empty, or further away than images reach.
         """
         found = Window(*window)
-        if min(found.height, found.width) < 1 or max(map(abs, found)) >= _FAR:
+        if found.height < 1 or found.width < 1 or min(found) <= -_FAR or max(found) >= _FAR:
             raise ParameterError(
                 f"a window of {found.height}×{found.width} pixels from row {found.top} and column {found.left}",
                 source=self.name,

@@ -36,7 +36,7 @@ def draw(
     """Write what is drawn; returns which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
-        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + 1)
+        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + (op.p < 1))
         return ranges.write(rows, numbers, op.p)
     if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
         try:
@@ -68,7 +68,7 @@ class _Ranges(NamedTuple):
 
         Args:
             rows: one for each sample.
-            numbers: from 0 to 1, for each field those of all samples, and those for what acts.
+            numbers: from 0 to 1, for each field those of all samples; and those for what acts, if that is random.
             p: the probability of that.
         """
         for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):

@@ -118,14 +118,11 @@ class Scaled(Geometry, register=False):
 
     def axes(self, mapping: Mapping) -> tuple[Axis, Axis]:
         """How columns and rows are made."""
-        matrix = mapping.matrix.tolist()  # Python's numbers are quicker one by one
-        along, down = (
-            Axis.of(
-                matrix[i][2], matrix[i][i], self.interp_type, antialias=self.antialias, compat=self.compat
-            )
-            for i in (0, 1)
-        )
-        return along, down
+        (across, _, left), (_, down, top), _ = (
+            mapping.matrix.tolist()
+        )  # Python's numbers are quicker one by one
+        how: dict[str, Any] = {"kind": self.interp_type, "antialias": self.antialias, "compat": self.compat}
+        return Axis.of(left, across, **how), Axis.of(top, down, **how)
 
     def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
         """Those of a block's rows ``(R, 2)``; where the operator does not act, each pixel of the one that it is."""

@@ -288,20 +288,23 @@ class Slice(Canvas):
 
     def _reach(self, p: Any, size: _Pair) -> tuple[_Pair, _Pair]:
         """Where the window begins and ends, rounded; in float32, as DALI."""
-        extent = np.array(size, np.float32)
         relative = self.rel_start is not None
-        begin = p.rel_start * extent if relative else p.start if self.start is not None else 0 * extent
+        begin = p.start if self.start is not None else _in_pixels(p.rel_start if relative else 0, size)
         start = _rounded(begin)
         if self.shape is not None:
             columns, rows = _rounded(p.shape)
             return start, (start[0] + columns, start[1] + rows)
         if self.rel_shape is not None:
-            end = (p.rel_start + p.rel_shape) * extent if relative else begin + p.rel_shape * extent
-            first, second = _rounded(end)
+            whole = _in_pixels(p.rel_start + p.rel_shape if relative else p.rel_shape, size)
+            first, second = _rounded(whole if relative else begin + whole)
             return start, (max(first, start[0] + 1), max(second, start[1] + 1))
         if self.rel_end is not None:
-            return start, _rounded(p.rel_end * extent)
-        return start, _rounded(p.end if self.end is not None else extent)
+            return start, _rounded(_in_pixels(p.rel_end, size))
+        return start, size if self.end is None else _rounded(p.end)
+
+
+def _in_pixels(parts: Any, size: _Pair) -> Any:
+    return parts * np.array(size, np.float32)
 
 
 def _rounded(places: Any) -> _Pair:

@@ -174,16 +174,15 @@ class RandomResizedCrop(Extent, Scaled):
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from: the window."""
-        window = np.asarray(p.window, np.float64)
+        window = np.asarray(p.window)
         # of one, Python's numbers are quicker
-        left, top, columns, rows = window.T if window.ndim > 1 else window.tolist()
+        left, top, columns, rows = window.astype(np.float64).T if window.ndim > 1 else window.tolist()
         size = self.size or (height, width)
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
 
     def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
-        """Those of some samples, which follow from what is asked for and not from what is drawn."""
-        acts = block.of_all(samples.start, samples.stop, spec.frames)["acts"].tolist()
-        if self.size is None or 0 in acts:
+        """Those of some samples: what is asked for, whatever is drawn."""
+        if self.size is None or self.p < 1:
             return super().extents(block, samples, spec)
         return {(spec.frames, *self.size)}
 
