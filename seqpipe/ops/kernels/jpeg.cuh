@@ -31,14 +31,21 @@ struct Known {
     __device__ __forceinline__ Image image() const { return {*item, *row, in, out}; }
 };
 
-// Units of an image that a warp makes at a time: where they are, and how many words a line of the image has for them.
+// Where units of an image are that a warp makes at a time.
 struct Part {
-    int top, left, words;
+    int top, left;
     __device__ __forceinline__ Part(const Known& known, int number) {
         const int across = (known.width + UNITS * SIDE - 1) / (UNITS * SIDE);
         top = number / across * SIDE, left = number % across * (UNITS * SIDE);
-        words = min(WORDS, (known.width - left) * 3 / 4);
     }
+    __device__ __forceinline__ Part next(const Known& known) const {
+        Part found = *this;
+        found.left += UNITS * SIDE;
+        if (found.left >= known.width) found.left = 0, found.top += SIDE;
+        return found;
+    }
+    // How many words a line of the image has for them.
+    __device__ __forceinline__ int words(const Known& known) const { return min(WORDS, (known.width - left) * 3 / 4); }
 };
 __device__ __forceinline__ int parts_of(const Known& known) {
     return (known.width + UNITS * SIDE - 1) / (UNITS * SIDE) * ((known.height + SIDE - 1) / SIDE);
@@ -50,24 +57,36 @@ struct Room {
     Planes planes;
 };
 
-// Calls `make(line, word)` for all words of lines, which neighbouring threads have neighbouring ones of.
-template <class Make> __device__ __forceinline__ void for_words(Make make) {
+// Calls `make(line, word)` for the words that lines have, neighbouring threads with neighbouring ones: of every FURTHER-th
+// line from that one on.
+constexpr int TURNS = 3, FURTHER = TURNS * LANES / WORDS, EACH = SIDE / FURTHER;
+static_assert(FURTHER * WORDS == TURNS * LANES && EACH * FURTHER == SIDE, "");
+template <class Make> __device__ __forceinline__ void for_words(int words, Make make) {
 #pragma unroll 1
-    for (int first = 0; first < 3; first++) {
-        const int at = first * LANES + threadIdx.x % LANES;
-#pragma unroll
-        for (int line = 0; line < SIDE; line += 3 * LANES / WORDS) make(line + at / WORDS, at % WORDS);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const int at = turn * LANES + threadIdx.x % LANES, line = at / WORDS, word = at % WORDS;
+        if (word < words) make(line, word);
     }
 }
-static_assert(3 * LANES % WORDS == 0, "");
 
 // Asks for the bytes of units. Beyond the image its last lines come again; what is beside it, `complete` finds.
 __device__ __forceinline__ void ask(const Known& known, const Part& part, unsigned* to) {
     if (known.in_words) {
-        const Address from = known.in + (Address)(part.left * 3);
-        for_words([&](int line, int word) {
-            const long long before = (long long)min(part.top + line, known.last) * known.in_line;
-            if (word < part.words) copy_word(to + line * PITCH + word, from + (Address)(before + word * 4));
+        const int step = known.in_line, last = known.last;
+        const Address begin = known.in + (Address)((long long)part.top * step + part.left * 3);
+        const bool inside = part.top + SIDE <= known.height;
+        for_words(part.words(known), [&](int line, int word) {
+            unsigned* own = to + line * PITCH + word;
+            if (inside) {
+                Address from = begin + (Address)((long long)line * step + word * 4);
+#pragma unroll
+                for (int k = 0; k < EACH; k++, own += FURTHER * PITCH, from += (Address)((long long)FURTHER * step))
+                    copy_word(own, from);
+            } else {
+#pragma unroll 1
+                for (; line < SIDE; line += FURTHER, own += FURTHER * PITCH)
+                    copy_word(own, begin + (Address)((long long)min(line, last - part.top) * step + word * 4));
+            }
         });
         return;
     }
@@ -86,14 +105,14 @@ __device__ __forceinline__ void ask(const Known& known, const Part& part, unsign
 __device__ __forceinline__ void complete(const Known& known, const Part& part, unsigned* words) {
     wait_for_words();
     __syncwarp();
-    if (!known.in_words || part.words == WORDS) return;
+    const int count = part.words(known);
+    if (!known.in_words || count == WORDS) return;
     unsigned* const line = words + threadIdx.x % SIDE * PITCH;
-    const unsigned colour = line[part.words - 1] >> 8;
+    const unsigned colour = line[count - 1] >> 8;
     __syncwarp();
 #pragma unroll 1
-    for (int k = part.words; k < WORDS; k += 3) {
+    for (int k = count; k < WORDS; k += 3)
         line[k] = colour | colour << 24, line[k + 1] = colour >> 8 | colour << 16, line[k + 2] = colour >> 16 | colour << 8;
-    }
     __syncwarp();
 }
 
@@ -139,11 +158,17 @@ __device__ __forceinline__ void squeeze(const Cosine& cosine, Planes& planes) {
 // Writes what is made of units.
 __device__ __forceinline__ void give(const Known& known, const Part& part, const unsigned* words) {
     if (known.out_words) {
-        const Address to = known.out + (Address)(part.left * 3);
-        for_words([&](int line, int word) {
-            const long long before = (long long)(part.top + line) * known.out_line;
-            if (word < part.words && part.top + line <= known.last)
-                *(unsigned*)(to + (Address)(before + word * 4)) = words[line * PITCH + word];
+        const int step = known.out_line, lines = known.height - part.top;
+        const Address begin = known.out + (Address)((long long)part.top * step + part.left * 3);
+        for_words(part.words(known), [&](int line, int word) {
+            const unsigned* const own = words + line * PITCH + word;
+            Address to = begin + (Address)((long long)line * step + word * 4);
+            unsigned found[EACH];
+#pragma unroll
+            for (int k = 0; k < EACH; k++) found[k] = own[k * FURTHER * PITCH];
+#pragma unroll
+            for (int k = 0; k < EACH; k++, to += (Address)((long long)FURTHER * step))
+                if (line + k * FURTHER < lines) *(unsigned*)to = found[k];
         });
         return;
     }
@@ -163,16 +188,16 @@ __device__ __forceinline__ void give(const Known& known, const Part& part, const
 // All units of an image, the warps' one after the other.
 __device__ __forceinline__ void make(const Known& known, const Cosine& cosine, Room& room) {
     const int count = parts_of(known), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
-    const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each, end = min(first + each, count);
-    if (first >= end) return;
+    const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each;
+    if (first >= count) return;
     int turn = 0;
-    ask(known, Part(known, first), room.words[0]);
+    Part part(known, first);
+    ask(known, part, room.words[0]);
 #pragma unroll 1
-    for (int number = first; number < end; number++, turn ^= 1) {
+    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(known), turn ^= 1) {
         unsigned* const words = room.words[turn];
-        const Part part(known, number);
         complete(known, part, words);
-        if (number + 1 < end) ask(known, Part(known, number + 1), room.words[turn ^ 1]);
+        if (rest > 1) ask(known, part.next(known), room.words[turn ^ 1]);
 #pragma unroll 1
         for (int unit = 0; unit < UNITS && part.left + unit * SIDE < known.width; unit++) {
             unsigned* const own = words + unit * (WORDS / UNITS);
