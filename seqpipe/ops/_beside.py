@@ -80,16 +80,21 @@ class _Works(NamedTuple):
     Attributes:
         parts: of each part.
         scratch: what the part needs that needs most.
+        kinds: those that differ, by the pass that they have.
     """
 
     parts: tuple[Work, ...]
     scratch: Mapping[str, int]
+    kinds: Mapping[str, list[Work]]
 
     @classmethod
     def of(cls, parts: tuple[Work, ...]) -> _Works:
         """Those of some parts."""
         names = set(chain.from_iterable(part.scratch for part in parts))
-        return cls(parts, {name: max(part.scratch.get(name, 0) for part in parts) for name in names})
+        scratch = {name: max(part.scratch.get(name, 0) for part in parts) for name in names}
+        kinds = [part for number, part in enumerate(parts) if part not in parts[:number]]
+        first = [part for part in kinds if len(part.passes) > 1]
+        return cls(parts, scratch, dict(zip(_PASSES, (first, kinds), strict=True)))
 
     def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
         """The first pass for the images of parts that have two, which come first, and the last one for all."""
@@ -99,8 +104,7 @@ class _Works(NamedTuple):
 
     def blocks(self, height: int, width: int, threads: int, images: int, function: str) -> int:
         """As many as the part takes that takes most; others have no work for some, or less for each."""
-        parts = [part for part in self.parts if function == _PASSES[1] or len(part.passes) > 1]
-        return max(part.blocks(height, width, threads, images) for part in parts)
+        return max(part.blocks(height, width, threads, images) for part in self.kinds[function])
 
 
 @dataclass(frozen=True)
