@@ -69,6 +69,19 @@ template <class Make> __device__ __forceinline__ void for_words(int words, Make 
     }
 }
 
+// The values of a line that a thread has where lines are no whole words: how far each is from the line's first one. Of
+// what is beside the image, as the last pixel's.
+struct Values {
+    static constexpr int COUNT = WORDS * 4 / LANES;
+    Address columns[COUNT];
+    static __device__ __forceinline__ int number(int k) { return k * LANES + threadIdx.x % LANES; }
+    __device__ __forceinline__ Values(const Part& part, const long long* strides, int width) {
+#pragma unroll
+        for (int k = 0; k < COUNT; k++)
+            columns[k] = (Address)(min(part.left + number(k) / 3, width - 1) * strides[3] + number(k) % 3 * strides[4]);
+    }
+};
+
 // Asks for the bytes of units. Beyond the image its last lines come again; what is beside it, `complete` finds.
 __device__ __forceinline__ void ask(const Known& known, const Part& part, unsigned* to) {
     if (known.in_words) {
@@ -91,13 +104,14 @@ __device__ __forceinline__ void ask(const Known& known, const Part& part, unsign
         return;
     }
     const Image image = known.image();
+    const Values own(part, image.item.in_strides, known.width);
     const Real scale = image.row.scale;
 #pragma unroll 1
-    for (int e = threadIdx.x % LANES; e < SIDE * WORDS * 4; e += LANES) {
-        const int line = e / (WORDS * 4), byte = e % (WORDS * 4);
-        const Address at = image.from(min(part.top + line, known.last), min(part.left + byte / 3, known.width - 1));
-        const Real value = load<IN>(at + (Address)(byte % 3 * image.item.in_strides[4]));
-        ((unsigned char*)(to + line * PITCH))[byte] = (unsigned char)stored<0>(value * scale);
+    for (int line = 0; line < SIDE; line++, to += PITCH) {
+        const Address from = image.from(min(part.top + line, known.last), 0);
+#pragma unroll
+        for (int k = 0; k < own.COUNT; k++)
+            ((unsigned char*)to)[own.number(k)] = (unsigned char)stored<0>(load<IN>(from + own.columns[k]) * scale);
     }
 }
 
@@ -173,16 +187,17 @@ __device__ __forceinline__ void give(const Known& known, const Part& part, const
         return;
     }
     const Image image = known.image();
+    const Values own(part, image.item.out_strides, known.width);
     const Real scale = image.row.scale;
-    const int count = min(WORDS * 4, (known.width - part.left) * 3);
+    const int count = (known.width - part.left) * 3;
 #pragma unroll 1
-    for (int line = 0; line < min(SIDE, known.height - part.top); line++)
-#pragma unroll 1
-        for (int byte = threadIdx.x % LANES; byte < count; byte += LANES) {
-            const Address to = image.to(part.top + line, part.left + byte / 3);
-            const Real level = (float)((const unsigned char*)(words + line * PITCH))[byte];
-            store<OUT>(to + (Address)(byte % 3 * image.item.out_strides[4]), level / scale);
-        }
+    for (int line = 0; line < min(SIDE, known.height - part.top); line++, words += PITCH) {
+        const Address to = image.to(part.top + line, 0);
+#pragma unroll
+        for (int k = 0; k < own.COUNT; k++)
+            if (own.number(k) < count)
+                store<OUT>(to + own.columns[k], Real((float)((const unsigned char*)words)[own.number(k)]) / scale);
+    }
 }
 
 // All units of an image, the warps' one after the other.
