@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..array import Array
 from ..kernel import KernelDevice
-from ._body import Work
+from ._body import Pass, Work
 from ._declaration import Declaration
 from ._draw import Block
 from ._kernel import TYPES, CutSource, Item, OpSource, launch, prelude, row_text, source_of
@@ -96,15 +96,23 @@ class _Works(NamedTuple):
         first = [part for part in kinds if len(part.passes) > 1]
         return cls(parts, scratch, dict(zip(_PASSES, (first, kinds), strict=True)))
 
-    def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
-        """The first pass for the images of parts that have two, which come first, and the last one for all."""
-        pairs = zip(rows["part"].tolist(), rows["frames"].tolist(), strict=True)
-        first = sum(frames for part, frames in pairs if len(self.parts[part].passes) > 1)
-        return [*([(_PASSES[0], first)] if first else []), (_PASSES[1], images)]
+    def launches(
+        self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
+    ) -> list[Pass]:
+        """The first pass for the images of parts that have two, which come first, and the last one for all.
 
-    def blocks(self, height: int, width: int, threads: int, images: int, function: str) -> int:
-        """As many as the part takes that takes most; others have no work for some, or less for each."""
-        return max(part.blocks(height, width, threads, images) for part in self.kinds[function])
+        Each has as many blocks as the part takes that takes most; others have no work for some, or less for each.
+        """
+        pairs = zip(rows["part"].tolist(), rows["frames"].tolist(), strict=True)
+        first = sum([frames for part, frames in pairs if len(self.parts[part].passes) > 1])
+        found = []
+        for name, count in zip(_PASSES, (first, images), strict=True):
+            if count:
+                works = [(work, size) for work in self.kinds[name] for size in sizes]
+                found.append(
+                    Pass(name, max([work.blocks(*size, threads, count) for work, size in works]), count)
+                )
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ._spec import COMPUTED
 
-__all__ = ["WORK", "Body", "Cut", "Work"]
+__all__ = ["WORK", "Body", "Cut", "Pass", "Work"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,20 @@ class Body:
     numbers: Callable[[], Iterable[int]] = tuple
 
 
+class Pass(NamedTuple):
+    """A kernel that is done with images before the next one begins.
+
+    Attributes:
+        function: its name.
+        blocks: for each image.
+        images: how many it is for: the first ones of all.
+    """
+
+    function: str
+    blocks: int
+    images: int
+
+
 class Cut(Protocol):
     """How work is cut into launches and blocks; :class:`Work`, or that of operators side by side."""
 
@@ -40,23 +54,16 @@ class Cut(Protocol):
     def scratch(self) -> Mapping[str, int]:
         """For types of values, bytes of memory for each channel of each image, at first 0, if there are two passes."""
 
-    def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
-        """The passes that some rows of parameters need, and how many images each is for: the first ones of all.
+    def launches(
+        self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
+    ) -> list[Pass]:
+        """The passes that some rows of parameters need, in their order.
 
         Args:
             rows: the parameters.
+            sizes: rows and columns of the results.
             images: how many there are.
-        """
-
-    def blocks(self, height: int, width: int, threads: int, images: int, function: str) -> int:
-        """How many blocks each of some images takes.
-
-        Args:
-            height: rows of the results.
-            width: columns of them.
             threads: of a block.
-            images: how many there are.
-            function: the pass.
         """
 
 
@@ -83,15 +90,19 @@ class Work(NamedTuple):
     fewer: int = 1
     choice: str = ""
 
-    def needed(self, rows: npt.NDArray[Any], images: int) -> list[tuple[str, int]]:
-        """The passes that some rows of parameters need; see :meth:`Cut.needed`."""
+    def launches(
+        self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
+    ) -> list[Pass]:
+        """The passes that some rows of parameters need; see :meth:`Cut.launches`."""
+        blocks = max([self.blocks(height, width, threads, images) for height, width in sizes])
         if not self.choice:
-            return [(name, images) for name in self.passes]
+            return [Pass(name, blocks, images) for name in self.passes]
         chosen = rows[self.choice]
-        return [(name, images) for number, name in enumerate(self.passes) if (chosen == number).any()]
+        names = [name for number, name in enumerate(self.passes) if (chosen == number).any()]
+        return [Pass(name, blocks, images) for name in names]
 
-    def blocks(self, height: int, width: int, threads: int, images: int, function: str = "") -> int:  # noqa: ARG002  as many for each
-        """How many blocks each of some images takes; see :meth:`Cut.blocks`."""
+    def blocks(self, height: int, width: int, threads: int, images: int) -> int:
+        """How many blocks each of some images takes."""
         if self.tile is not None:
             tall, wide = self.tile
             blocks, most = -(-height // tall) * -(-width // wide), self.tiles

@@ -190,18 +190,11 @@ def launch(
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
-    passes = [
-        (
-            function,
-            max(work.blocks(height, width, _THREADS, count, function) for height, width in sizes),
-            count,
-        )
-        for function, count in work.needed(block.rows, images)
-    ]
+    passes = work.launches(block.rows, sizes, images, _THREADS)
     scratch, of_image = None, 0
     if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
-        scratch = namespace(x).zeros(of_image * passes[0][2], np.uint8)
+        scratch = namespace(x).zeros(of_image * passes[0].images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
     room, macros = _SHORT, {**defines, **GRID}
     if len(tables) > _SHORT:
