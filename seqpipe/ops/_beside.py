@@ -109,9 +109,7 @@ class _Works(NamedTuple):
         for name, count in zip(_PASSES, (first, images), strict=True):
             if count:
                 works = [(work, size) for work in self.kinds[name] for size in sizes]
-                found.append(
-                    Pass(name, max([work.blocks(*size, threads, count) for work, size in works]), count)
-                )
+                found.append((name, max([work.blocks(*size, threads, count) for work, size in works]), count))
         return found
 
 

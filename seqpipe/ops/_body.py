@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -33,18 +33,8 @@ class Body:
     numbers: Callable[[], Iterable[int]] = tuple
 
 
-class Pass(NamedTuple):
-    """A kernel that is done with images before the next one begins.
-
-    Attributes:
-        function: its name.
-        blocks: for each image.
-        images: how many it is for: the first ones of all.
-    """
-
-    function: str
-    blocks: int
-    images: int
+Pass: TypeAlias = tuple[str, int, int]
+"""A kernel that is done with images before the next one begins: its name, blocks for each, and how many images."""
 
 
 class Cut(Protocol):
@@ -57,7 +47,7 @@ class Cut(Protocol):
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[Pass]:
-        """The passes that some rows of parameters need, in their order.
+        """The passes that some rows of parameters need, in their order; each is for the first images, or for all.
 
         Args:
             rows: the parameters.
@@ -94,12 +84,13 @@ class Work(NamedTuple):
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[Pass]:
         """The passes that some rows of parameters need; see :meth:`Cut.launches`."""
-        blocks = max([self.blocks(height, width, threads, images) for height, width in sizes])
-        if not self.choice:
-            return [Pass(name, blocks, images) for name in self.passes]
-        chosen = rows[self.choice]
-        names = [name for number, name in enumerate(self.passes) if (chosen == number).any()]
-        return [Pass(name, blocks, images) for name in names]
+        blocks, names = 1, self.passes
+        for height, width in sizes:
+            blocks = max(blocks, self.blocks(height, width, threads, images))
+        if self.choice:
+            chosen = rows[self.choice]
+            names = tuple(name for number, name in enumerate(names) if (chosen == number).any())
+        return [(name, blocks, images) for name in names]
 
     def blocks(self, height: int, width: int, threads: int, images: int) -> int:
         """How many blocks each of some images takes."""

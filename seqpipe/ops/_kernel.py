@@ -194,7 +194,8 @@ def launch(
     scratch, of_image = None, 0
     if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
-        scratch = namespace(x).zeros(of_image * passes[0].images, np.uint8)
+        _, _, count = passes[0]
+        scratch = namespace(x).zeros(of_image * count, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
     room, macros = _SHORT, {**defines, **GRID}
     if len(tables) > _SHORT:
