@@ -190,7 +190,7 @@ class RandomErasing(_Regions):
     )
 
     samples_together = True
-    derived = (*_Regions.derived, ("region", 4))
+    derived = (*_Regions.derived, ("draws", 4 * _ATTEMPTS))
     examples = (
         {"seed": 1},
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
@@ -210,19 +210,16 @@ class RandomErasing(_Regions):
                 )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """A region, or one for each frame; it takes as many numbers whatever the size of the images."""
+        """Four numbers from 0 to 1 for each attempt: they do not depend on the size of the image."""
         shape = (spec.frames, 4 * _ATTEMPTS) if self.per_frame else (4 * _ATTEMPTS,)
-        draws = rng.random(shape, np.float32)
-        regions = [
-            self._region(numbers, spec.height, spec.width)
-            for numbers in draws.reshape(-1, 4 * _ATTEMPTS).tolist()
-        ]
-        return {"region": np.array(regions).reshape(*draws.shape[:-1], 4)}
+        return {"draws": rng.random(shape, np.float32)}
 
-    def boxes(self, p: Any, height: int, width: int) -> IntArray:  # noqa: ARG002  what was drawn is within the image
-        """The region that was drawn."""
-        found: IntArray = p.region[..., None, :].astype(np.int64)
-        return found
+    def boxes(self, p: Any, height: int, width: int) -> IntArray:
+        """The region of the first attempt that fits; an empty one if none does."""
+        regions = [
+            self._region(numbers, height, width) for numbers in p.draws.reshape(-1, 4 * _ATTEMPTS).tolist()
+        ]
+        return np.array(regions, np.int64).reshape(*p.draws.shape[:-1], 1, 4)
 
     def _region(self, numbers: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
         """The region of the first attempt that fits, of four numbers each; an empty one if none does."""
