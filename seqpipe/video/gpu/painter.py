@@ -69,7 +69,7 @@ class DevicePainter:
     def painting(self, converter: DeviceConverter, info: StreamInfo) -> DevicePainting:
         """How a whole run of a stream is painted; the memory for it was allocated here."""
         if self._events is None:
-            self._events = self._streams.event(), self._streams.event()
+            self._events = self._streams.lasting_event(), self._streams.lasting_event()
         return DevicePainting(converter, self._stream, self._events, at_once(info.width, info.height))
 
     def put(self, surface: Surface | DeviceSurface, targets: Seq[tuple[DeviceConverter, int]]) -> None:

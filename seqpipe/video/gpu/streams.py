@@ -110,6 +110,12 @@ class Streams:
         event.record(self.current())
         return event
 
+    def lasting_event(self) -> Any:
+        """An event that lives as long as this, as streams do: a forked process could not destroy it."""
+        event = self._cupy.cuda.Event(disable_timing=True)
+        self._made.append(event)
+        return event
+
     def _begin(self) -> None:
         """Give the card a context."""
         runtime = self._cupy.cuda.runtime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,11 +14,13 @@ from seqpipe.video.child_process import PROCESSES
 from seqpipe.video.engine import Engine
 from seqpipe.video.gpu import device_surface, painter
 from seqpipe.video.gpu import ways as card_ways_module
+from seqpipe.video.gpu.streams import Streams
 from seqpipe.video.gpu.ways import card_ways
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.open import open_index
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.request import Request
+from tests.support import software_card
 from tests.support.media import made, names
 from tests.support.pictures import differences
 from tests.support.software_card import SoftwareCard
@@ -262,6 +265,21 @@ def learn(reader, asked):
     """Until all its workers' sessions have decoded such a stream."""
     for _ in range(4):
         reader.read(asked)
+
+
+def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_it(card, monkeypatch):
+    """After a fork its threads are gone, and with them what is theirs alone; CuPy then destroyed their events."""
+    streams, gone = Streams(0), []
+    thread = painter.DevicePainter(streams)
+    info = open_index(str(made("h264"))).info
+    thread.painting(thread.converter(info, OutputSpec()), info)
+    monkeypatch.setattr(software_card._Event, "__del__", lambda _: gone.append("event"), raising=False)
+    del thread
+    gc.collect()
+    assert not gone
+    del streams
+    gc.collect()
+    assert gone == ["event"] * 2
 
 
 def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_again(card, monkeypatch):
