@@ -68,14 +68,15 @@ static void let_go(Run *run, int turn) {
 static void launch(Run *run) {
     const Painting *p = run->p;
     int turn = run->turn;
+    int32_t frames = run->frames;
     void *arguments[] = {p->argument};
-    if (!run->frames || !run->clean) return;
-    memcpy(p->argument + p->count_at, &run->frames, sizeof run->frames);
-    if (p->launch(p->kernel, (unsigned)p->columns, (unsigned)p->rows, (unsigned)p->depths[run->frames],
-                  (unsigned)p->threads, 1, 1, 0, p->stream, arguments, 0) ||
+    run->frames = 0; /* also where nothing is launched any more: there is room for so many */
+    if (!frames || !run->clean) return;
+    memcpy(p->argument + p->count_at, &frames, sizeof frames);
+    if (p->launch(p->kernel, (unsigned)p->columns, (unsigned)p->rows, (unsigned)p->depths[frames], (unsigned)p->threads, 1,
+                  1, 0, p->stream, arguments, 0) ||
         p->record(p->events[turn], p->stream))
         run->clean = 0;
-    run->frames = 0;
     run->turn = !turn;
     if (run->held_count[!turn] && p->wait_for_event(p->events[!turn])) run->clean = 0;
     let_go(run, !turn);

@@ -19,6 +19,7 @@ PLAIN = ElementaryStream("vp8", b"")
 START = "S 128x96 "
 AT_ONCE, FRAMES, FRAME_BYTES, PITCH = 2, 8, 40, 512
 CHROMA_AT = 96 * PITCH
+BEYOND = bytes(range(256)) * 16
 AGAIN = 1 << 16  # from there to where it is painted a second time
 OUT = 1 << 32  # where the picture of packet 0 is painted; those of the others follow, a byte apart
 
@@ -38,7 +39,8 @@ class Painted:
 
     def __init__(self, cuvid):
         self.cuvid, self.pictures, self.counts, self.code, self.announced = cuvid, [], [], 0, 0
-        self._argument = (ctypes.c_uint8 * (FRAMES * FRAME_BYTES + 4))()
+        self._argument = (ctypes.c_uint8 * (FRAMES * FRAME_BYTES + 4 + len(BEYOND)))()
+        self._argument[-len(BEYOND) :] = list(BEYOND)
         record, wait = CFUNCTYPE(c_int, c_void_p, c_void_p), CFUNCTYPE(c_int, c_void_p)
         launch = CFUNCTYPE(c_int, c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p)
         self._kept = launch(self._launch), record(lambda *_: 0), wait(lambda _: 0)
@@ -47,6 +49,11 @@ class Painted:
         self.told.argument, self.told.count_at = ctypes.addressof(self._argument), FRAMES * FRAME_BYTES
         self.told.at_once, self.told.planes = AT_ONCE, 2
         self.told.offsets[:2] = 0, CHROMA_AT
+
+    @property
+    def beyond(self):
+        """What lies behind the kernel's argument."""
+        return bytes(self._argument[-len(BEYOND) :])
 
     def fit(self, _shape, pitch, sequence):
         self.announced += 1
@@ -154,11 +161,13 @@ def test_damage_of_what_is_fed_for_its_place_only_is_none(cuvid, session):
     assert whole(session, Painted(cuvid), packets, wanted=[0, 2]) == (False, True)
 
 
-def test_a_launch_that_the_driver_refuses_is_noticed(cuvid, session):
+@pytest.mark.parametrize("outs", [1, 2, 3, 50])
+def test_a_launch_that_the_driver_refuses_is_noticed(cuvid, session, outs):
     painted = Painted(cuvid)
     painted.code = 700
-    assert whole(session, painted, PACKETS) == (False, False)
+    assert whole(session, painted, PACKETS, outs=outs) == (False, False)
     assert painted.counts == [AT_ONCE], "no other one follows"
+    assert painted.beyond == BEYOND
     assert not cuvid.mapped
 
 
