@@ -88,8 +88,8 @@ class Work(NamedTuple):
         for height, width in sizes:
             blocks = max(blocks, self.blocks(height, width, threads, images))
         if self.choice:
-            chosen = rows[self.choice]
-            names = tuple(name for number, name in enumerate(names) if (chosen == number).any())
+            chosen = set(rows[self.choice].tolist())
+            names = tuple(name for number, name in enumerate(names) if number in chosen)
         return [(name, blocks, images) for name in names]
 
     def blocks(self, height: int, width: int, threads: int, images: int) -> int:
