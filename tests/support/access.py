@@ -25,7 +25,6 @@ from seqpipe.video.decode import Decoding, Lost
 from seqpipe.video.index import PacketIndex
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.open import open_index
-from seqpipe.video.output import OutputSpec
 from seqpipe.video.packets import DemuxedPackets, OffsetPackets, open_packets
 from seqpipe.video.plan import make_plan
 from seqpipe.video.pool import DecoderPool
@@ -72,7 +71,7 @@ class _Tap:
 
     shape, dtype = (1, 16, 1), np.dtype(np.uint8)
 
-    def __init__(self, info: StreamInfo, _output: OutputSpec) -> None:
+    def __init__(self, info: StreamInfo, *_given: object) -> None:
         self._form = info.pixel_format
 
     def __call__(self, surface: Surface, out: NDArray[Any]) -> None:
