@@ -206,16 +206,19 @@ class Mixing(Declaration, register=False):
         return Block(rows, block.first, 0)
 
     def _on_host(self, item: Item, block: Block, *, fast: bool) -> None:
-        """Frame by frame, so that what is between stays in the cache."""
         for n, p in enumerate(values_of_each(block.rows)):
             x, out = item.x[n], item.out[n]
             if not p.acts:
                 out[...] = x
-                continue
-            for frame, other, into in zip(x[:, None], item.x[n - 1][:, None], out, strict=True):
-                p.other = other if fast else other.astype(np.float32)
-                found = self.cpu(frame, p) if fast else self.reference(frame.astype(np.float32), p)
-                put(into, found[0])
+            else:
+                self._mix(x, item.x[n - 1], out, p, fast=fast)
+
+    def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:
+        """A sample, frame by frame, so that what is between stays in the cache."""
+        for frame, other, into in zip(x[:, None], others[:, None], out, strict=True):
+            p.other = other if fast else other.astype(np.float32)
+            found = self.cpu(frame, p) if fast else self.reference(frame.astype(np.float32), p)
+            put(into, found[0])
 
     def _labels(self, labels: Any, block: Block, samples: int) -> Any:
         """Labels as floats, mixed as the samples are."""
