@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqpipe.ops import _declaration, _given, apply
-from tests.support.emulated import EmulatedDevice, missing_compiler
+from tests.support.emulated import EmulatedDevice, kernel_folder
 from tests.support.operators import cupy
 
 
@@ -58,12 +57,7 @@ class Place:
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
     """A device that g++ compiles for; all processes of a test run share what is compiled."""
-    if missing := missing_compiler():
-        pytest.skip(missing)
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "op_kernels"
-    folder.mkdir(exist_ok=True)
-    return EmulatedDevice(folder)
+    return EmulatedDevice(kernel_folder(tmp_path_factory))
 
 
 @pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from seqpipe.video import device as device_module
 from seqpipe.video.device import Device
-from tests.support.emulated import EmulatedDevice, missing_compiler
+from tests.support.emulated import EmulatedDevice, kernel_folder
 from tests.support.software_card import SoftwareCard
 
 
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
     """A device that g++ compiles for; all processes of a test run share what is compiled."""
-    if missing := missing_compiler():
-        pytest.skip(missing)
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
-    folder.mkdir(exist_ok=True)
-    return EmulatedDevice(folder)
+    return EmulatedDevice(kernel_folder(tmp_path_factory))
 
 
 @pytest.fixture(params=["cpu", "card", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -10,11 +10,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from numpy.typing import NDArray
 
 from seqpipe.kernel import Defines, Source, compile_options
 
-__all__ = ["EmulatedDevice", "missing_compiler"]
+__all__ = ["EmulatedDevice", "kernel_folder", "missing_compiler"]
 
 _SHIM = Path(__file__).with_name("cuda_on_cpu.hpp")
 # shared memory of a function that is inline would be one for the whole process, whatever its size in other kernels
@@ -33,6 +34,16 @@ extern "C" void run(const void* given, const int* grid, int threads) {
 def missing_compiler() -> str:
     """Why kernels cannot be emulated here, "" if they can."""
     return "" if shutil.which("g++") else "no g++ to compile kernels for the CPU with"
+
+
+def kernel_folder(factory: pytest.TempPathFactory) -> Path:
+    """Where the kernels of a test run are kept, for all of its processes; skips where none can be compiled."""
+    if missing := missing_compiler():
+        pytest.skip(missing)
+    own = factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 class EmulatedDevice:

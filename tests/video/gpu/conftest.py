@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.support.benches import Bench, CudaBench, EmulatedBench
-from tests.support.emulated import missing_compiler
+from tests.support.emulated import kernel_folder
 
 
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedBench:
     """The emulated one; all processes of a test run share what is compiled."""
-    if missing := missing_compiler():
-        pytest.skip(missing)
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
-    folder.mkdir(exist_ok=True)
-    return EmulatedBench(folder)
+    return EmulatedBench(kernel_folder(tmp_path_factory))
 
 
 @pytest.fixture(params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
