@@ -28,6 +28,7 @@ from data_scripts.media_item import Entry, Item, read_manifest, write_manifest
 from data_scripts.media_make import Maker, digest
 from data_scripts.media_quirks import QUIRKS
 from data_scripts.media_table import CODECS
+from seqpipe.whole_file import replacing
 
 __all__ = ["ITEMS", "MANIFEST", "make", "sample"]
 
@@ -65,15 +66,13 @@ def make(out: Path, names: Iterable[str] | None = None) -> list[Entry]:
 def sample(path: Path, *, size: tuple[int, int] = (640, 360), seconds: int = 3, rate: int = 30) -> None:
     """Write one pleasant H.264 video; PyAV alone suffices."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{os.getpid()}.{path.name}")
-    with av.open(str(beside), "w") as container:
+    with replacing(path) as part, av.open(str(part), "w") as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": "20"})
         stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
         stream.time_base = Fraction(1, rate)
         for number in range(seconds * rate):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(draw(number, size), format="rgb24")))
         container.mux(stream.encode(None))
-    beside.replace(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

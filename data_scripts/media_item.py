@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, Protocol
+
+from seqpipe.whole_file import replacing
 
 __all__ = [
     "Encode",
@@ -182,12 +183,10 @@ def read_manifest(path: Path) -> dict[str, Entry]:
 
 def write_manifest(path: Path, entries: Iterable[Entry]) -> None:
     """Replace the manifest in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8", newline="") as lines:
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as lines:
         writer = csv.writer(lines, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows([_cell(getattr(entry, name)) for name in _COLUMNS] for entry in entries)
-    beside.replace(path)
 
 
 def _entry(row: Mapping[str, str]) -> Entry:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import av
 
 from data_scripts.media_encode import ENCODERS, FFmpegError, encode, run_ffmpeg
 from data_scripts.media_item import Encode, Entry, Item, parse_ranges
+from seqpipe.whole_file import replacing
 
 __all__ = ["Maker", "digest"]
 
@@ -36,18 +35,15 @@ class Maker:
 
     def entry(self, item: Item) -> Entry:
         """Make one file, whole or not at all; what cannot be made here is skipped, with the reason."""
-        beside = self._out / f".{os.getpid()}-{threading.get_ident()}-{item.file}"
         note = ""
         try:
-            if item.encode is not None:
-                encode(item.encode, beside)
-            elif item.step is not None:
-                note = item.step.make(self.path(item.base) if item.base else beside, beside, self)
-            beside.replace(self.path(item.name))
+            with replacing(self.path(item.name)) as part:
+                if item.encode is not None:
+                    encode(item.encode, part)
+                elif item.step is not None:
+                    note = item.step.make(self.path(item.base) if item.base else part, part, self)
         except (FFmpegError, FileNotFoundError) as error:
             return self._told(item, str(error), skipped=True)
-        finally:
-            beside.unlink(missing_ok=True)
         return self._told(item, note)
 
     def _told(self, item: Item, note: str, *, skipped: bool = False) -> Entry:

@@ -12,13 +12,13 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .source_text import source_text
+from .whole_file import replacing
 
 __all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
 
@@ -110,8 +110,6 @@ def _compile(source: bytes, library: Path) -> None:
     if path is None:
         raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
     library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        beside = Path(folder) / library.name
-        command = [path, *_FLAGS, "-o", str(beside), "-x", "c", "-", *_LIBRARIES]
+    with replacing(library) as part:
+        command = [path, *_FLAGS, "-o", str(part), "-x", "c", "-", *_LIBRARIES]
         subprocess.run(command, input=source, check=True, capture_output=True, timeout=_LONGEST_S)
-        beside.replace(library)

@@ -37,6 +37,7 @@ ROOMS = (
             "source_text",
             "kernel",
             "native",
+            "whole_file",
         ),
     ),
     Room("sampling", ("sampling",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
 from ..video.extensions import VIDEO_ENDINGS
+from ..whole_file import replacing
 
 __all__ = ["Input", "find_inputs", "prepare_folder", "write_whole"]
 
@@ -104,18 +104,14 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     Raises:
         OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
     """
-    partial = path.with_name(f".{path.name}.part")
+    partial = path.with_name(
+        f".{path.name}.part"
+    )  # the same every time: --resume replaces what a killed run left
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
-                write(file)
-                size = file.tell()
-            partial.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
-            raise
+        with replacing(path, beside=partial), partial.open("wb") as file:
+            write(file)
+            size = file.tell()
     except SeqpipeError:
         raise
     except OSError as error:

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import struct
-import tempfile
 import zlib
 from dataclasses import fields
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OutputError
+from ..whole_file import replacing
 from .facts import Facts, clock_of
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
@@ -35,7 +35,6 @@ __all__ = [
     "load_index",
     "load_summary",
     "save_index",
-    "write_whole",
 ]
 
 INDEX_FORMAT = 2
@@ -141,7 +140,8 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
+        with replacing(path) as part:
+            part.write_bytes(_PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
     except OSError as error:
         raise OutputError(
             f"the index cache cannot be written ({error.strerror})",
@@ -154,22 +154,6 @@ def _place(directory: Path, stamp: Stamp) -> str:
     """The name of a cache file, as a text: ten thousand of these at start-up."""
     digest = hashlib.sha1(stamp[0].encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
     return f"{directory}/{digest[:2]}/{digest[2:]}.idx"
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside, then rename it: whoever reads it finds the old one or the new one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    descriptor, beside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(beside, path)  # noqa: PTH105  the name is a string already
-    except OSError:
-        Path(beside).unlink(missing_ok=True)
-        raise
 
 
 def _read(path: str | Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], bytes] | None:

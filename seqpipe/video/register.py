@@ -18,7 +18,8 @@ from stat import S_ISREG
 
 import numpy as np
 
-from .cache import INDEX_FORMAT, write_whole
+from ..whole_file import replacing
+from .cache import INDEX_FORMAT
 from .facts import Facts
 from .source import Stamp
 
@@ -87,7 +88,8 @@ class Register:
         body = np.array(rows, dtype=_ROW).tobytes() + np.array(list(numbers), dtype=_FACTS).tobytes()
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, self._prefix(body) + body)
+            with replacing(self._file) as part:
+                part.write_bytes(self._prefix(body) + body)
             _remove_old(self._file.parent)
         except OSError as error:
             _log.info("%s cannot be written (%s)", self._file, error.strerror)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_scripts import frame_code
+from seqpipe.whole_file import replacing
 
 __all__ = [
     "CONTENTS",
@@ -93,9 +94,8 @@ def _file(folder: Path, stem: str, size: Size, content: int, options: dict[str, 
 def _made(path: Path, make: Callable[[Path], None]) -> Path:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{os.getpid()}.{path.name}")
-        make(part)
-        part.replace(path)
+        with replacing(path) as part:
+            make(part)
     return path
 
 

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.kernel import Defines, Source, compile_options
+from seqpipe.whole_file import replacing
 
 __all__ = ["EmulatedDevice", "kernel_folder", "missing_compiler"]
 
@@ -90,8 +91,7 @@ class EmulatedDevice:
         return self._libraries[key]
 
     def _build(self, library: Path, source: Source, function: str, options: tuple[str, ...]) -> None:
-        own = library.with_suffix(f".{os.getpid()}.so")
         program = f'#include "{_SHIM}"\n{source.text}\n{_ENTRY.replace("FUNCTION", function)}'
-        command = ["g++", *_FLAGS, *options, "-o", str(own), "-x", "c++", "-"]
-        subprocess.run(command, input=program, text=True, check=True)
-        own.replace(library)
+        with replacing(library) as part:
+            command = ["g++", *_FLAGS, *options, "-o", str(part), "-x", "c++", "-"]
+            subprocess.run(command, input=program, text=True, check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_a_failed_write_leaves_nothing_behind(video, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("seqpipe.video.cache.os.replace", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OutputError, match="No space left on device"):
         save_index(tmp_path, open_source(video).stamp(), build_index(open_source(video)))
     assert not [p for p in tmp_path.rglob("*.idx*") if p.is_file()]

@@ -1,0 +1,75 @@
+"""Files that are whole from their first sight, and what is left when they cannot be."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from seqpipe.whole_file import replacing
+
+
+def test_a_file_appears_when_the_block_ends(tmp_path):
+    path = tmp_path / "a.bin"
+    with replacing(path) as part:
+        part.write_bytes(b"new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("failure", [OSError("disk"), KeyboardInterrupt()])
+def test_what_fails_leaves_the_older_file_and_nothing_else(tmp_path, failure):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+
+    def write_half():
+        with replacing(path) as part:
+            part.write_bytes(b"half")
+            raise failure
+
+    with pytest.raises(type(failure)):
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_of_ones_own_choice_is_left_empty_too(tmp_path):
+    path, beside = tmp_path / "a.bin", tmp_path / "b.part"
+    beside.write_bytes(b"left by a killed run")
+    with replacing(path, beside=beside) as part:
+        part.write_bytes(b"new")
+    assert (part, path.read_bytes(), beside.exists()) == (beside, b"new", False)
+
+
+def test_the_place_lies_next_to_the_file_and_keeps_its_ending(tmp_path):
+    with replacing(tmp_path / "clip.mp4") as part:
+        part.touch()
+        assert (part.parent, part.suffix, part.name[0]) == (tmp_path, ".mp4", ".")
+
+
+def test_a_block_that_writes_nothing_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "a.bin"):
+        pass
+
+
+def test_others_may_read_what_they_may_read_of_any_new_file(tmp_path):
+    plain, path = tmp_path / "plain", tmp_path / "a.bin"
+    plain.touch()
+    with replacing(path) as part:
+        part.write_bytes(b"shared")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_writers_at_once_do_not_meet(tmp_path):
+    path = tmp_path / "a.bin"
+
+    def write(number: int) -> None:
+        with replacing(path) as part:
+            part.write_bytes(bytes([number]) * 5000)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(200)))
+    assert len(set(path.read_bytes())) == 1
+    assert (path.stat().st_size, list(tmp_path.iterdir())) == (5000, [path])
