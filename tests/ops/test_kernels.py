@@ -17,13 +17,12 @@ from seqpipe.ops import (
     per_frame,
 )
 from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
-from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
+from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images, names
 from tests.support.own_operators import Shift
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 WITH_KERNEL = [REGISTRY[name] for name in names() if REGISTRY[name].body is not None]
-# the first operator of each skeleton for every architecture and every type, the others for a few of them
+# the first operator of each skeleton for every architecture and every type, the others for two of them
 FOR_ALL = {cls.body.kind: cls for cls in reversed(WITH_KERNEL)}.values()
 
 
@@ -34,8 +33,7 @@ def test_every_kernel_compiles_without_spilling(cls):
     channels = (op.channels or (3,))[0]
     first, last = op.dtypes[0], op.dtypes[-1]
     if cls in FOR_ALL:
-        every = [(architecture, first, channels) for architecture in ARCHITECTURES]
-        every += [("sm_90", dtype, channels) for dtype in op.dtypes]
+        every = [(architecture, dtype, channels) for architecture, dtype in spread(op.dtypes)]
     else:
         every = [(ARCHITECTURES[0], first, channels), (ARCHITECTURES[-1], last, channels)]
     if not op.channels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from itertools import product
 
 import cv2
 import numpy as np
@@ -27,7 +28,7 @@ from seqpipe.ops._enhance import MeanContrast, Sharpness
 from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
 from seqpipe.ops._published import FOUND, NARROW
 from seqpipe.ops._spec import RANGES
-from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images
 
 STEPS = tuple(NARROW)
@@ -361,14 +362,13 @@ def test_samples_that_differ_in_everything_go_side_by_side(place, dtype):
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
-def test_the_kernel_of_all_steps_compiles_without_spilling(architecture):
-    for dtype in RANGES if architecture == "sm_90" else ("uint8",):
-        for channels in (1, 3):
-            kinds = _policy._kinds(channels)
-            number = TYPES[dtype]
-            defines = {"IN": number, "OUT": number, "CHANNELS": channels, "BESIDE": 1, **GRID}
-            assert_compiles_well(beside(kinds), architecture, defines)
+@pytest.mark.parametrize(
+    ("architecture", "case"), [*spread([*product(RANGES, (3, 1))]), ("sm_90", ("uint8", 3))]
+)
+def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
+    dtype, channels = case
+    defines = {"IN": TYPES[dtype], "OUT": TYPES[dtype], "CHANNELS": channels, "BESIDE": 1, **GRID}
+    assert_compiles_well(beside(_policy._kinds(channels)), architecture, defines)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

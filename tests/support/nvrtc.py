@@ -7,10 +7,15 @@ import functools
 import re
 from collections.abc import Sequence as Seq
 from importlib import metadata
+from typing import TypeVar
 
 from seqpipe.kernel import Defines, Source, compile_options
 
-__all__ = ["assert_compiles_well", "compiled", "missing_nvrtc"]
+__all__ = ["ARCHITECTURES", "assert_compiles_well", "compiled", "missing_nvrtc", "spread"]
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+_Case = TypeVar("_Case")
 
 _DISTRIBUTION = "nvidia-cuda-nvrtc"
 _BESIDE_REGISTERS = re.compile(r"\b[1-9]\d* bytes (stack frame|spill)")
@@ -54,6 +59,12 @@ def assert_compiles_well(source: Source, architecture: str, defines: Defines) ->
     assert "0 bytes spill stores, 0 bytes spill loads" in log
     assert not _BESIDE_REGISTERS.search(log), log
     assert "warning" not in log
+
+
+def spread(cases: Seq[_Case]) -> list[tuple[str, _Case]]:
+    """Pairs in which each architecture occurs, and each case: all of either with all of the other take minutes."""
+    pairs = range(max(len(ARCHITECTURES), len(cases)))
+    return [(ARCHITECTURES[i % len(ARCHITECTURES)], cases[i % len(cases)]) for i in pairs]
 
 
 def _text(
