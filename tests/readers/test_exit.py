@@ -336,7 +336,7 @@ batches = make().batches(2)
 next(batches)
 begun()
 del batches
-end = time.monotonic() + 5
+end = time.monotonic() + 60
 while len(threading.enumerate()) > 1 and time.monotonic() < end:
     time.sleep(0.05)
 print(*(thread.name for thread in threading.enumerate()), cv2.getNumThreads())

@@ -25,16 +25,19 @@ NAME = "h264_short_gops"
 
 
 class Distant(Source):
-    """Answers late, and notes what it is asked for; the first requests fail, if it is told so."""
+    """Answers late, and notes what it is asked for.
+
+    It may be told to fail the first requests, and to answer none until there are several.
+    """
 
     slow = True
 
-    def __init__(self, name=NAME, *, delay_s=0.05, failing=0):
+    def __init__(self, name=NAME, *, delay_s=0.05, failing=0, together=1):
         self._file = open_source(made(name))
         self.name = self._file.name
-        self.delay_s, self.failing = delay_s, failing
+        self.delay_s, self.failing, self.together = delay_s, failing, together
         self.asked, self.now, self.most = [], 0, 0
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def stamp(self):
         return None
@@ -51,6 +54,8 @@ class Distant(Source):
             self.now += 1
             self.most = max(self.most, self.now)
             failing, self.failing = self.failing, max(0, self.failing - 1)
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self.most >= self.together, timeout=30)
         time.sleep(self.delay_s)
         with self._lock:
             self.now -= 1
@@ -84,7 +89,7 @@ def check(results, wanted):
 
 
 def test_while_one_is_decoded_the_others_are_read(distant, index):
-    source, wanted = distant(), firsts(index, 8)
+    source, wanted = distant(together=8), firsts(index, 8)
     with Engine(1) as engine:
         check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
         assert engine._ahead.held == 0
@@ -130,10 +135,9 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
     reading = engine.submit([Request(source, np.array(frames)) for frames in firsts(index, 8)])
     while not source.now:
         time.sleep(0.01)
-    began = time.monotonic()
     engine.close()
     reading.cancel()
-    assert time.monotonic() - began < 1.5
+    assert len(source.asked) < 4, "of 8"
     assert engine._ahead.held == 0
 
 
@@ -161,7 +165,7 @@ print("begun")
 def test_a_program_ends_while_packets_are_read_ahead():
     """Whoever waits for packets gets them before those who read them are told to end."""
     words = [sys.executable, "-c", ENDING]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "begun\n", "")
 
 

@@ -181,7 +181,8 @@ def test_a_child_is_no_more_than_two_messages_ahead():
     next(going)
     (child,) = spare._living
     before, now = -1, touched(child)
-    while before != now:
+    until = time.monotonic() + 60
+    while (before != now or now <= 8) and time.monotonic() < until:
         time.sleep(0.3)
         before, now = now, touched(child)
     assert 8 < now <= 16
@@ -281,7 +282,7 @@ def test_who_finds_all_children_busy_waits_for_the_first_that_is_free():
     waiting.join(0.3)
     assert waiting.is_alive()
     rest = list(going)
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
     assert [surface.number for surface in rest] == list(range(1, len(of.index)))
     helpers.close()
@@ -374,7 +375,7 @@ def test_children_end_with_their_parent(end):
     assert len(pids) == 2
     os.killpg(process.pid, end) if end == signal.SIGINT else process.kill()
     process.communicate()
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(map(alive, pids))
