@@ -255,7 +255,7 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
     """
     if index is None:
         return range(samples)
-    if np.ndim(index) == 0:
+    if isinstance(index, int) or np.ndim(index) == 0:
         first = place_number(index, "index", op.name)
         place_number(first + samples - 1, "index", op.name)
         return range(first, first + samples)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, takewhile
+from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
@@ -36,6 +35,7 @@ __all__ = ["Drawn", "Policy", "fields"]
 
 _SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # draws do not depend on what a sample is
 _TRANSLATIONS: Final = ("translate_x", "translate_y")
+_KEPT: Final = 4096  # acts of a policy; the parameters of one are less than a kibibyte
 
 Values: TypeAlias = dict[str, Any]
 
@@ -99,6 +99,7 @@ class Policy(Geometry, register=False):
     dtypes = tuple(RANGES)
     channels = (3, 1)
     by_frame = False
+    derived_from = ()  # sample() gives the fields
     body = None
     composed = True
     # of OpenCV's interpolation alone: a level more may be on the other side of a threshold
@@ -165,15 +166,17 @@ class Policy(Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from, by all of its steps."""
         whole = Mapping.identity(height, width)
-        for op, values in self._steps(self._chosen(p), _SAMPLE._replace(height=height, width=width)):
-            if isinstance(op, Geometry):
-                whole = whole.then(op.mapping(SimpleNamespace(**values), height, width))
+        for step in self._steps(self._chosen(p), _SAMPLE._replace(height=height, width=width)):
+            if isinstance(step.op, Geometry):
+                whole = whole.then(step.op.mapping(SimpleNamespace(**step.values), height, width))
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: launch by launch, each of which takes all samples a step further."""
         pairs = zip(values_of_each(block.rows), specs, strict=True)
-        steps = _rows_of([list(self._steps(self._chosen(p), spec)) for p, spec in pairs], specs[0])
+        steps = [
+            [(type(step.op), step.row) for step in self._steps(self._chosen(p), spec)] for p, spec in pairs
+        ]
         samples = [
             _Sample(item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
             for item in items
@@ -211,22 +214,41 @@ class Policy(Geometry, register=False):
         found: list[float] = p.bins.tolist()
         return found
 
-    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> Iterator[tuple[Declaration, Values]]:
-        """The operators that act on a sample, and their parameters."""
+    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> list[_Act]:
+        """What acts on a sample."""
+        # images of one channel have no colour to change
+        known = [
+            step for step in drawn if step.name in STEPS and not (step.name == "color" and spec.channels == 1)
+        ]
+        return [self._act(step, spec) for step in known]
+
+    def _act(self, drawn: Drawn, spec: Spec) -> _Act:
+        """A step of a sample, which is kept: there are as many as there are magnitudes."""
+        step = STEPS[drawn.name]
+        key = drawn, spec[1:] if step.sized else spec[3:]
+        found = self._acts.get(key)
+        if found is None:
+            values = step.values(drawn.magnitude * self._size_of(drawn.name, spec), spec)
+            found = _Act(self._operators[drawn.name], values, spec)
+            if len(self._acts) >= _KEPT:
+                self._acts.clear()
+            self._acts[key] = found
+        return found
+
+    @cached_property
+    def _acts(self) -> dict[tuple[Any, ...], _Act]:
+        return {}
+
+    def _size_of(self, name: str, spec: Spec) -> int:
+        """What a magnitude is a part of, if it is one."""
         in_parts = self.max_translate_rel is not None or (self.relative and self.max_translate_abs is None)
-        sizes = {"translate_x": spec.width, "translate_y": spec.height} if in_parts else {}
-        for name, magnitude in drawn:
-            # images of one channel have no colour to change
-            if name in STEPS and not (name == "color" and spec.channels == 1):
-                yield self._operators[name], STEPS[name].values(magnitude * sizes.get(name, 1), spec)
+        return {"translate_x": spec.width, "translate_y": spec.height}.get(name, 1) if in_parts else 1
 
     def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
         """Images of one sample after all steps."""
-        spec = _spec_of(x.shape, x.dtype)
-        for op, values in self._steps(self._chosen(p), spec):
+        for step in self._steps(self._chosen(p), _spec_of(x.shape, x.dtype)):
             out = namespace(x).empty(x.shape, x.dtype)
-            form = op.cpu if fast else op.reference
-            on_images(op, form, x, out, values_of_all(_rows(op, spec, [values])), fast=fast)
+            on_images(step.op, step.op.cpu if fast else step.op.reference, x, out, step.p, fast=fast)
             x = out
         return x
 
@@ -235,6 +257,43 @@ class Policy(Geometry, register=False):
 def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
     frames, height, width, channels = shape
     return Spec(frames, height, width, channels, dtype.name)
+
+
+class _Act:
+    """A step of a sample: its operator, and the parameters in each form that is asked for.
+
+    Attributes:
+        op: the operator.
+        values: its parameters, but for those that it has anyway.
+    """
+
+    def __init__(self, op: Declaration, values: Values, spec: Spec) -> None:
+        self.op = op
+        self.values = values
+        self._spec = spec
+
+    @cached_property
+    def rows(self) -> npt.NDArray[Any]:
+        """All of its parameters, as those of a block of one row."""
+        constant = constant_of(self.op, Spec(1, 1, 1, self._spec.channels, self._spec.dtype))
+        rows = constant.rows.copy()
+        rows["acts"] = 1
+        for name, value in self.values.items():
+            rows[name] = value
+        if self.op.derived and derives_anew(self.op, self.values.keys()):
+            for name, value in self.op.derive(rows, self._spec).items():
+                rows[name] = value
+        return rows
+
+    @cached_property
+    def p(self) -> SimpleNamespace:
+        """The same as attributes."""
+        return values_of_all(self.rows)
+
+    @cached_property
+    def row(self) -> bytes:
+        """What its kernel is given."""
+        return self.op.kernel_rows(self.rows, self._spec).tobytes()
 
 
 @dataclass
@@ -269,41 +328,8 @@ def _further(samples: Seq[_Sample], device: KernelDevice) -> None:
     beside(kinds).run([sample.turn() for sample in samples], device)
 
 
-def _rows_of(
-    steps: Seq[Seq[tuple[Declaration, Values]]], spec: Spec
-) -> list[list[tuple[type[Declaration], bytes]]]:
-    """The steps of some samples, each with what its kernel is given; for all of one kind at once.
-
-    Args:
-        steps: operators and their values, for each sample.
-        spec: one of the samples, whose type matters.
-    """
-    alike: dict[type[Declaration], list[tuple[Declaration, Values]]] = {}  # one kind is one operator
-    for step in chain.from_iterable(steps):
-        alike.setdefault(type(step[0]), []).append(step)
-    rows = {}
-    for kind, found in alike.items():
-        op = found[0][0]
-        made = op.kernel_rows(_rows(op, spec, [values for _, values in found]), spec)
-        rows[kind] = iter([made[n : n + 1].tobytes() for n in range(len(made))])
-    return [[(type(op), next(rows[type(op)])) for op, _ in own] for own in steps]
-
-
 @lru_cache(maxsize=8)
 def _kinds(channels: int) -> tuple[type[Declaration], ...]:
     """The operators of all steps that take images of so many channels, so that all policies share one kernel."""
     kinds = dict.fromkeys(step.op for step in STEPS.values())
     return tuple(kind for kind in kinds if not kind.channels or channels in kind.channels)
-
-
-def _rows(op: Declaration, spec: Spec, values: Seq[Values]) -> npt.NDArray[Any]:
-    """A row of an operator for each of some samples of one type; other parameters than theirs are those it has."""
-    constant = constant_of(op, Spec(1, 1, 1, spec.channels, spec.dtype))
-    rows = constant.rows.repeat(len(values))
-    rows["acts"] = 1
-    for name in values[0]:
-        rows[name] = [given[name] for given in values]
-    if op.derived and derives_anew(op, values[0].keys()):
-        for name, value in op.derive(rows, spec).items():
-            rows[name] = value
-    return rows

@@ -24,10 +24,12 @@ class Step(NamedTuple):
     Attributes:
         op: its operator.
         values: parameters of the operator, by its magnitude and the sample.
+        sized: whether they depend on the sample's size; otherwise on its type alone.
     """
 
     op: type[Op]
     values: Callable[[float, Spec], dict[str, Any]]
+    sized: bool = False
 
 
 def _moved(x: float, y: float) -> dict[str, Any]:
@@ -49,9 +51,9 @@ def _turned(angle: float, spec: Spec) -> dict[str, Any]:
 STEPS: Final[dict[str, Step]] = {
     "shear_x": Step(WarpAffine, lambda m, _: {"matrix": (1, m, 0, 0, 1, 0)}),
     "shear_y": Step(WarpAffine, lambda m, _: {"matrix": (1, 0, 0, m, 1, 0)}),
-    "translate_x": Step(WarpAffine, lambda m, _: _moved(m, 0)),
-    "translate_y": Step(WarpAffine, lambda m, _: _moved(0, m)),
-    "rotate": Step(WarpAffine, _turned),
+    "translate_x": Step(WarpAffine, lambda m, _: _moved(m, 0), sized=True),
+    "translate_y": Step(WarpAffine, lambda m, _: _moved(0, m), sized=True),
+    "rotate": Step(WarpAffine, _turned, sized=True),
     "brightness": Step(Brightness, lambda m, _: {"brightness": 1 + m}),
     "color": Step(Saturation, lambda m, _: {"saturation": 1 + m}),
     "contrast": Step(MeanContrast, lambda m, _: {"contrast": 1 + m}),

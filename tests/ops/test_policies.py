@@ -128,6 +128,18 @@ def test_a_policy_is_pillows_steps_one_after_the_other(anywhere, seed):
         assert (apart > 4).mean() < 0.02
 
 
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("m", "relative"), [(11, None), (30, 0.3)])
+def test_a_step_that_was_kept_serves_no_other_image(name, m, relative):
+    """Neither one of another size nor one of another type, nor one whose sign was another."""
+    options = {**only(name), "n": 1, "m": m, "max_translate_rel": relative, "seed": 4}
+    kept = RandAugment(**options)
+    grey = photo()[..., :1]
+    for index in range(4):
+        for x in (photo(), photo(40, 80), photo(60, 50), photo().astype(np.uint16) * 257, grey):
+            compare(kept(x, index=index), RandAugment(**options)(x, index=index))
+
+
 def test_geometry_is_black_grey_or_repeated_outside():
     x = np.full((40, 40, 3), 200, np.uint8)
     op = {"n": 1, "m": 30, **only("translate_x")}
