@@ -48,9 +48,10 @@ part_tests() {
   SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress
 }
 part_stress() {
+  local seconds=${SECONDS_OF_STRESS:-150}
   # shellcheck disable=SC2086  # several words
-  run stress timeout 300 python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
-    --seconds "${SECONDS_OF_STRESS:-150}" ${STRESS:-}
+  run stress timeout $((seconds + 100)) python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
+    --seconds "$seconds" ${STRESS:-}
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
 part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
