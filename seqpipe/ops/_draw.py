@@ -39,6 +39,7 @@ __all__ = [
 UNMOVED: Final = np.eye(3)[None]
 """The matrix of the mapping that changes nothing, ``(1, 3, 3)``."""
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
+_UNKNOWN: Final = np.empty(0)  # in place of a row that is not kept
 
 
 @dataclass(eq=False)
@@ -240,15 +241,17 @@ def _rows(
 def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     """A row of samples of a shape, with what follows from parameters; None if these vary. It is kept."""
     kept: dict[Spec, npt.NDArray[Any] | None] = op.__dict__.setdefault("_settled", {})
-    if spec not in kept:
-        if len(kept) >= _KEPT:
-            kept.clear()
+    row = kept.get(spec, _UNKNOWN)
+    if row is _UNKNOWN:
         varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
         known = not op.derived or not derives_anew(op, {q.name for q in varying})
-        kept[spec] = row = op.template.copy() if known else None
+        row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
-    return kept[spec]
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[spec] = row  # now that it is whole: it may be refused, and other threads look here
+    return row
 
 
 def derives_anew(op: Declaration, varying: Set[str]) -> bool:

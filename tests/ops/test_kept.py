@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Brightness, Cast, Crop, CropMirrorNormalize, Flip, RandomResizedCrop, Resize, apply
+from seqpipe.ops import (
+    Brightness,
+    Cast,
+    Choice,
+    Crop,
+    CropMirrorNormalize,
+    Flip,
+    RandomErasing,
+    RandomResizedCrop,
+    Resize,
+    apply,
+)
 from tests.support.operators import compare
 
 RNG = np.random.default_rng(0)
@@ -50,6 +61,24 @@ def test_what_is_refused_is_refused_again():
         with pytest.raises(ParameterError, match="values of type int32"):
             Brightness(brightness=2.0)(image(4, 9, 3, dtype="int32"))
         assert op(image(5, 9, 3)).shape == (5, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("op", "refused"),
+    [
+        (RandomErasing(fill_value=(1.0, 2.0)), "fill_value has 2 levels for 3 channels"),
+        (
+            CropMirrorNormalize(mean=(1.0, 2.0), mirror=Choice((True, False))),
+            "mean has 2 values, for pixels of 3",
+        ),
+    ],
+    ids=repr,
+)
+def test_what_follows_from_parameters_is_refused_again_where_others_are_random(op, refused):
+    for _ in range(3):
+        with pytest.raises(ParameterError, match=refused):
+            op(image(4, 9, 3))
+        assert op(image(4, 9, 2)).shape == (4, 9, 2)
 
 
 def test_results_are_memory_of_their_own():
