@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .errors import ParameterError
 
-__all__ = ["Param", "choice"]
+__all__ = ["Param", "choice", "keep_checked"]
 
 _PLAIN: Final = frozenset({int, float})
 
@@ -92,3 +92,15 @@ class Param:
 def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) -> Param:
     """A parameter with a closed set of values."""
     return Param(name=name, doc=doc, kind=str, choices=tuple(choices), optional=optional)
+
+
+def keep_checked(owner: object, *params: Param) -> None:
+    """Check fields of a frozen value that are named as their parameters are, and keep each as its kind.
+
+    What is equal is then the same: 16, 16.0 and NumPy's 16 are written alike, and as plain values.
+
+    Raises:
+        ParameterError: one of them is out of bounds.
+    """
+    for param in params:
+        object.__setattr__(owner, param.name, param.check(getattr(owner, param.name)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, StateError
 from ..sampling import BatchPlan, State, check_state
-from ..sampling.params import LastBatch
+from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
 from .fetch import Fetched, Fetcher, Pair, Pending
@@ -100,7 +100,7 @@ class Pass(ABC, Generic[ItemT]):
         self, feed: Feed, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
     ) -> None:
         self._feed, self._fetcher = feed, feed.fetching(outputs)
-        self._batch_size, self._last_batch, self._ahead = batch_size, last_batch, ahead
+        self._batch_size, self._last_batch, self._ahead = BATCH_SIZE.check(batch_size), last_batch, ahead
         self._queue: deque[tuple[int, Pending]] = deque()
         self._go_to(feed.epoch, 0)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..param import keep_checked
 from ..random import Permutation
-from .params import EPOCH, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
+from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 
 __all__ = ["Order"]
 
@@ -59,10 +60,10 @@ class Order:
     even: bool = False
 
     def __post_init__(self) -> None:
-        SEED.check(self.seed)
-        SHUFFLE.check(self.shuffle)
-        STICK_TO_SHARD.check(self.stick_to_shard)
-        _, world = check_shard(self.shard)
+        keep_checked(self, SEED, SHUFFLE, STICK_TO_SHARD)
+        EVEN_SHARDS.check(self.even)
+        _, world = shard = check_shard(self.shard)
+        object.__setattr__(self, "shard", shard)
         if self.size < 0:
             raise ParameterError(f"size={self.size} is not valid", allowed="a whole number of at least 0")
         if self.even and self.size < world:

@@ -12,6 +12,7 @@ __all__ = [
     "CLIPS_PER_VIDEO",
     "COUNT",
     "EPOCH",
+    "EVEN_SHARDS",
     "EVERY",
     "FPS",
     "LAST_BATCH",
@@ -71,6 +72,7 @@ SEED: Final = Param(name="seed", doc="The seed of every random choice")
 STICK_TO_SHARD: Final = Param(
     name="stick_to_shard", doc="Whether a rank keeps the same samples in every epoch", kind=bool
 )
+EVEN_SHARDS: Final = Param(name="even_shards", doc="Whether all ranks get equally many samples", kind=bool)
 LAST_BATCH: Final = choice(
     "last_batch",
     "What becomes of a last batch that is not full: given short, dropped, or filled from the epoch's start",

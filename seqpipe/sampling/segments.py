@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
+from ..param import keep_checked
 from .clip import Clip, Span, check_sample
 from .params import COUNT, EVERY, SEGMENT_MODE, SEGMENTS, SegmentMode
 from .windows import require_rng
@@ -40,7 +41,7 @@ class UniformSegments:
     mode: SegmentMode = "random"
 
     def __post_init__(self) -> None:
-        SEGMENTS.check(self.segments)
+        keep_checked(self, SEGMENTS)
         SEGMENT_MODE.check(self.mode)
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..param import keep_checked
 from .clip import Clip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
 
@@ -39,10 +40,7 @@ class Windows:
     pad_mode: PadMode = "none"
 
     def __post_init__(self) -> None:
-        SEQUENCE_LENGTH.check(self.sequence_length)
-        STRIDE.check(self.stride)
-        STEP.check(self.step)
-        PAD_MODE.check(self.pad_mode)
+        keep_checked(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
 
     @property
     def is_random(self) -> bool:
@@ -99,10 +97,7 @@ class RandomClips:
     pad_mode: PadMode = "none"
 
     def __post_init__(self) -> None:
-        SEQUENCE_LENGTH.check(self.sequence_length)
-        STRIDE.check(self.stride)
-        CLIPS_PER_VIDEO.check(self.clips_per_video)
-        PAD_MODE.check(self.pad_mode)
+        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
 
     @property
     def is_random(self) -> bool:

@@ -205,6 +205,11 @@ def test_a_rank_without_samples_has_no_batches():
             r"1 samples cannot be shared evenly by 2",
         ),
         (
+            {"segments": 2, "even_shards": "no"},
+            ParameterError,
+            r"even_shards='no' is not valid; .*True or False",
+        ),
+        (
             {"sequence_length": 49},
             ParameterError,
             r"no video is long enough: the longest one has 48 frames, but .* 49 frames",

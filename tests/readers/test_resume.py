@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError, StateError
@@ -49,6 +52,19 @@ def test_every_step_with_every_kind_of_batch(last_batch, ragged):
 )
 def test_every_step_with_every_sampler_and_order(options):
     assert_resumes(lambda: make(**options), batch_size=3 if "segments" not in options else 1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, float])
+def test_equal_numbers_make_one_dataset_whatever_their_type(kind):
+    """A seed or a rank that NumPy drew made a dataset whose state could not be taken."""
+    plain = {"sequence_length": 3, "stride": 2, "step": 9, "seed": 5, "shard": (0, 2)}
+    given = {name: tuple(map(kind, v)) if name == "shard" else kind(v) for name, v in plain.items()}
+    for more in ({}, {"fps": 12}, {"step": None, "clips_per_video": 2}):
+        options = {**given, **{name: value and kind(value) for name, value in more.items()}}
+        state = json.loads(json.dumps(make(**options).batches(kind(2)).state_dict()))
+        passed = make(**{**plain, **more}).batches(2)
+        passed.load_state_dict(state)
+        assert len(passed) == len(make(**options).batches(kind(2)))
 
 
 def test_every_step_with_losses():
