@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..array import BoolArray, FloatArray, IntArray
+from ..errors import ParameterError, SourceError
 from ..sampling import Order, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.facts import Facts
@@ -110,19 +111,27 @@ class Selection:
         """One sample of an epoch by its index within the dataset, whatever the rank and the order.
 
         Raises:
-            SourceError: the sampler goes by time, and the video's index cannot be read any more.
+            SourceError: the sampler goes by time, and the video's index cannot be read any more, or is another one.
         """
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
-        span = Span(
-            int(catalog.first[video]),
-            int(catalog.end[video]),
-            self.clock.timestamps(name) if self.by_time else None,
-            None if np.isnan(end_s) else end_s,
-        )
+        times = self.clock.timestamps(name) if self.by_time else None
         k = index - int(catalog.bounds[video])
-        clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
+        try:
+            span = Span(
+                int(catalog.first[video]),
+                int(catalog.end[video]),
+                times,
+                None if np.isnan(end_s) else end_s,
+            )
+            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
+        except ParameterError as error:  # the clock has it no more that had it when the dataset was made
+            raise SourceError(
+                f"sample {index} is not in it any more: {error.fact}",
+                source=name,
+                advice="The file may have been replaced by another one: make the dataset anew",
+            ) from error
         return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
 
     def unknown(self, index: int) -> Sample:

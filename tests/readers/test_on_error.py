@@ -262,6 +262,18 @@ def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
             assert loss.reason.startswith("no such file")
 
 
+@pytest.mark.parametrize("name", ["h264_long_gop", "vfr"])  # more frames; as many, over a longer time
+def test_a_file_whose_clock_is_another_one_by_now_is_named(tmp_path, name):
+    """It was an error of a parameter, which named no file."""
+    video = tmp_path / "a.mp4"
+    shutil.copy(made(name), video)
+    with Video(files=[video], sequence_length=4, fps=25) as dataset:
+        shutil.copy(made("h264"), video)
+        said = r"a\.mp4: sample \d+ is not in it any more: .*make the dataset anew"
+        with pytest.raises(SourceError, match=said):
+            list(dataset.batches(8))
+
+
 def test_stale_and_damaged_indexes_are_built_anew(tmp_path):
     video, cache = tmp_path / "a.mp4", tmp_path / "cache"
     shutil.copy(made("h264"), video)
