@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Final
 
 from ..errors import ParameterError
@@ -19,6 +20,7 @@ __all__ = [
     "THREADS",
     "bytes_ahead",
     "check_fill",
+    "check_index",
     "one_source",
     "output_of",
 ]
@@ -99,3 +101,15 @@ def check_fill(value: float, output: OutputSpec) -> float:
     param = replace(FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
     number: float = param.check(value)
     return number
+
+
+def check_index(index: Any, total: int) -> int:
+    """The index of a sample, if the dataset has such a sample.
+
+    Raises:
+        ParameterError: it has not.
+    """
+    whole = int(index) if isinstance(index, Integral) else -1
+    if not 0 <= whole < total:
+        raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {total - 1}")
+    return whole

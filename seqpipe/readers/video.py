@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from ..array import IntArray
-from ..errors import ParameterError
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
@@ -22,7 +21,7 @@ from .lazy_engine import LazyEngine
 from .listing import list_videos
 from .loader import Batches, Feed, Sequences
 from .outputs import Outputs
-from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, output_of
+from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, check_index, output_of
 from .ranges import Range
 from .report import Report, ReportBook
 from .selection import Sample, Selection
@@ -267,8 +266,7 @@ class Video:
             ParameterError: there is no such sample, or its pictures do not have what is asked of them.
             SourceError: it cannot be read.
         """
-        if not 0 <= index < self.total:
-            raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {self.total - 1}")
+        index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
         return self._feed.fetching(outputs).single(self._selection.sample(index, chosen), chosen)
 

@@ -201,8 +201,9 @@ def test_sample_by_index_ignores_rank_and_order():
     for index in (0, 7, 11):
         sample = rank.sample(index)
         assert (sample.source, shown(sample)) == (plain[index].source, shown(plain[index]))
-    with pytest.raises(seqpipe.ParameterError, match=r"index=12 is not valid; allowed: 0 to 11"):
-        rank.sample(12)
+    for index in (12, -1, 1.5, "1"):
+        with pytest.raises(seqpipe.ParameterError, match=rf"index={index!r} is not valid; allowed: 0 to 11"):
+            rank.sample(index)
 
 
 def test_output_fields_and_output_value_are_the_same():
