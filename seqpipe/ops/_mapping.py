@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
+from ._interpolate import places_of
 
 __all__ = ["Mapping", "Mappings", "scaling"]
 
@@ -80,9 +81,13 @@ class Mapping(NamedTuple):
         return result
 
     def nearest(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its centre comes to lie; 0 outside."""
-        rows, columns = np.mgrid[: self.height, : self.width] + 0.5
-        source = np.floor(self.source(np.stack([columns, rows], axis=-1))).astype(np.int64)
+        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its centre comes to lie; 0 outside.
+
+        Places are in float32, as kernels and interpolation have them: at the border of two pixels, labels are taken
+        from the one that the nearest of images is taken from.
+        """
+        places = places_of(self.matrix.astype(np.float32), self.height, self.width)
+        source = np.floor(np.stack(places, axis=-1)).astype(np.int64)
         height, width = x.shape[-3:-1]
         inside = (source >= 0).all(-1) & (source[..., 0] < width) & (source[..., 1] < height)
         at = np.where(inside[..., None], source, 0)

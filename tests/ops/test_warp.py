@@ -13,6 +13,9 @@ from scipy import ndimage
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, _interpolate, _warped, apply, per_frame
+from seqpipe.ops._apply import Call
+from seqpipe.ops._kernel import Item
+from seqpipe.ops._run import run
 from tests.support.operators import compare
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
@@ -203,6 +206,31 @@ def test_what_belongs_to_images_moves_along():
         assert moved.boxes.tolist() == [[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]]
         assert moved.points.tolist() == [[columns.mean() + 0.5, rows.mean() + 0.5]]
         compare(moved.mask, moved.image > 0)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Rotate(angle=45, keep_size=True, interp_type="nearest", fill_value=0),
+        WarpAffine(matrix=(1.75, -0.75, -1, 0.25, 1, -4.75), interp_type="nearest", fill_value=0),
+        WarpAffine(
+            matrix=(1.75, -0.75, -1, 0.25, 1, -4.75), interp_type="nearest", fill_value=0, inverse_map=False
+        ),
+        WarpPerspective(matrix=PERSPECTIVE.ravel(), interp_type="nearest", fill_value=0),
+        WarpPerspective(matrix=(1, 0, 0, 0, 1, 0, 0, 1, -2.5), interp_type="nearest", fill_value=0),
+    ],
+    ids=repr,
+)
+def test_masks_are_the_nearest_of_images_to_the_last_pixel(emulated, op):
+    """Also where places are between two pixels, or nowhere."""
+    for size in ((14, 4), (19, 31), (40, 50)):
+        x = np.random.default_rng(2).integers(1, 255, (1, *size), dtype=np.uint8)
+        moved = Together(op)(x, mask=x, layout="FHW")
+        compare(moved.mask, moved.image)
+        call = Call.of(op, (x,), "FHW", 0, None)
+        out = np.empty((1, *moved.mask.shape, 1), np.uint8)
+        run(op.nearest(), [Item(x[None, ..., None], out, 0)], call.specs, call.block, "cuda", emulated)
+        compare(out[0, ..., 0], moved.mask)
 
 
 def test_a_matrix_for_each_sample_and_each_frame(anywhere):

@@ -4,6 +4,7 @@
 // that lie one after the other are read as words, a row of taps at once, unless some are beyond the border.
 #include "tile.cuh"
 #include "bytes.cuh"
+#include "place.cuh"
 #include "reciprocal.cuh"
 
 constexpr int LANES = 32, BROAD = 8, HIGH = LANES / BROAD;  // the pixels that the threads of a warp make at once
@@ -21,14 +22,6 @@ __device__ __forceinline__ Real cubic(Real u) {
 }
 
 __device__ __forceinline__ Real cubic_weight(Real part, int number) { return cubic(fabsf((part - Real((float)(number - 1))).v)); }
-
-// Places are so near that they are whole numbers of 32 bits; what is none is far outside.
-__device__ __forceinline__ Real sum_at(const Real* line, Real x, Real y) { return line[0] * x + line[1] * y + line[2]; }
-__device__ __forceinline__ Real held(Real place) { return fminf(fmaxf(place.v, -16777216.0f), 16777216.0f); }
-__device__ __forceinline__ Real place_at(const Real* line, Real x, Real y, Real divisor) {
-    const Real sum = sum_at(line, x, y);
-    return held(divisor.v == 1.0f ? sum : sum / divisor);
-}
 
 __device__ __forceinline__ Taps taps_at(Real place, int kind) {
     if (kind == 0) return {(int)floorf(place.v), 0.0f, {1.0f, 0.0f, 0.0f, 0.0f}};
