@@ -183,6 +183,20 @@ class Batch(_Exports):
         if self.stacked is not None and self.stacked.shape[0] != len(self):
             raise ParameterError(f"stacked holds {self.stacked.shape[0]} samples, but there are {len(self)}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All fields, pixels once: those of the sequences are in ``stacked``, and become views of it again."""
+        state = self.__dict__.copy()
+        if self.stacked is not None:
+            none = self.stacked[:0]
+            state["sequences"] = tuple(s.with_pixels(none, s.layout) for s in self.sequences)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.stacked is not None:
+            pairs = zip(self.sequences, self.stacked, strict=True)
+            self.__dict__["sequences"] = tuple(s.with_pixels(data, s.layout) for s, data in pairs)
+
     @classmethod
     def of(cls, sequences: Seq[Sequence], **fields: Any) -> Batch:
         """A batch of sequences, stacked (one copy) if their shapes, dtypes and layouts agree.

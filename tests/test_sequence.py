@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -236,3 +238,21 @@ def test_tables_of_frames_and_times_are_filled_where_a_sample_is_shorter(lengths
         assert row.tolist() == [*range(known), *[-1] * (width - known)]
         assert times[:known].tolist() == [i / 8 for i in range(known)]
         assert np.isnan(times[known:]).all()
+
+
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
+def test_a_batch_travels_with_its_pixels_once(again):
+    """A loader's workers sent them twice, and what arrived were no views any more."""
+    given = Batch.of([clip(first=0), clip(first=7)], labels=[1, 2], indices=[3, 4])
+    found = again(given)
+    assert np.array_equal(found.data, given.data)
+    assert [s.source for s in found] == ["a.mp4", "a.mp4"]
+    assert np.array_equal(found.frames, given.frames)
+    assert found.labels.tolist() == [1, 2]
+    for sequence, pixels in zip(found, given.data, strict=True):
+        assert np.array_equal(sequence.data, pixels)
+        assert np.shares_memory(sequence.data, found.data)
+    large = Batch.of([clip(height=99), clip(height=99)])
+    assert len(pickle.dumps(large)) < 1.5 * large.data.nbytes
+    apart = again(Batch.of([clip(), clip(height=9)]))
+    assert [s.shape for s in apart] == [(3, 4, 6, 3), (3, 9, 6, 3)]
