@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Pass(ABC, Generic[ItemT]):
       the error is raised; nothing is lost by it, and the next call tries once more.
 
     A pass belongs to one thread at a time; a dataset may have many. In a forked process it goes on from where
-    it stands, with threads of its own.
+    it stands, with threads of its own; so does what is made of its pickle.
     """
 
     def __init__(
@@ -121,6 +121,10 @@ class Pass(ABC, Generic[ItemT]):
 
     @abstractmethod
     def __next__(self) -> ItemT: ...
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is under way will not arrive elsewhere: it is begun there once more.
+        return {**self.__dict__, "_queue": deque(), "_begun": self._given}
 
     def state_dict(self) -> State:
         """Where it stands, as plain values: the epoch, the position, and what they are of.

@@ -85,6 +85,21 @@ def test_a_dataset_can_be_pickled():
     ]
 
 
+@pytest.mark.parametrize("kind", ["batches", "sequences"])
+def test_a_pass_that_is_under_way_can_be_pickled(kind):
+    given = make(shuffle=True, size=(16, 16))
+    going = given.batches(2) if kind == "batches" else given.sequences()
+    for _ in range(2):
+        next(going)
+    other = pickle.loads(pickle.dumps(going))
+    assert other.state_dict() == going.state_dict()
+    rest, expected = (
+        [(one.frames.tolist(), one.numpy().tobytes()) for one in each] for each in (other, going)
+    )
+    assert rest == expected
+    assert rest
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 def test_a_forked_process_goes_on_with_threads_of_its_own():
     program = """
