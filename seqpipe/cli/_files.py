@@ -54,7 +54,7 @@ def _expand(path: str) -> Iterator[Input | SeqpipeError]:
     if "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
         yield Input(path, name.stem or "video", name.parent.name or "_")
-    elif Path(path).is_dir():
+    elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     else:
         yield Input(path, Path(path).stem, Path(path).absolute().parent.name or "_")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,10 +70,17 @@ def _ffmpeg() -> Finding:
 def _cache(cache_dir: str | None) -> Finding:
     from ..video.cache import cache_directory
 
-    folder = Path(cache_directory(cache_dir))
-    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    size = sum(path.stat().st_size for path in files)
-    return Finding("Index cache", f"{folder}: {len(files):,} files, {size / 1e6:.1f} MB")
+    folder = cache_directory(cache_dir)
+    sizes = list(_file_sizes(folder))
+    return Finding("Index cache", f"{folder}: {len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB")
+
+
+def _file_sizes(folder: Path) -> Iterator[int]:
+    """Of all files below a folder, as far as they may be looked at and are not moved meanwhile."""
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield Path(root, name).stat().st_size
 
 
 def _part(name: str, use: str, *extras: str) -> Finding:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -142,19 +143,29 @@ def manifest_format(path: Path | None) -> str:
 
 def manifest_exists(path: Path) -> bool:
     """Whether there is a manifest, or the journal that a killed export left beside it."""
-    return path.exists() or _journal(path).exists()
+    # Path.exists raises for what may not be looked at, before Python 3.14; whoever writes it is told
+    return any(os.path.exists(place) for place in (path, _journal(path)))  # noqa: PTH110
 
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a manifest, or of the journal a killed export left beside it; none if there is neither.
 
     Raises:
-        ManifestError: a line in the middle cannot be read; the message names it.
+        ManifestError: it cannot be read, or a line in its middle; the message names it.
     """
     journal = _journal(path)
-    if journal.exists():
+    try:
         return _read_jsonl(journal)
-    return _READERS[manifest_format(path)](path) if path.exists() else []
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _unopened(journal, error) from error
+    try:
+        return _READERS[manifest_format(path)](path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unopened(path, error) from error
 
 
 def _journal(path: Path) -> Path:
@@ -225,6 +236,14 @@ def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
         f"line {number} {fact}",
         source=str(path),
         advice="Give the manifest of an earlier export, or start anew with --overwrite",
+    )
+
+
+def _unopened(path: Path, error: OSError) -> ManifestError:
+    return ManifestError(
+        f"the manifest cannot be read ({error.strerror or error})",
+        source=str(path),
+        advice="Give a manifest that you may read, or start anew with --overwrite",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -166,10 +167,15 @@ def check_collisions(plans: Seq[Plan]) -> None:
 
 def first_existing(plans: Seq[Plan], folder: Path, *others: str) -> Path | None:
     """The first file of the plans, or of other names in the output folder, that is there already."""
-    if not folder.exists():
+    if not _exists(folder):
         return None
     places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
-    return next((place for place in places if place.exists()), None)
+    return next(filter(_exists, places), None)
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there; what may not be looked at is told of when it is written."""
+    return os.path.exists(path)  # noqa: PTH110  Path.exists raises then, before Python 3.14
 
 
 def _facts(index: PacketIndex) -> str:

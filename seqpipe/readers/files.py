@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
@@ -58,11 +59,7 @@ def list_folder(root: str, labels: Labels) -> Listing:
         UnreadableSourceError: no video is in it; or a class has none.
         SourceError: it cannot be read, or it mixes videos and class folders.
     """
-    if not Path(root).is_dir():
-        fact = "this is a file" if Path(root).exists() else "no such folder"
-        raise SourceNotFoundError(
-            fact, source=root, advice="For single files use files=[…]; for URLs, manifest=…"
-        )
+    _require_folder(root)
     root = root.rstrip("/")
     folders, videos = _look_into(root or "/")
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
@@ -80,6 +77,18 @@ def list_folder(root: str, labels: Labels) -> Listing:
     if not entries:
         _refuse_empty(root)
     return Listing(tuple(entries), classes)
+
+
+def _require_folder(root: str) -> None:
+    try:
+        fact = "" if S_ISDIR(Path(root).stat().st_mode) else "this is a file"
+    except OSError as error:
+        fact = f"no such folder ({error.strerror})"
+    except ValueError:  # of a name that no file can have
+        fact = "no such folder"
+    if fact:
+        advice = "For single files use files=[…]; for URLs, manifest=…"
+        raise SourceNotFoundError(fact, source=root, advice=advice)
 
 
 def _class(root: str, name: str, folders: list[str], number: int, *, named: bool) -> Iterator[Entry]:

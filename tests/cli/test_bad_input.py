@@ -52,6 +52,39 @@ def test_a_missing_input_is_named(run, tmp_path):
     assert len(numbers(tmp_path / "o")) == 1
 
 
+UNSEEN = "n" * 300
+"""What the file system does not even look at, as it does not look into a folder that is closed to the user."""
+
+
+@pytest.mark.parametrize(
+    "command", [["probe"], ["index"], ["export", "--out", "o"], ["export", "--out", "o", "--dry-run"]]
+)
+def test_an_input_that_may_not_be_looked_at_is_named(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    result = run(*command, UNSEEN, code=1)
+    assert f"Error: {UNSEEN}: no such file (File name too long)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--out", UNSEEN], ["--out", "o", "--manifest", f"{UNSEEN}/m.jsonl"], ["--out", f"o/{UNSEEN}"]],
+)
+def test_a_place_that_may_not_be_looked_at_is_an_error_of_the_output(run, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "o").mkdir()
+    result = run("export", made("h264"), "--num", 1, *options, code=1)
+    assert "Error: cannot write " in result.stderr
+    assert "(File name too long)" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.csv.journal.jsonl"])
+def test_a_manifest_that_cannot_be_read_is_named(run, tmp_path, name):
+    (tmp_path / name).symlink_to(name)
+    options = ("--manifest", tmp_path / "m.csv", "--resume")
+    result = run("export", made("h264"), "--out", tmp_path / "o", *options, code=1)
+    assert f"Error: {tmp_path / name}: the manifest cannot be read (Too many levels" in result.stderr
+
+
 def test_a_folder_without_videos_is_named(run, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/readme.txt").touch()

@@ -28,6 +28,12 @@ def test_it_tells_what_there_is(run, tmp_path):
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in found["Python"]["value"]
 
 
+def test_a_cache_that_may_not_be_looked_at_is_no_failure(run, tmp_path):
+    (tmp_path / "round").symlink_to("round")
+    assert told(run, "--cache-dir", tmp_path)["Index cache"]["value"].endswith(": 0 files, 0.0 MB")
+    assert told(run, "--cache-dir", tmp_path / ("n" * 300))["Index cache"]["ok"] is True
+
+
 def test_optional_parts_that_are_missing_come_with_the_command(run, monkeypatch):
     monkeypatch.setattr(_findings, "_installed", lambda _name: False)
     found = told(run)

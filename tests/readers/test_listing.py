@@ -186,6 +186,8 @@ def test_bad_folders(tmp_path, names, classes, kind, said):
 
 
 def test_a_root_that_is_no_folder(tmp_path):
+    with pytest.raises(SourceNotFoundError, match=r"n: no such folder \(File name too long\)\. For single"):
+        list_folder(str(tmp_path / ("n" * 300)), Labels(None))
     with pytest.raises(SourceNotFoundError, match=r"nowhere: no such folder.*files=\[…\]"):
         Video(file_root=tmp_path / "nowhere", segments=1)
     with pytest.raises(SourceNotFoundError, match=r"h264\.mp4: this is a file"):
