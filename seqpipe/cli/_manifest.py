@@ -7,17 +7,18 @@ more, which reading drops.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
-from ..errors import BackendError, ManifestError, OutputError, ParameterError
+from ..errors import BackendError, ManifestError, OutputError, ParameterError, SeqpipeError
 from ._files import write_whole
 
 __all__ = ["Manifest", "Row", "manifest_exists", "manifest_format", "read_rows"]
@@ -87,7 +88,8 @@ class Manifest:
         if path is not None:
             lines = [f"{row.to_json()}\n".encode("ascii") for row in kept]
             write_whole(_journal(path), lambda file: file.writelines(lines))
-            self._journal = _journal(path).open("ab")
+            with _told(path):
+                self._journal = _journal(path).open("ab")
 
     def add(self, row: Row) -> None:
         """Append a row; once this returns it survives a kill.
@@ -97,14 +99,9 @@ class Manifest:
         """
         with self._lock:
             if self._journal is not None:
-                try:
+                with _told(self._path):
                     self._journal.write(f"{row.to_json()}\n".encode("ascii"))
                     self._journal.flush()
-                except OSError as error:
-                    raise OutputError(
-                        f"cannot write {self._path} ({error.strerror})",
-                        advice="Free space; --resume then goes on from here",
-                    ) from error
             self._listener(row)
 
     def close(self) -> None:
@@ -115,13 +112,31 @@ class Manifest:
         """
         if self._journal is None or self._path is None:
             return
-        self._journal.close()
-        self._journal = None
+        opened, self._journal = self._journal, None
         journal = _journal(self._path)
-        if journal != self._path:
-            rows = _read_jsonl(journal)
-            write_whole(self._path, lambda file: _WRITERS[manifest_format(self._path)](rows, file))
-            journal.unlink()
+        with _told(self._path):
+            opened.close()  # which writes what a full disk has not taken
+            if journal != self._path:
+                rows = _read_jsonl(journal)
+                write_whole(self._path, lambda file: _WRITERS[manifest_format(self._path)](rows, file))
+                journal.unlink()
+
+
+@contextlib.contextmanager
+def _told(path: Path | None) -> Iterator[None]:
+    """Name the manifest that cannot be written.
+
+    Raises:
+        OutputError: as the block does, or for what the file system says in it.
+    """
+    try:
+        yield
+    except SeqpipeError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path} ({error.strerror})", advice="Free space; --resume then goes on from here"
+        ) from error
 
 
 def manifest_format(path: Path | None) -> str:

@@ -172,6 +172,8 @@ class FullDisk(io.BytesIO):
     def write(self, _):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    close = flush = lambda self: self.write(b"")  # as a buffer does that could not be written
+
 
 def test_a_full_disk_is_an_error_of_the_output(tmp_path):
     manifest, _ = write(tmp_path / "m.jsonl", [DONE])
@@ -179,5 +181,7 @@ def test_a_full_disk_is_an_error_of_the_output(tmp_path):
     manifest._journal = FullDisk()
     with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space; --resume"):
         manifest.add(LOST)
+    with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space; --resume"):
+        manifest.close()
     manifest.close()
     assert read_rows(tmp_path / "m.jsonl") == [DONE]
