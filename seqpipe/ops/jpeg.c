@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 enum { KEPT = 2, BITS = 13 };
+enum { BLOCK = 64, BLUE = 4 * BLOCK, RED = 5 * BLOCK, SQUARE = 6 * BLOCK }; /* where in a square: luminance first */
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t level(int32_t x) { return x < 0 ? 0 : x > 255 ? 255 : x; }
@@ -71,16 +72,16 @@ static void squeeze(int32_t *block, const uint8_t *steps) {
 }
 
 /* The place in a square's blocks of luminance of a pixel. */
-static int place_of(int y, int x) { return (y / 8 * 2 + x / 8) * 64 + y % 8 * 8 + x % 8; }
+static int place_of(int y, int x) { return (y / 8 * 2 + x / 8) * BLOCK + y % 8 * 8 + x % 8; }
 
 /* Blocks of luminance and of both differences of a square; beyond the image its last pixels come again. */
-static void take(const uint8_t *in, int32_t height, int32_t width, int32_t top, int32_t left, int32_t blocks[6][64]) {
+static void take(const uint8_t *in, int32_t height, int32_t width, int32_t top, int32_t left, int32_t *square) {
     const int32_t last_half = (height - 1) / 2;
     for (int y = 0; y < 16; y++)
         for (int x = 0; x < 16; x++) {
             const int32_t column = least(left + x, width - 1);
             const uint8_t *rgb = in + ((int64_t)least(top + y, height - 1) * width + column) * 3;
-            blocks[0][place_of(y, x)] = ((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 32768) >> 16) - 128;
+            square[place_of(y, x)] = ((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 32768) >> 16) - 128;
         }
     for (int y = 0; y < 8; y++)
         for (int x = 0; x < 8; x++) {
@@ -92,16 +93,16 @@ static void take(const uint8_t *in, int32_t height, int32_t width, int32_t top, 
                 blue += (rgb[0] * -11059 + rgb[1] * -21709 + rgb[2] * 32768 + (128 << 16) + 32767) >> 16;
                 red += (rgb[0] * 32768 + rgb[1] * -27439 + rgb[2] * -5329 + (128 << 16) + 32767) >> 16;
             }
-            blocks[4][8 * y + x] = (blue >> 2) - 128;
-            blocks[5][8 * y + x] = (red >> 2) - 128;
+            square[BLUE + 8 * y + x] = (blue >> 2) - 128;
+            square[RED + 8 * y + x] = (red >> 2) - 128;
         }
 }
 
-static void give(int32_t blocks[6][64], int32_t height, int32_t width, int32_t top, int32_t left, uint8_t *out) {
+static void give(const int32_t *square, int32_t height, int32_t width, int32_t top, int32_t left, uint8_t *out) {
     for (int y = 0; y < 16 && top + y < height; y++)
         for (int x = 0; x < 16 && left + x < width; x++) {
-            const int32_t luminance = blocks[0][place_of(y, x)], half = y / 2 * 8 + x / 2;
-            const int32_t blue = blocks[4][half] - 128, red = blocks[5][half] - 128;
+            const int32_t luminance = square[place_of(y, x)], half = y / 2 * 8 + x / 2;
+            const int32_t blue = square[BLUE + half] - 128, red = square[RED + half] - 128;
             uint8_t *rgb = out + ((int64_t)(top + y) * width + left + x) * 3;
             rgb[0] = (uint8_t)level(luminance + ((red * 91881 + 32768) >> 16));
             rgb[1] = (uint8_t)level(luminance + ((blue * -22554 + red * -46802 + 32768) >> 16));
@@ -111,16 +112,16 @@ static void give(int32_t blocks[6][64], int32_t height, int32_t width, int32_t t
 
 /* Images of red, green and blue; the steps of 64 coefficients of luminance, and of differences. */
 void seqpipe_jpeg(const uint8_t *in, int64_t images, int32_t height, int32_t width, const uint8_t *steps, uint8_t *out) {
-    int32_t blocks[6][64];
+    int32_t square[SQUARE];
     for (; images > 0; images--, in += (int64_t)height * width * 3, out += (int64_t)height * width * 3)
         for (int32_t top = 0; top < height; top += 16)
             for (int32_t left = 0; left < width; left += 16) {
-                take(in, height, width, top, left, blocks);
+                take(in, height, width, top, left, square);
                 for (int block = 0; block < 6; block++) {
                     const int beyond = block < 4 && (top + block / 2 * 8 >= height || left + block % 2 * 8 >= width);
                     if (!beyond)
-                        squeeze(blocks[block], steps + (block < 4 ? 0 : 64));
+                        squeeze(square + block * BLOCK, steps + (block < 4 ? 0 : BLOCK));
                 }
-                give(blocks, height, width, top, left, out);
+                give(square, height, width, top, left, out);
             }
 }
