@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -87,8 +90,11 @@ def prepare_folder(folder: Path) -> None:
     Raises:
         OutputError: it cannot be made or written to.
     """
-    write_whole(folder / ".seqpipe-probe", lambda _: None)
-    (folder / ".seqpipe-probe").unlink(missing_ok=True)
+    probe = (
+        folder / f".seqpipe-{uuid.uuid4().hex}"
+    )  # of this export alone: others may begin in the same folder
+    write_whole(probe, lambda _: None)
+    probe.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
@@ -104,9 +110,10 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     Raises:
         OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
     """
+    # The same every time: --resume replaces what a killed run left. A name may be as long as the file system has them.
     partial = path.with_name(
-        f".{path.name}.part"
-    )  # the same every time: --resume replaces what a killed run left
+        f".{hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()}.part"
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, beside=partial), partial.open("wb") as file:
@@ -120,8 +127,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
 
 
 def _output_error(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
-    return OutputError(
-        f"cannot write {printable(str(path))} ({reason})",
-        advice="Free space or choose a folder that you may write to; --resume then goes on from here",
-    )
+    advice = "Free space or choose a folder that you may write to; --resume then goes on from here"
+    if error.errno == errno.ENAMETOOLONG:
+        advice = "Give shorter names, by --out or --pattern"
+    return OutputError(f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice)
