@@ -147,7 +147,7 @@ class Selection:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
         """
         if self.frames is not None:
-            return np.unique(index.check(np.array(self.frames, dtype=np.int64)))[:, None]
+            return np.unique(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
             return self._sequences(index, span, self.sequence_length)

@@ -17,6 +17,7 @@ Rules for clocks that containers leave out or break, each tested:
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -146,17 +147,23 @@ class PacketIndex:
         result: IntArray = np.sort(frames[frames >= 0])
         return result
 
-    def check(self, frames: IntArray) -> IntArray:
+    def check(self, frames: IntArray | Seq[int]) -> IntArray:
         """Frame numbers with negative ones counted from the end.
 
         Raises:
             FrameRangeError: one of them is not in the video.
         """
         count = len(self)
-        resolved: IntArray = np.where(frames < 0, frames + count, frames)
+        try:
+            numbers = np.asarray(frames, dtype=np.int64)
+        except OverflowError:  # one is in no video, and is named below
+            numbers = np.asarray(frames, dtype=object)
+        resolved: IntArray = np.where(numbers < 0, numbers + count, numbers)
         outside = (resolved < 0) | (resolved >= count)
         if outside.any():
-            raise self.range_error(f"frame {int(frames[outside][0])}", f"0 to {count - 1}, or -{count} to -1")
+            raise self.range_error(
+                f"frame {int(numbers[outside][0])}", f"0 to {count - 1}, or -{count} to -1"
+            )
         return resolved
 
     def range_error(self, what: str, allowed: str) -> FrameRangeError:

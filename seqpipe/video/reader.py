@@ -129,7 +129,7 @@ class VideoReader:
         """
         if isinstance(place, slice):
             return self.frames(range(len(self))[place])
-        number = int(self._index.check(np.array([_whole(place)]))[0])
+        number = int(self._index.check([_whole(place)])[0])
         return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
@@ -146,7 +146,7 @@ class VideoReader:
             FrameRangeError: a frame is not in the video.
             DamagedSourceError: some cannot be decoded; ``lost`` names them.
         """
-        wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
+        wanted = self._index.check([_whole(number) for number in numbers])
         place = self._place
         with place.active():
             pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
@@ -176,7 +176,7 @@ class VideoReader:
             FrameRangeError: the sequence reaches beyond the video.
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
-        first = int(self._index.check(np.array([_whole(start)]))[0])
+        first = int(self._index.check([_whole(start)])[0])
         if (last := first + (length - 1) * stride) >= len(self):
             raise self._index.range_error(
                 f"frame {last}, the last of {length} from {first} on with stride {stride},",
@@ -190,7 +190,7 @@ class VideoReader:
         Raises:
             FrameRangeError: the frame is not in the video.
         """
-        return float(self.timestamps[self._index.check(np.array([_whole(number)]))[0]])
+        return float(self.timestamps[self._index.check([_whole(number)])[0]])
 
     def frame_at(self, seconds: float) -> int:
         """The number of the frame on screen at a time.
@@ -216,7 +216,7 @@ class VideoReader:
             FrameRangeError: one is not in the video.
             DamagedSourceError: after every sound frame has been given, if some were lost; ``lost`` names them.
         """
-        wanted = self._index.check(np.array([_whole(number) for number in numbers], dtype=np.int64))
+        wanted = self._index.check([_whole(number) for number in numbers])
         if (np.diff(wanted) <= 0).any():
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"

@@ -143,6 +143,7 @@ def test_raise_stops_at_the_first_error(run, tmp_path):
 
 
 SELECTIONS = [
+    (["--frames", f"0,{10**20}"], f"frame {10**20} is not in the video; allowed: 0 to 47, or -48 to -1"),
     (["--frames", "0,99"], "frame 99 is not in the video; allowed: 0 to 47, or -48 to -1"),
     (
         ["--start", "2"],
