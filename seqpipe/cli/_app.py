@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,10 @@ _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 class _Commands(click.Group):
     """A group whose commands end with a message and an exit code, never with a traceback."""
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        _complete_streams()
+        return super().main(*args, **settings)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with _terminate_as_interrupt():
@@ -39,6 +44,21 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(_INTERRUPTED)
+
+
+def _complete_streams() -> None:
+    """Open what a service has left closed, and let nothing fail for a letter that the user's encoding does not have.
+
+    What is opened next would take a closed stream's number, and libraries would write their messages into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            taken = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: the stream's own
+            os.set_inheritable(taken, True)
+            setattr(sys, name, open(taken, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115, PTH123  kept open
+        elif number and stream.errors == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager

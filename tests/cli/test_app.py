@@ -94,6 +94,30 @@ def test_progress_is_silent_elsewhere(tmp_path):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", [["index", "--json"], ["export", "--num", "1", "--out", "o"]])
+def test_streams_may_be_closed(tmp_path, closed, command):
+    """A service that closes them got 1 for every command, and its first file the number of its messages."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, *command, str(made("h264"))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "o").exists() == ("o" in command)
+
+
+@pytest.mark.parametrize("command", [["export", "--help"], ["export", "--dry-run", "--out", "o"]])
+def test_letters_that_the_users_encoding_does_not_have_are_escaped(tmp_path, command):
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [*PROGRAM, *command, str(made("h264"))], cwd=tmp_path, capture_output=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u2026" in done.stdout
+
+
 PARAMS = [
     (Param(name="some_count", doc="how many", lo=1, hi=5, unit="frames"), "3", 3),
     (Param(name="rate", doc="how fast", kind=float, lo=0.5), "2.5", 2.5),
