@@ -14,14 +14,14 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from ..errors import BackendError, ManifestError, OutputError, ParameterError, SeqpipeError
 from ._files import write_whole
 
-__all__ = ["Manifest", "Row", "manifest_exists", "manifest_format", "read_rows"]
+__all__ = ["Manifest", "Row", "in_utf8", "manifest_exists", "manifest_format", "read_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,16 +276,21 @@ def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
 
     kinds = {name: pyarrow.string() if name in _TEXTS else pyarrow.int64() for name in _COLUMNS}
     schema = pyarrow.schema({**kinds, "pts_s": pyarrow.float64()})
-    table = pyarrow.Table.from_pylist([_valid_text(asdict(row)) for row in rows], schema=schema)
+    table = pyarrow.Table.from_pylist([asdict(in_utf8(row)) for row in rows], schema=schema)
     parquet.write_table(table, file)
 
 
-def _valid_text(values: dict[str, Any]) -> dict[str, Any]:
-    """File names that are not UTF-8 are escaped: parquet holds nothing else."""
-    return {
-        name: value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
-        for name, value in values.items()
-    }
+def in_utf8(row: Row) -> Row:
+    """The row with names that are not UTF-8 escaped: parquet holds nothing else."""
+    texts = {name: getattr(row, name) for name in _TEXTS}
+    return replace(
+        row,
+        **{
+            name: text.encode("utf-8", "backslashreplace").decode("utf-8")
+            for name, text in texts.items()
+            if text is not None
+        },
+    )
 
 
 def _pyarrow() -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..array import BoolArray
-from ._manifest import Row
+from ._manifest import Row, in_utf8
 from ._plan import Plan
 
 __all__ = ["Finished", "finished"]
@@ -41,14 +41,15 @@ def finished(plans: Seq[Plan], folder: Path, rows: Iterable[Row]) -> Finished:
         folder: the output folder.
         rows: the earlier run's manifest; empty if it kept none.
     """
-    sources = {plan.source for plan in plans}
+    sources = {in_utf8(Row(source=plan.source, status="done")).source for plan in plans}
     by_output: dict[str, Row] = {}
     result = Finished()
     for row in rows:
-        if row.source not in sources and row.status == "done":
+        known = in_utf8(row)  # as every manifest can hold it
+        if known.source not in sources and known.status == "done":
             result.kept.append(row)
-        elif row.output is not None:
-            by_output[row.output] = row
+        elif known.output is not None:
+            by_output[known.output] = known
     for plan in plans:
         result.files.append(_finished(plan, folder, by_output, result))
     return result
@@ -60,9 +61,10 @@ def _finished(plan: Plan, folder: Path, by_output: Mapping[str, Row], result: Fi
         size = _size(folder / name)
         if size is None:
             continue
-        wanted, known = plan.row(file, status="done", bytes=size), by_output.get(name)
+        wanted = plan.row(file, status="done", bytes=size)
+        held = in_utf8(wanted)
         # A file without a row was moved to its place just before the run was killed.
-        if known is None or known == wanted:
+        if by_output.get(held.output or "", held) == held:
             result.kept.append(wanted)
             done[file] = True
     return done

@@ -166,6 +166,23 @@ def test_rows_of_other_sources_stay(run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_name_that_is_not_utf8_is_the_same_in_every_manifest(run, tmp_path, ending):
+    """Parquet cannot hold it: its rows were taken for another source's, and stood there twice."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow", reason="a parquet manifest needs pyarrow")
+    source = tmp_path / "\udcffa.mp4"
+    shutil.copy(made("h264"), source)
+    export = ("export", source, "--out", tmp_path / "o", "--num", 2, "--manifest", tmp_path / f"m.{ending}")
+    run(*export)
+    before = table(tmp_path / f"m.{ending}")
+    assert "2 kept" in run(*export, "--resume").stderr
+    assert table(tmp_path / f"m.{ending}") == before
+    (file, _) = (tmp_path / "o/\udcffa").iterdir()
+    file.write_bytes(b"cut")
+    assert "1 files written" in run(*export, "--resume").stderr
+
+
 def test_a_dry_run_of_a_resume_counts_what_is_left(run, tmp_path):
     run("export", made("h264"), "--out", tmp_path, "--every", 2)
     (tmp_path / "h264/000004.jpg").unlink()
