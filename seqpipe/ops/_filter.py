@@ -43,11 +43,11 @@ class Neighbours(Op, register=False):
     derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """The border as kernels know it, the level beyond it, and the bits of the result if it is a whole number."""
+        """The border as kernels know it, the level beyond it, and the bits of whole numbers that become such, or 0."""
         lo, hi = RANGES.get(spec.dtype, (0, 0))
         fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
         result = self.result_dtype(spec.dtype)
-        bits = np.dtype(result).itemsize * 8 if result in RANGES else 0
+        bits = np.dtype(result).itemsize * 8 if {spec.dtype, result} <= RANGES.keys() else 0
         return {"edge": BORDERS.index(self.border), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
@@ -55,7 +55,10 @@ class Neighbours(Op, register=False):
         return extended(extended(x, 1, window[0], self.border, p.beyond), 2, window[1], self.border, p.beyond)
 
     def opencv_border(self, x: Array, p: Any) -> int | None:
-        """The number of the border for OpenCV; None if it cannot do this, or not to the last bit of floats."""
+        """The number of the border for OpenCV; None if it cannot do this, or not as exactly as it has to be.
+
+        Floats may be so large, or no numbers, that the order of sums or a weight of 0 makes all the difference.
+        """
         return _OPENCV.get(self.border) if p.bits and x.shape[-1] <= _CHANNELS else None
 
 

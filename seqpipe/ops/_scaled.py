@@ -165,8 +165,8 @@ class Scaled(Geometry, register=False):
         )
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by torch, or by products of matrices; floats, whose last bits depend on the order, by neither."""
-        if not p.whole:
+        """The same by torch, or by products of matrices; floats, for which the order of sums matters, by neither."""
+        if not p.whole or x.dtype.kind == "f":
             return self.reference(x.astype(np.float32), p)
         along, down, mapping = self._taps(x, p)
         size = mapping.height, mapping.width

@@ -90,7 +90,9 @@ class Warped(Extent, Geometry, register=False):
         floats = x.astype(np.float32)
         along, down = _places_of(mapping)
         takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
-        if not p.whole or self.interp_type != "linear" or not takes or not remap_is_exact(x.shape[3]):
+        # floats may be so large, or no numbers, that 1e-5 of a weight makes all the difference
+        exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
+        if exact or not takes or not remap_is_exact(x.shape[3]):
             return interpolated(floats, along, down, self.interp_type, _fill_of(p))
         return remapped(floats, along, down, _fill_of(p))
 

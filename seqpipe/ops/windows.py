@@ -180,9 +180,10 @@ class MedianBlur(Neighbours):
             return self.reference(x, p)
         import cv2
 
-        around = np.ascontiguousarray(
-            self.padded(x, p, (size, size)), np.uint8 if p.bits == 8 else np.float32
-        )
+        padded = self.padded(x, p, (size, size))
+        if not p.bits and np.isnan(padded).any():  # OpenCV has no place for it in the order
+            return self.reference(x, p)
+        around = np.ascontiguousarray(padded, np.uint8 if p.bits == 8 else np.float32)
         half = size // 2
         inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
         found = [cv2.medianBlur(frame, size)[inner] for frame in around]
