@@ -58,13 +58,21 @@ def for_each_index(
             yield result
 
 
-def is_indexed(path: str, cache_dir: str | None) -> bool:
-    """Whether the cache holds a fresh index of a video; False for one that cannot be opened."""
-    from ..video.cache import cache_directory, load_summary
+def is_indexed(path: str, cache_dir: str | None, *, verified: bool = False) -> bool:
+    """Whether the cache holds a fresh index of a video, of one that was decoded once if that is asked for.
+
+    False for a video that cannot be opened.
+    """
+    from ..video.cache import cache_directory, load_index, load_summary
     from ..video.source import open_source
 
     try:
         stamp = open_source(path).stamp()
     except SeqpipeError:
         return False
-    return stamp is not None and load_summary(cache_directory(cache_dir), stamp) is not None
+    if stamp is None:
+        return False
+    if verified:
+        index = load_index(cache_directory(cache_dir), stamp)
+        return index is not None and index.verified
+    return load_summary(cache_directory(cache_dir), stamp) is not None

@@ -39,7 +39,8 @@ def index(
     from ._indexing import for_each_index, is_indexed
 
     found = list(find_inputs(paths))
-    fresh = {item.path for item in found if isinstance(item, Input) and is_indexed(item.path, cache_dir)}
+    inputs = [item.path for item in found if isinstance(item, Input)]
+    fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify)}
     counts: Counter[str] = Counter()
     for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}

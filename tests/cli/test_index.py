@@ -80,3 +80,6 @@ def test_verifying_tells_what_is_damaged(run, tmp_path):
     assert (damaged["frames"], damaged["lost"]) == (48, 24)
     assert sound["lost"] == 0
     assert "24 of 48 frames are damaged" in result.stderr
+    assert [damaged["status"], sound["status"]] == ["built", "built"], "what was not verified is not fresh"
+    assert lines(run("index", "--verify", made("h264"), *options).stdout)[-1]["fresh"] == 1
+    assert lines(run("index", made("h264"), *options).stdout)[-1]["fresh"] == 1
