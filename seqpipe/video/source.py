@@ -312,6 +312,8 @@ def open_source(origin: Origin) -> Source:
         return _Memory(origin)
     if isinstance(origin, (str, os.PathLike)):
         name = os.fspath(origin)
+        if not name:  # which the file system takes for the current folder
+            raise SourceNotFoundError("the path '' is empty", allowed="a path or a URL")
         scheme, colon, rest = name.partition("://")
         if not (colon and scheme.isalnum() and isinstance(origin, str)):
             return _LocalFile(name)

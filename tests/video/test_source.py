@@ -84,6 +84,7 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
 @pytest.mark.parametrize(
     ("origin", "error", "match"),
     [
+        ("", SourceNotFoundError, r"^the path '' is empty; allowed: a path or a URL\.$"),
         ("/no/such/file.mp4", SourceNotFoundError, r"/no/such/file\.mp4: no such file .*Check the path"),
         (b"", UnreadableSourceError, r"empty \(0 bytes\)"),
         (os.sep, UnreadableSourceError, r"this is a folder.*file_root"),
