@@ -46,7 +46,7 @@ class CpuDecoder:
 
     Args:
         index: the stream's index.
-        threads: 1, or the number of frame threads for one long run.
+        threads: 1, or the number of frame threads for one long run, which are used where they change nothing.
 
     Raises:
         BackendError: PyAV's FFmpeg was built without a decoder for this codec.
@@ -54,6 +54,8 @@ class CpuDecoder:
 
     def __init__(self, index: PacketIndex, threads: int = 1) -> None:
         info = index.info
+        if threads > 1 and _threads_differ(index):
+            threads = 1
         context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
         if index.extradata:
             context.extradata = index.extradata
@@ -103,6 +105,15 @@ class CpuDecoder:
         ]
         damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
         return News([picture.packet for picture in pictures], damaged, pictures)
+
+
+def _threads_differ(index: PacketIndex) -> bool:
+    """Whether frame threads give other pictures: those of MPEG-4 do not tell one another how long a frame is."""
+    if index.info.codec != "mpeg4":
+        return False
+    from .bitstream.mpeg import mpeg4_interlaced
+
+    return mpeg4_interlaced(index.extradata)
 
 
 @cache

@@ -5,12 +5,13 @@ Sources: ISO/IEC 11172-2 clause 2.4.2, ISO/IEC 13818-2 clause 6.2, ISO/IEC 14496
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 
-__all__ = ["Mpeg4Classifier", "MpegClassifier"]
+__all__ = ["Mpeg4Classifier", "MpegClassifier", "mpeg4_interlaced"]
 
 _START = b"\0\0\1"
 _PICTURE = b"\0\0\1\0"
@@ -18,6 +19,7 @@ _SEQUENCE = b"\0\0\1\xb3"
 _EXTENSION = b"\0\0\1\xb5"
 _QUANT_MATRIX = 3
 _VOP = b"\0\0\1\xb6"
+_VISUAL_SEQUENCE = b"\0\0\1\xb0"
 _LETTERS: dict[int, Picture] = {1: "I", 2: "P", 3: "B", 4: "I"}
 _VOP_LETTERS: tuple[Picture, ...] = ("I", "P", "B", "P")
 
@@ -66,6 +68,13 @@ def _loads_matrices(data: bytes, at: int) -> bool:
     return False
 
 
+class _Layer(NamedTuple):
+    """What the header of a video object layer says of its VOPs."""
+
+    time_bits: int
+    interlaced: bool
+
+
 class _Vop(NamedTuple):
     """The head of a video object plane."""
 
@@ -76,26 +85,25 @@ class _Vop(NamedTuple):
 class Mpeg4Classifier:
     """Classifies packets of MPEG-4 part 2.
 
-    Nothing is predicted from a B-VOP. A packet with several of them (a "packed bitstream", as old AVI files
-    have) is held for a reference; the placeholder that follows it then stands for the second picture, and
-    is shown. A VOP that is not coded yields no picture otherwise.
+    Nothing is predicted from a B-VOP. A packet with several VOPs (a "packed bitstream", as old AVI files have) is
+    held for a reference: decoders put its second VOP off until the next packet, whose own VOP then waits in turn,
+    and which is shown even if it is but a placeholder. A VOP that is not coded yields no picture otherwise.
 
     Args:
         extradata: the headers up to the video object layer, or empty.
     """
 
     def __init__(self, extradata: bytes) -> None:
-        self._time_bits: int | None = None
-        self._held = False
-        try:
+        self._layer: _Layer | None = None
+        self._waiting: _Vop | None = None
+        self._first_b = True
+        with contextlib.suppress(BitstreamError):
             self._learn(extradata)
-        except BitstreamError:
-            self._time_bits = None
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
         """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
         data = bytes(packet)
-        held, self._held = self._held, False
+        waiting, self._waiting = self._waiting, None
         try:
             lasting = self._learn(data)
             vops = self._vops(data)
@@ -103,15 +111,32 @@ class Mpeg4Classifier:
             return UNKNOWN
         if not vops:
             return NO_PICTURE
+        if waiting is not None and data.find(_START) != data.find(_VISUAL_SEQUENCE):
+            # A placeholder where the waiting one came from is thrown away: decoders do so with any P-VOP.
+            self._waiting = vops[0] if vops[0].coded and vops[0].letter != "P" else None
+            return packet_kind(True, random_access=False, picture_type=waiting.letter)
         coded = [vop for vop in vops if vop.coded]
-        self._held = len(coded) > 1
         if not coded:
-            return packet_kind(True, held, random_access=False)
+            return packet_kind(True, shown=False, random_access=False)
+        self._waiting = coded[1] if len(coded) > 1 else None
         letter = coded[0].letter
         access = None if letter == "I" else False
-        return packet_kind(
-            lasting or len(vops) > 1 or letter != "B", random_access=access, picture_type=letter
-        )
+        needed = self._sets_frame_time(letter) or lasting or len(vops) > 1 or letter != "B"
+        return packet_kind(needed, random_access=access, picture_type=letter)
+
+    @property
+    def interlaced(self) -> bool:
+        """Whether fields may be predicted by themselves."""
+        return self._layer is not None and self._layer.interlaced
+
+    def _sets_frame_time(self, letter: Picture) -> bool:
+        """Whether later B-VOPs measure time by this one: an interlaced layer's first one tells how long a frame is.
+
+        So does the first one behind a key picture, where the layer's header may come again, and decoding may start.
+        """
+        first = self._first_b and letter == "B"
+        self._first_b = letter == "I" or (self._first_b and not first)
+        return first and self.interlaced
 
     def _vops(self, data: bytes) -> list[_Vop]:
         vops: list[_Vop] = []
@@ -124,11 +149,11 @@ class Mpeg4Classifier:
 
     def _vop(self, bits: BitReader) -> _Vop:
         letter = _VOP_LETTERS[bits.u(2)]
-        if self._time_bits is None:
+        if self._layer is None:
             return _Vop(letter, True)
         while bits.flag():  # modulo_time_base
             pass
-        bits.skip(1 + self._time_bits + 1)
+        bits.skip(1 + self._layer.time_bits + 1)
         return _Vop(letter, bits.flag())
 
     def _learn(self, data: bytes) -> bool:
@@ -142,14 +167,19 @@ class Mpeg4Classifier:
         at = data.find(_START, 0, end if end >= 0 else len(data))
         while at >= 0:
             if at + 3 < len(data) and 0x20 <= data[at + 3] <= 0x2F:
-                self._time_bits = _time_bits(BitReader(data[at + 4 : at + 64]))
+                self._layer = _layer(BitReader(data[at + 4 : at + 64]))
                 found = True
             at = data.find(_START, at + 3, end if end >= 0 else len(data))
         return found
 
 
-def _time_bits(bits: BitReader) -> int:
-    """Reads a video object layer up to vop_time_increment_resolution: the bits of a vop_time_increment."""
+def mpeg4_interlaced(extradata: bytes) -> bool:
+    """Whether the headers of an MPEG-4 stream say that it is interlaced."""
+    return Mpeg4Classifier(extradata).interlaced
+
+
+def _layer(bits: BitReader) -> _Layer:
+    """Reads a video object layer, as far as its interlaced flag."""
     bits.skip(9)  # random_accessible_vol, video_object_type_indication
     version = 1
     if bits.flag():
@@ -161,8 +191,15 @@ def _time_bits(bits: BitReader) -> int:
         bits.skip(3)  # chroma_format, low_delay
         if bits.flag():
             bits.skip(79)  # vbv_parameters
-    if bits.u(2) == 3 and version != 1:  # grayscale
+    shape = bits.u(2)
+    if shape == 3 and version != 1:  # grayscale
         bits.skip(4)
     bits.skip(1)
     resolution = bits.u(16)
-    return max(1, (resolution - 1).bit_length()) if resolution else 1
+    time_bits = max(1, (resolution - 1).bit_length()) if resolution else 1
+    bits.skip(1)
+    if bits.flag():  # fixed_vop_rate
+        bits.skip(time_bits)
+    if shape == 0:  # rectangular
+        bits.skip(29)  # width and height
+    return _Layer(time_bits, shape != 2 and bits.flag())

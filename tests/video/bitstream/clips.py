@@ -135,14 +135,26 @@ def encoded(made: Recipe) -> Stream:
 @cache
 def two_pass(ffmpeg: str, encoder: str, *options: str) -> Stream:
     """A clip that only a two-pass encode makes: libvpx hides frames and shows them again there."""
-    source = ["-f", "lavfi", "-i", f"testsrc2=s={WIDTH}x{HEIGHT}:r=25:d=3", "-pix_fmt", "yuv420p"]
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "clip.webm")
         for number in ("1", "2"):
             log = ["-pass", number, "-passlogfile", str(Path(folder, "log"))]
-            command = [ffmpeg, "-v", "error", "-y", *source, "-c:v", encoder, *options, *log, str(made)]
-            subprocess.run(command, check=True)
+            _run(ffmpeg, "testsrc2", made, "-c:v", encoder, *options, *log)
         return demuxed(made)
+
+
+@cache
+def by_ffmpeg(ffmpeg: str, encoder: str, container: str, *options: str) -> Stream:
+    """A clip that PyAV's own libraries cannot make; all of it moves."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, f"clip.{container}")
+        _run(ffmpeg, "mandelbrot", made, "-c:v", encoder, *options)
+        return demuxed(made)
+
+
+def _run(ffmpeg: str, source: str, made: Path, *options: str) -> None:
+    drawn = ["-f", "lavfi", "-i", f"{source}=s={WIDTH}x{HEIGHT}:r=25", "-t", "3", "-pix_fmt", "yuv420p"]
+    subprocess.run([ffmpeg, "-v", "error", "-y", *drawn, *options, str(made)], check=True)
 
 
 def demuxed(source: io.BytesIO | Path) -> Stream:

@@ -18,6 +18,7 @@ from .clips import (
     VP9,
     Recipe,
     Stream,
+    by_ffmpeg,
     decoded,
     demuxed,
     encoded,
@@ -57,6 +58,22 @@ def test_h264_and_hevc_lose_only_what_was_dropped(made: Recipe) -> None:
 def test_mpeg_loses_only_its_b_pictures(made: Recipe) -> None:
     droppables = prove(encoded(made))
     assert 0.6 <= sum(droppables) / len(droppables) <= 0.7
+
+
+def test_packed_mpeg4_is_kept_whole_until_its_placeholder() -> None:
+    """As Xvid packs two B-VOPs in a row: the second waits in its own packet for the placeholder behind it."""
+    stream = one_pass("libxvid", "avi", "-g", "12", "-bf", "2")
+    vops = [packet.count(b"\0\0\1\xb6") for packet in stream.packets]
+    alone = [kind.picture_type == "B" and n == 1 for kind, n in zip(kinds_of(stream), vops, strict=True)]
+    assert max(vops) == 2
+    assert any(alone)
+    assert not any(prove(stream))
+
+
+def test_interlaced_mpeg4_keeps_the_b_picture_that_tells_how_long_a_frame_is() -> None:
+    stream = one_pass("mpeg4", "avi", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme")
+    droppables = prove(stream)
+    assert 0.5 <= sum(droppables) / len(droppables) <= 0.6
 
 
 @pytest.mark.parametrize("made", AV1.values(), ids=AV1)
@@ -106,10 +123,16 @@ def test_vp8_hidden_frames_are_not_shown() -> None:
 
 
 def libvpx_two_pass(encoder: str, *options: str) -> Stream:
-    ffmpeg = pytest.importorskip(
-        "imageio_ffmpeg", reason="two-pass encoding takes the ffmpeg of imageio-ffmpeg"
-    )
-    return two_pass(ffmpeg.get_ffmpeg_exe(), encoder, "-b:v", "200k", *options)
+    return two_pass(ffmpeg("two-pass encoding"), encoder, "-b:v", "200k", *options)
+
+
+def one_pass(encoder: str, container: str, *options: str) -> Stream:
+    return by_ffmpeg(ffmpeg(encoder), encoder, container, *options)
+
+
+def ffmpeg(what: str) -> str:
+    found = pytest.importorskip("imageio_ffmpeg", reason=f"{what} takes the ffmpeg of imageio-ffmpeg")
+    return str(found.get_ffmpeg_exe())
 
 
 def test_motion_jpeg_frames_stand_alone() -> None:
