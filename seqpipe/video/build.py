@@ -74,7 +74,7 @@ def build_index(source: Source) -> PacketIndex:
             end_s=0.0,
             cut=_cut(scan, info, source),
         )
-    if not _has_pts(scan, info) and _may_reorder(scan, info):
+    if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
     return _finish(drop_head(source, index, _head(scan)), scan)
 
@@ -229,6 +229,13 @@ def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
         pts is None and kind.shown and not discard
         for pts, kind, discard in zip(scan.pts[begin:], scan.kind[begin:], scan.discard[begin:], strict=True)
     )
+
+
+def _pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+    """Whether pts that ascend in decode order contradict B pictures: they were copied from what has only dts."""
+    pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
+    reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
+    return bool(reordered) and all(before < here for before, here in itertools.pairwise(pts))
 
 
 def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:

@@ -249,6 +249,7 @@ class VideoReader:
 
     def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
         lost: dict[int, str] = {}
+        early: set[int] = set()
         layout, place = self._output.frame_layout, self._place
         # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
         painter = place.new_painter()
@@ -259,7 +260,7 @@ class VideoReader:
             numbers = wanted[begin : begin + place.at_once].tolist()
             with place.active():
                 pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
-                self._paint_next(items, painter, numbers, pixels, lost)
+                self._paint_next(items, painter, numbers, pixels, lost, early)
             if host:
                 pixels = to_numpy(pixels)
             for picture, number in zip(pixels, numbers, strict=True):
@@ -293,21 +294,29 @@ class VideoReader:
         numbers: Seq[int],
         pixels: Array,
         lost: dict[int, str],
+        early: set[int],
     ) -> None:
-        """Take from a decoding what it gives for the next frames; the fallback is asked about those that it loses."""
+        """Take from a decoding what it gives for the next frames; the fallback is asked about those that it loses.
+
+        Early ones, which it gave before their turn, are decoded again by themselves: there the timestamps contradict
+        the codec's order.
+        """
         way, converter = self._place.way, painter.converter(self._index.info, self._output)
         left = dict(zip(numbers, painter.pictures(pixels), strict=True))
-        while left.keys() - lost.keys():
+        while left.keys() - lost.keys() - early:
             item = next(items)
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
-            else:
+            elif item.number in left:
                 painter.put(item, [(converter, left.pop(item.number))])
-        if left and way.fallback is not None:
-            targets: Targets = {number: [(converter, picture)] for number, picture in left.items()}
-            for number in left:
+            else:
+                early.add(item.number)
+        again = left.keys() & early if way.fallback is None else left.keys()
+        if again:
+            targets: Targets = {number: [(converter, left[number])] for number in again}
+            for number in again:
                 lost.pop(number, None)
-            second = replace(way, decoders=way.fallback, fallback=None)
+            second = way if way.fallback is None else replace(way, decoders=way.fallback, fallback=None)
             lost.update(fill(self._video, targets, second, painter, _nothing_noted))
         painter.finish()
 

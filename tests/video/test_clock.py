@@ -75,6 +75,23 @@ def test_avi_takes_the_order_from_decoding_and_the_clock_from_the_dts(name):
     assert shifted[0] in (pytest.approx(_STEP_S), pytest.approx(2 * _STEP_S))
 
 
+@pytest.mark.parametrize(
+    ("name", "container"),
+    [("h264_raw", "mp4"), ("hevc_raw", "mp4"), ("h264", "mxf"), ("h264", "asf"), ("mpeg4_avi", "mp4")],
+)
+def test_pts_that_are_dts_do_not_tell_the_order(name, container, tmp_path):
+    """As whoever copies a raw stream, or AVI, into another container gives B frames the times of their decoding."""
+    path = tmp_path / f"copied.{container}"
+    run_ffmpeg("-i", str(media.made(name)), "-c", "copy", str(path))
+    with av.open(str(path)) as source:
+        drawn = [read(frame.to_ndarray(format="rgb24")) for frame in source.decode(video=0)]
+    assert drawn == sorted(drawn)
+    assert _numbers(path) == drawn
+    with VideoReader(path) as video:
+        assert [read(frame.numpy()) for frame in video] == drawn
+        assert (np.diff(video.timestamps) > 0).all()
+
+
 def test_dropped_frames_of_avi_leave_a_gap_in_the_clock():
     path = media.shared_media() / "video/codec/mpeg4_960x400.avi"
     index = access.indexed(path)

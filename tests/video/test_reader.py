@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import seqpipe
 from data_scripts.frame_code import read
+from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import (
     DamagedSourceError,
     FrameRangeError,
@@ -134,6 +135,16 @@ def test_streams_side_by_side(video, drawn):
 
 def test_iterating_gives_every_frame(video, drawn):
     assert [numbers(frame)[0] for frame in video] == list(drawn)
+
+
+def test_iterating_follows_the_pts_where_the_codec_has_another_order(tmp_path):
+    path = tmp_path / "shaken.mkv"
+    shaken = "setts=pts=PTS+if(mod(N\\,3)\\,0\\,3*DURATION)"
+    run_ffmpeg("-i", str(made("h264")), "-c", "copy", "-bsf:v", shaken, str(path))
+    with seqpipe.open(path) as video:
+        every = video[:].numpy()
+        assert [read(frame) for frame in every] != sorted(read(frame) for frame in every)
+        assert np.array_equal([frame.numpy() for frame in video], every)
 
 
 def test_a_frame_that_is_kept_is_never_overwritten(video):
