@@ -128,8 +128,15 @@ def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> N
     scan.checksum.append(zlib.crc32(data))
     # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
     sound = not scan.offset or scan.offset[-1] >= 0
-    side_data = any(True for _ in packet.iter_sidedata())
-    scan.offset.append(_locate(source, packet.pos, data) if sound and not side_data else -1)
+    plain = sound and not _has_side_data(packet)
+    scan.offset.append(_locate(source, packet.pos, data) if plain else -1)
+
+
+def _has_side_data(packet: av.Packet[Any]) -> bool:
+    try:
+        return any(True for _ in packet.iter_sidedata())
+    except IndexError:  # of a kind that PyAV has no name for
+        return True
 
 
 def _locate(source: Source, position: int | None, data: bytes) -> int:

@@ -251,7 +251,11 @@ def _disposition(stream: VideoStream) -> int:
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     """Degrees counter-clockwise, and whether to mirror left to right before the turn."""
-    matrix = None if frame is None else frame.side_data.get("DISPLAYMATRIX")
+    try:
+        matrix = None if frame is None else frame.side_data.get("DISPLAYMATRIX")
+    except ValueError:
+        # PyAV lists nothing where one thing beside a picture has no name in it, such as EXIF; it still tells the turn.
+        return (0 if frame is None else round(frame.rotation / 90) * 90 % 360), False
     if matrix is None:
         return 0, False
     turn = np.frombuffer(cast("bytes", matrix), "<i4", count=9).reshape(3, 3)[:2, :2].astype(float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import re
 import subprocess
 from dataclasses import asdict
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image
 
 from data_scripts.frame_code import find, read
 from data_scripts.make_videos import ITEMS
-from data_scripts.media_encode import ENCODERS, ffmpeg_exe
+from data_scripts.media_encode import ENCODERS, ffmpeg_exe, run_ffmpeg
 from data_scripts.media_item import Encode
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.output import OutputSpec
@@ -250,6 +252,23 @@ def test_an_eighth_of_a_turn_is_left_alone():
     assert (info.rotation_degrees, info.flipped) == (0, False)
     with VideoReader(media.made("rotated_45")) as video:
         assert read(video[7].numpy()) == 7
+
+
+@pytest.mark.parametrize(("orientation", "degrees"), [(1, 0), (3, 180), (6, 270), (8, 90)])
+def test_the_exif_of_motion_jpeg_tells_the_turn(orientation, degrees, tmp_path):
+    """As cameras write it into each picture. PyAV has no name for EXIF, and lists nothing beside such a picture."""
+    path = tmp_path / "camera.avi"
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    with VideoReader(media.made("mjpeg")) as video:
+        pictures = video[:9].numpy()
+    jpegs = io.BytesIO()
+    for picture in pictures:
+        Image.fromarray(picture).save(jpegs, "jpeg", exif=exif, quality=95)
+    run_ffmpeg("-f", "mjpeg", "-i", "-", "-c", "copy", str(path), stdin=jpegs.getvalue())
+    with VideoReader(path) as video:
+        assert (video.info.rotation_degrees, video.info.flipped) == (degrees, False)
+        assert find(video[7].numpy()) == find(_autorotated(path))
 
 
 def _autorotated(path: Path, frame: int = 7) -> np.ndarray:
