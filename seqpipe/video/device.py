@@ -64,7 +64,11 @@ def parse_devices(name: str) -> tuple[Device, ...]:
         BackendError: there is no such GPU, or what is needed to use it is missing.
     """
     if name != "cuda:all":
-        return (parse_device(name),)
+        try:
+            return (parse_device(name),)
+        except ParameterError as error:
+            error.allowed = f"{error.allowed}, 'cuda:all'"
+            raise
     from ..kernel import device_count
 
     first = _usable(0)

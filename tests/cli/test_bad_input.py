@@ -216,7 +216,7 @@ def test_a_gpu_that_is_not_there(run, tmp_path):
     result = run("export", made("h264"), "--out", tmp_path / "o", "--device", "cuda:99", code=1)
     assert any(said in result.stderr for said in ("cupy is not installed", "CUDA", "no device cuda:99"))
     result = run("export", made("h264"), "--out", tmp_path / "o", "--device", "gpu", code=2)
-    assert "device='gpu' is unknown; allowed: 'cpu', 'cuda', 'cuda:N', 'auto'" in result.stderr
+    assert "device='gpu' is unknown; allowed: 'cpu', 'cuda', 'cuda:N', 'auto', 'cuda:all'" in result.stderr
 
 
 def test_colliding_names_name_both_sources(run, tmp_path):
