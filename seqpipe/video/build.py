@@ -260,15 +260,21 @@ def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
     if info.container.startswith("mov") and declared > seen:
         return f"the file is cut: its header promises {declared} frames, {seen} are in it"
-    if info.container == "avi" and scan.dts and scan.dts[-1] is not None and declared > scan.dts[-1] + 1:
-        # The dts of AVI counts chunks, the empty ones of dropped frames too; one that is overwritten is passed by.
-        return (
-            f"the file is cut or damaged: its header promises {declared} frames, {scan.dts[-1] + 1} are in it"
-        )
+    if info.container == "avi" and (counted := _counted(scan)) and declared > counted:
+        return f"the file is cut or damaged: its header promises {declared} frames, {counted} are in it"
     if scan.error:
         return f"the file is cut or damaged after {seen} packets ({scan.error})"
     cut = bool(scan.damaged) and scan.damaged[-1] and info.container != "mpegts"
     return "the file is cut in the middle of its last frame" if cut else ""
+
+
+def _counted(scan: _Scan) -> int:
+    """Frames of an AVI file by its dts, which counts chunks, the empty ones of dropped frames too; 0 if untold.
+
+    A chunk that is overwritten is passed by. Where each frame has several chunks' time, so has the last.
+    """
+    before, last = [0, 0, *scan.dts][-2:]
+    return 0 if last is None else last + max(1, last - (before or 0))
 
 
 def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:

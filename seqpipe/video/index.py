@@ -10,6 +10,8 @@ Rules for clocks that containers leave out or break, each tested:
 - **No pts** (raw streams; AVI, which has no place for them): where the pictures are in presentation order already, the
   dts are the clock; where they are reordered, one decoding pass at index time tells the order, and the sorted dts are
   the clock. Without dts the clock runs at the stream's rate, 25 Hz if it has none.
+- **pts that ascend as packets are decoded**, though B pictures are reordered, as where raw streams were copied: the
+  same, with these pts in place of the dts.
 - **Missing durations**: the last frame lasts as long as the container says, else as the one before it.
 - **Frames before the first key frame**, and leading pictures of the first key frame that cannot be decoded without what
   came before, are no frames: nothing could ever be shown for them.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import seqpipe
+from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
 from seqpipe.video.build import build_index
 from seqpipe.video.engine import Engine
@@ -249,6 +250,15 @@ def test_lost_transport_packets_never_give_wrong_frames(name, seed, tmp_path):
     assert item.wrong(found) == []
     assert safe_frames(item.index, found) <= set(found.frames)
     assert len(found.frames) >= len(item.truth) // 4
+
+
+def test_an_avi_file_whose_frames_take_several_ticks_is_not_cut(tmp_path):
+    """As ffmpeg copies MP4: 600 ticks a second, and the header counts all that the last frame takes."""
+    path = tmp_path / "ticks.avi"
+    run_ffmpeg("-i", str(media.made("h264")), "-c", "copy", str(path))
+    index = access.indexed(path)
+    assert (index.info.declared_frames or 0) > 2 * len(index)
+    assert index.cut == ""
 
 
 def test_an_overwritten_chunk_of_avi_is_missed(tmp_path):
