@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -35,6 +36,12 @@ def no_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(PROCESSES.name, os.environ.get(PROCESSES.name, "0"))
         yield
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """PyTorch, where it is: an extra, which a machine that has only Python and pip does without."""
+    return pytest.importorskip("torch", reason="torch is an extra")
 
 
 @pytest.fixture(scope="session")

@@ -25,11 +25,6 @@ class Foreign:
         return self.device
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="torch is an extra")
-
-
 @pytest.mark.parametrize(
     ("device", "name"), [((1, 0), "cpu"), ((3, 0), "cpu"), ((2, 0), "cuda:0"), ((2, 3), "cuda:3")]
 )

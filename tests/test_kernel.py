@@ -117,10 +117,11 @@ def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeC
 
 
 def test_an_interrupt_of_a_launch_arrives(cupy: FakeCupy) -> None:
+    source = all_sources()[0]  # to look for it is not a launch's part
     argument = np.zeros((), [("frames", [("planes", np.uint64, 3)], 2), ("gain", np.float32)])
 
     def launch() -> None:
-        CudaDevice(0).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, argument, None)
+        CudaDevice(0).launch(source, "convert", {}, (1, 1, 1), 256, argument, None)
 
     launch()
     assert lost_interrupts(launch) == []

@@ -22,11 +22,6 @@ def clip(length=3, height=4, width=6, first=10, **fields):
     return Sequence(pixels, **fields)
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="torch is an extra")
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

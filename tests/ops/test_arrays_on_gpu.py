@@ -89,9 +89,7 @@ def test_labels_and_points():
 
 
 @pytest.mark.gpu
-def test_sequences_and_tensors_stay_there():
-    import torch
-
+def test_sequences_and_tensors_stay_there(torch):
     clip = fn.transpose(Sequence(cupy().asarray(X), frames=[1, 2, 3]), output_layout="FCHW")
     assert (clip.device, clip.layout, clip.frames.tolist()) == ("cuda:0", "FCHW", [1, 2, 3])
     tensor = torch.from_numpy(X).cuda()

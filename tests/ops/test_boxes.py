@@ -62,8 +62,7 @@ def test_pasted_boxes_are_where_the_image_is():
         np.testing.assert_allclose(found, BOXES * 10 + np.array([x, y, x, y]) * 15)
 
 
-def test_types_and_draws():
-    torch = pytest.importorskip("torch")
+def test_types_and_draws(torch):
     found = fn.bb_flip(torch.tensor(BOXES, dtype=torch.float32), ltrb=True)
     assert (type(found), found.dtype) == (torch.Tensor, torch.float32)
     op = BbFlip(ltrb=True, p=0.5, seed=1)

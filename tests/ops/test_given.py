@@ -101,8 +101,7 @@ def test_lists_and_tuples():
             compare(one[0], given[:, ::-1] if flag else given)
 
 
-def test_torch_tensors():
-    torch = pytest.importorskip("torch")
+def test_torch_tensors(torch):
     x = images(Flip(), "uint8")
     given = torch.from_numpy(x.copy())
     found = fn.flip(given)
@@ -117,8 +116,7 @@ def test_torch_tensors():
 
 
 @pytest.mark.parametrize("function", [fn.flip, fn.reductions.mean, fn.coord_transform, fn.mixup])
-def test_tensors_without_memory_are_refused(function):
-    torch = pytest.importorskip("torch")
+def test_tensors_without_memory_are_refused(function, torch):
     with pytest.raises(
         ParameterError, match=r": this Tensor cannot be shared: .*meta.*; in main memory or on"
     ):
@@ -140,8 +138,7 @@ def test_results_with_more_pixels_than_kernels_count_are_refused(call):
         call(np.zeros((4, 4), np.uint8))
 
 
-def test_parameters_as_tensors():
-    torch = pytest.importorskip("torch")
+def test_parameters_as_tensors(torch):
     x = images(Flip(), "uint8")
     found = fn.brightness_contrast(x, brightness=torch.tensor([0.5, 2.0]))
     compare(found, fn.brightness_contrast(x, brightness=[0.5, 2.0]))
@@ -168,8 +165,7 @@ def test_arrays_on_a_gpu_stay_there():
 
 
 @pytest.mark.gpu
-def test_torch_tensors_on_a_gpu_stay_there():
-    torch = pytest.importorskip("torch")
+def test_torch_tensors_on_a_gpu_stay_there(torch):
     if not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")
     x = images(BRIGHTER, "uint8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
@@ -92,7 +91,7 @@ def test_volumes_are_joined_where_one_goes_on_from_the_other():
             fn.cat(Sequence(X, "DHW", affine=affine), Sequence(Y, "DHW", affine=other))
 
 
-def test_tensors_stay_tensors():
+def test_tensors_stay_tensors(torch):
     x = torch.arange(6).reshape(2, 3)
     assert torch.equal(fn.stack(x, x, axis=1), torch.stack([x, x], 1))
     assert torch.equal(fn.cat(x, x, axis=-1), torch.cat([x, x], 1))

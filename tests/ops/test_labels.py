@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
@@ -33,7 +32,7 @@ def test_values_saturate():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int64", "uint64", "bool"])
-def test_torch_agrees(dtype):
+def test_torch_agrees(dtype, torch):
     x = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 6, (4, 5, 6)).astype(dtype)
     wanted = torch.nn.functional.one_hot(torch.from_numpy(x.astype(np.int64)), 6).numpy()
     compare(fn.one_hot(x, num_classes=6, dtype="int64"), wanted)

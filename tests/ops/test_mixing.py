@@ -255,8 +255,7 @@ def test_padding_is_known_after_mixing():
 
 
 @BOTH
-def test_torch_comes_back_as_torch(op):
-    torch = pytest.importorskip("torch")
+def test_torch_comes_back_as_torch(op, torch):
     x = images(op, "float32", samples=4)
     found = op(torch.from_numpy(x), torch.from_numpy(LABELS))
     assert isinstance(found.data, torch.Tensor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
@@ -37,12 +36,7 @@ def test_points_move_as_in_dali(arguments, wanted):
 
 def test_rows_may_stand_in_arrays():
     wanted = fn.coord_transform(POINTS, M=(1, 2, 3, 4), T=(5, 6))
-    for matrix in (
-        ((1, 2), (3, 4)),
-        [[1, 2], [3, 4]],
-        np.array([[1.0, 2], [3, 4]]),
-        torch.tensor([[1, 2], [3, 4]]),
-    ):
+    for matrix in (((1, 2), (3, 4)), [[1, 2], [3, 4]], np.array([[1.0, 2], [3, 4]])):
         np.testing.assert_array_equal(fn.coord_transform(POINTS, M=matrix, T=(5, 6)), wanted)
     np.testing.assert_array_equal(fn.coord_transform(POINTS, MT=[[1, 2, 5], [3, 4, 6]]), wanted)
 
@@ -97,7 +91,9 @@ def test_points_go_where_warp_affine_moves_pixels():
     np.testing.assert_allclose(fn.coord_transform(POINTS, MT=op.matrix), wanted, rtol=1e-5)
 
 
-def test_whole_numbers_and_tensors():
+def test_whole_numbers_and_tensors(torch):
+    given = fn.coord_transform(POINTS, M=torch.tensor([[1, 2], [3, 4]]))
+    np.testing.assert_array_equal(given, fn.coord_transform(POINTS, M=(1, 2, 3, 4)))
     x = torch.tensor([[1, 2], [3, 5]])
     found = fn.coord_transform(x, M=0.5, dtype=None)
     assert torch.equal(found, torch.tensor([[0, 1], [2, 2]]))  # halves to even

@@ -319,8 +319,7 @@ def test_volumes_keep_their_space():
     np.testing.assert_allclose(moved[:, :3], affine[:, :3])
 
 
-def test_types_and_batches_come_back_as_they_went():
-    torch = pytest.importorskip("torch")
+def test_types_and_batches_come_back_as_they_went(torch):
     x = np.stack([[photo(seed=n)] * 2 for n in range(3)])
     op = TrivialAugmentWide(seed=2)
     wanted = op(x, index=[5, 9, 2])

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
@@ -131,7 +130,7 @@ def test_samples_of_different_shapes_have_results_of_their_own():
     assert [int(one) for one in fn.reductions.sum([X, X[:1]])] == [3190, 1341]
 
 
-def test_what_is_a_tensor_stays_one():
+def test_what_is_a_tensor_stays_one(torch):
     x = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4)
     found = fn.reductions.mean(x, axes=(0, 2))
     assert isinstance(found, torch.Tensor)

@@ -71,8 +71,7 @@ def test_pillow_agrees(anywhere, kind, size):
 
 @pytest.mark.parametrize("size", SIZES[:3], ids=str)
 @pytest.mark.parametrize(("kind", "mode"), [("linear", "bilinear"), ("cubic", "bicubic")])
-def test_torch_agrees(kind, mode, size):
-    torch = pytest.importorskip("torch")
+def test_torch_agrees(kind, mode, size, torch):
     x = picture("float32")
     planes = torch.from_numpy(x).permute(2, 0, 1)[None]
     wanted = torch.nn.functional.interpolate(planes, size, mode=mode, antialias=True)[0].permute(1, 2, 0)

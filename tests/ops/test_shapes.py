@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
@@ -93,13 +92,14 @@ def test_an_affine_follows_axes_that_change_places():
     )
 
 
-def test_tensors_are_views_of_tensors():
+def test_tensors_are_views_of_tensors(torch):
     x = torch.arange(24).reshape(2, 3, 4)
     found = fn.transpose(x, perm=(2, 0, 1))
     assert torch.equal(found, x.permute(2, 0, 1))
     assert found.data_ptr() == x.data_ptr()
     several = fn.transpose([x, x.float()], perm=(1, 0, 2))
     assert [one.dtype for one in several] == [torch.int64, torch.float32]
+    assert torch.equal(fn.reshape(torch.arange(6), shape=(2, 3)), torch.arange(6).reshape(2, 3))
 
 
 # ------------------------------------------------------------------------------------------ reshape
@@ -141,7 +141,6 @@ def test_a_batch_keeps_its_samples():
     compare(found.numpy(), x.reshape(2, 3, 35, 3, 1))
     assert found.layout == "NFHWC"
     compare(fn.reshape([X, X + 1], shape=(-1,))[1], X.ravel() + 1)
-    assert torch.equal(fn.reshape(torch.arange(6), shape=(2, 3)), torch.arange(6).reshape(2, 3))
 
 
 # ------------------------------------------------------------------------------------------ squeeze

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
@@ -125,7 +124,7 @@ def test_all_subsets_of_axes_are_those_of_numpy(layout):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32"])
-def test_torch_agrees_over_a_batch(anywhere, dtype):
+def test_torch_agrees_over_a_batch(anywhere, dtype, torch):
     x = images(Normalize, dtype, size=(20, 30), samples=3)
     planes = torch.from_numpy(x.astype(np.float64)).permute(0, 4, 1, 2, 3)
     wanted = torch.nn.functional.batch_norm(planes, None, None, training=True, eps=1e-3)

@@ -267,8 +267,7 @@ def test_masks_and_boxes_of_frames_go_along():
     compare(SequenceRearrange(new_order=(3, 0, 0))(batch).mask, mask[:, [3, 0, 0]])
 
 
-def test_torch_tensors():
-    torch = pytest.importorskip("torch")
+def test_torch_tensors(torch):
     x = images(Reverse(), "uint8")
     given = torch.from_numpy(x.copy())
     compare(fn.reverse(given).numpy(), torch.flip(given, (1,)).numpy())

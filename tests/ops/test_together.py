@@ -49,14 +49,30 @@ def test_boxes_of_frames_that_are_flipped_by_themselves():
         each(x, boxes=BOX)
 
 
-def test_types_of_boxes():
+def test_types_of_boxes(torch):
     x = images(FLIP, "uint8", "HWC")
     for dtype in (np.int32, np.float32, np.float64):
         found = Together(Flip())(x, boxes=BOX.astype(dtype)).boxes
         compare(found, np.array([[3, 2, 6, 5]], dtype))
-    torch = pytest.importorskip("torch")
     found = Together(Flip())(torch.from_numpy(x.copy()), boxes=torch.tensor(BOX), mask=torch.zeros(5, 7))
     assert [type(part) for part in found[:3]] == [torch.Tensor] * 3
+
+
+def test_whole_numbers_that_their_type_cannot_hold_are_its_bounds():
+    x = images(FLIP, "uint8", "HWC")
+    found = Together(Crop(crop=(1, 1)))(x, boxes=np.array([[0, 1, 9, 2]], np.uint8)).boxes
+    compare(found, np.array([[0, 0, 6, 0]], np.uint8))
+    found = Together(Pad(shape=(5, 300), pad_pos_x=1.0))(x, points=np.array([[6, 2], [-128, 3]], np.int8)).points
+    compare(found, np.array([[127, 2], [127, 3]], np.int8))
+
+
+def test_places_of_maps_without_an_inverse_are_refused():
+    x = images(FLIP, "uint8", "HWC")
+    flat = WarpAffine(matrix=(1, 0, 0, 0, 0, 2))
+    compare(Together(flat)(x, mask=x).image, flat(x))
+    for places in ({"boxes": BOX}, {"points": BOX[:, :2]}):
+        with pytest.raises(ParameterError, match="warp_affine: boxes or points with a map that has no inverse"):
+            Together(flat)(x, **places)
 
 
 def test_sequences_and_batches():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from seqpipe import fn
@@ -20,7 +19,7 @@ TYPES = ("uint8", "uint16", "int16", "float16", "float32")
 
 @pytest.mark.parametrize("given", TYPES)
 @pytest.mark.parametrize("asked", TYPES)
-def test_cast_rounds_and_saturates_as_torch_can(given, asked):
+def test_cast_rounds_and_saturates_as_torch_can(given, asked, torch):
     x = images(Cast, given, "HWC", size=(9, 11))
     wanted = torch.from_numpy(x.astype(np.float64))
     if not asked.startswith("float"):
@@ -136,7 +135,7 @@ def test_normalize_to_whole_numbers_is_dalis(anywhere):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
-def test_torch_and_scipy_agree(dtype):
+def test_torch_and_scipy_agree(dtype, torch):
     x = images(Normalize, dtype, "FHWC", size=(40, 50))
     as_torch = torch.from_numpy(x.astype(np.float64)).permute(0, 3, 1, 2)
     by_channel = torch.nn.functional.instance_norm(as_torch, eps=1e-3).permute(0, 2, 3, 1).numpy()

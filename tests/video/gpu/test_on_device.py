@@ -93,8 +93,7 @@ def test_a_stream_comes_in_order_and_in_main_memory_where_asked():
             assert np.abs(frame.data.astype(np.int16) - wanted.data).max() <= 1
 
 
-def test_batches_are_the_cpus_and_go_to_torch_without_a_copy():
-    torch = pytest.importorskip("torch")
+def test_batches_are_the_cpus_and_go_to_torch_without_a_copy(torch):
     files = [made(name) for name in ("h264", "h264_mkv", "h264_open_gop")]
     options = {"sequence_length": 4, "stride": 3, "shuffle": True, "seed": 3, "threads": 2}
     on_card, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
