@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
+from ..errors import ParameterError
 from ._interpolate import places_of
 
 __all__ = ["Mapping", "Mappings", "scaling"]
@@ -50,8 +51,18 @@ class Mapping(NamedTuple):
 
         Args:
             places: ``(…, 2)``, x and y in pixels.
+
+        Raises:
+            ParameterError: the result shows several of them in one place, or one in several.
         """
-        return _projected(np.asarray(np.linalg.inv(self.matrix), np.float64), np.asarray(places, np.float64))
+        try:
+            inverse = np.linalg.inv(self.matrix)
+        except np.linalg.LinAlgError as error:
+            raise ParameterError(
+                f"boxes or points with a map that has no inverse, {self.matrix.tolist()}",
+                allowed="a map that sends no two places to one",
+            ) from error
+        return _projected(np.asarray(inverse, np.float64), np.asarray(places, np.float64))
 
     def boxes(self, boxes: npt.ArrayLike) -> FloatArray:
         """The smallest upright boxes around where boxes of the source go; they are not cut off at the borders.

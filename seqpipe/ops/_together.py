@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..array import FloatArray, device_of, namespace, to_numpy
+from ..array import device_of, namespace, to_numpy
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._apply import Call, apply
 from ._declaration import Declaration
 from ._geometry import Geometry
-from ._given import Given, admitted, like
+from ._given import Given, admitted, like, naming
 from ._mapping import Mapping
 from ._spec import MOVED
+from ._values import placed
 
 __all__ = ["Moved", "Together"]
 
@@ -66,7 +66,8 @@ class Together:
             mask: labels for each pixel, moved to the nearest pixel, 0 outside; with the axes of the images, or without
                 that of the channels.
             boxes: left, top, right and bottom in pixels, ``(K, 4)``; ``(F, K, 4)`` for each frame, and one more axis
-                at the front for a batch, or a list with an array for each sample. They are not cut off at the borders.
+                at the front for a batch, or a list with an array for each sample. They are not cut off at the borders,
+                but whole numbers are at the bounds of their type: 0, for those without a sign.
             points: x and y in pixels, ``(K, 2)``, likewise. The centre of the first pixel is at (0.5, 0.5).
             layout: of the images.
             epoch: the epoch that random parameters are drawn for.
@@ -153,9 +154,7 @@ class Together:
                 source=self.op.name,
                 allowed=f"({spec.frames}, K, {numbers})",
             )
-        moved = move(mappings[0], array) if len(mappings) == 1 else np.stack(list(map(move, mappings, array)))
-        return like(value, _typed(moved, array.dtype))
-
-
-def _typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
+        with naming(self.op):
+            found = [move(mappings[0], array)] if len(mappings) == 1 else list(map(move, mappings, array))
+        moved = found[0] if len(mappings) == 1 else np.stack(found)
+        return like(value, placed(moved, array.dtype))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray
 from ._spec import RANGES
 
-__all__ = ["put", "typed"]
+__all__ = ["placed", "put", "typed"]
 
 _BOUNDS: Final = {np.dtype(name): (np.float32(lo), np.float32(hi)) for name, (lo, hi) in RANGES.items()}
 _HALF: Final = np.dtype(np.float16)
@@ -47,3 +47,17 @@ def typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         return np.array([min(max(round(value), bounds.min), bounds.max) for value in values.tolist()], dtype)
     with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
         return values.astype(dtype)
+
+
+def placed(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Places in double precision as numbers of a type, by the same rule.
+
+    Args:
+        values: in main memory or on a GPU.
+        dtype: the type.
+    """
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        values = np.rint(np.fmin(np.fmax(values, bounds.min), bounds.max))
+    made: Array = values.astype(dtype)
+    return made

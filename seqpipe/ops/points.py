@@ -17,6 +17,7 @@ from ._given import admitted, like
 from ._param import param
 from ._run import on_device_of
 from ._spec import MOVED, Spec
+from ._values import placed
 
 __all__ = ["CoordTransform"]
 
@@ -129,11 +130,7 @@ class CoordTransform(Declaration):
         return array
 
     def _typed(self, values: Array, given: Array) -> Array:
-        dtype = np.dtype(self.dtype or given.dtype)
-        if dtype.kind in "iu":
-            bounds = np.iinfo(dtype)
-            values = namespace(values).clip(namespace(values).rint(values), bounds.min, bounds.max)
-        return values.astype(dtype)
+        return placed(values, np.dtype(self.dtype or given.dtype))
 
 
 def _in_a_row(value: Any, rows: int, columns: int) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from seqpipe import Batch, Sequence
 from seqpipe.errors import ParameterError
-from seqpipe.ops import BrightnessContrast, Flip, Together, per_frame
+from seqpipe.ops import BrightnessContrast, Crop, Flip, Pad, Together, WarpAffine, per_frame
 from tests.support.operators import compare, images
 
 FLIP = Flip(p=0.5, seed=1)
@@ -62,7 +62,9 @@ def test_whole_numbers_that_their_type_cannot_hold_are_its_bounds():
     x = images(FLIP, "uint8", "HWC")
     found = Together(Crop(crop=(1, 1)))(x, boxes=np.array([[0, 1, 9, 2]], np.uint8)).boxes
     compare(found, np.array([[0, 0, 6, 0]], np.uint8))
-    found = Together(Pad(shape=(5, 300), pad_pos_x=1.0))(x, points=np.array([[6, 2], [-128, 3]], np.int8)).points
+    found = Together(Pad(shape=(5, 300), pad_pos_x=1.0))(
+        x, points=np.array([[6, 2], [-128, 3]], np.int8)
+    ).points
     compare(found, np.array([[127, 2], [127, 3]], np.int8))
 
 
@@ -71,7 +73,9 @@ def test_places_of_maps_without_an_inverse_are_refused():
     flat = WarpAffine(matrix=(1, 0, 0, 0, 0, 2))
     compare(Together(flat)(x, mask=x).image, flat(x))
     for places in ({"boxes": BOX}, {"points": BOX[:, :2]}):
-        with pytest.raises(ParameterError, match="warp_affine: boxes or points with a map that has no inverse"):
+        with pytest.raises(
+            ParameterError, match="warp_affine: boxes or points with a map that has no inverse"
+        ):
             Together(flat)(x, **places)
 
 
