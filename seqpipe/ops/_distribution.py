@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
@@ -114,7 +115,9 @@ class Normal(Distribution):
     stddev: float
 
     def __post_init__(self) -> None:
-        if not self.stddev >= 0:
+        if not math.isfinite(self.mean):
+            raise ParameterError(f"mean={self.mean!r} is not valid", allowed="a number")
+        if not 0 <= self.stddev < math.inf:
             raise ParameterError(f"stddev={self.stddev!r} is not valid", allowed="a number of at least 0")
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
@@ -144,6 +147,8 @@ class Choice(Distribution):
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
             raise ParameterError("a choice of no values", allowed="one value or more")
+        if any(value != value for value in self.values):  # NaN, which no bound is compared with
+            raise ParameterError(f"a choice of {self.values}", allowed="numbers")
         if self.weights is not None:
             weights = tuple(float(weight) for weight in self.weights)
             if len(weights) != len(self.values) or min(weights) < 0 or not sum(weights) > 0:

@@ -37,6 +37,8 @@ MATRIX: Final = -2
 
 _KEY: Final = "seqpipe"
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
+_MOST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
+"""What a field of a block can hold."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,11 @@ class Parameter:
             raise self._error(value, self.allowed)
         if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
             value = bool(value)  # as DALI has it, whose flags are numbers
-        return self.param.check(value)
+        checked = self.param.check(value)
+        most = _MOST.get(self.param.kind) if self.drawn and checked is not None else None
+        if most is not None and abs(checked) > most:
+            raise self._error(value, f"{self.param.allowed}, none beyond {most:g} in either direction")
+        return checked
 
     def _error(self, value: Any, allowed: str) -> ParameterError:
         return ParameterError(f"{self.name}={value!r} is not valid", allowed=allowed)

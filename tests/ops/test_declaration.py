@@ -177,6 +177,9 @@ def test_a_distribution_of_ones_own(monkeypatch):
     [
         (lambda: Uniform(2, 1), r"the range \(2, 1\) is upside down; allowed: \(least, greatest\)"),
         (lambda: Normal(0, -1), "stddev=-1 is not valid; allowed: a number of at least 0"),
+        (lambda: Normal(0, np.inf), "stddev=inf is not valid; allowed: a number of at least 0"),
+        (lambda: Normal(np.nan, 1), "mean=nan is not valid; allowed: a number"),
+        (lambda: Choice([1, np.nan]), r"a choice of \(1, nan\); allowed: numbers"),
         (lambda: Choice([]), "a choice of no values; allowed: one value or more"),
         (
             lambda: Choice([1, 2], [1]),
@@ -191,6 +194,18 @@ def test_a_distribution_of_ones_own(monkeypatch):
 def test_what_is_no_distribution_is_refused(make, said):
     with pytest.raises(ParameterError, match=said):
         make()
+
+
+@pytest.mark.parametrize("form", ["constant", "range", "table", "frames"])
+@pytest.mark.parametrize(
+    ("op", "name", "value", "most"),
+    [(ops.Rotate, "angle", 1e39, "3.40282e"), (ops.Resize, "resize_x", 2**31, "2.14748e")],
+)
+def test_what_a_block_cannot_hold_is_refused(op, name, value, most, form):
+    given = {"constant": value, "range": (1, value), "table": [1, value], "frames": per_frame([1, value])}
+    if form != "frames" or op is ops.Rotate:
+        with pytest.raises(ParameterError, match=rf"{name}=.* is not valid; allowed: .*, none beyond {most}"):
+            op(**{name: given[form]})
 
 
 # ------------------------------------------------------------------------------------------ draws that belong together
