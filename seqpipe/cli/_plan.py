@@ -189,14 +189,18 @@ def _facts(index: PacketIndex) -> str:
 
 def _collision(name: str, first: tuple[Plan, int], second: tuple[Plan, int]) -> OutputError:
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
-    advice = (
-        "tell the frames apart with {index} or {frame}"
-        if first[0] is second[0]
-        else "tell the sources apart with {parent}"
-    )
-    if second[0].sequence is not None and first[0] is second[0]:
-        advice += ", and sequences with {sequence}"
     return OutputError(
         f"the outputs of two inputs would be called {printable(name)}: {sides[0]} and {sides[1]}",
-        advice=f"Give a --pattern that can {advice}; now it is '{first[0].pattern.text}'",
+        advice=_apart(first[0], second[0]),
     )
+
+
+def _apart(first: Plan, second: Plan) -> str:
+    """How two files of these sources could have names of their own."""
+    way = "tell the sources apart with {parent}"
+    if first is second:
+        way = "tell the frames apart with {index} or {frame}"
+        way += "" if second.sequence is None else ", and sequences with {sequence}"
+    elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
+        return "No --pattern tells these two apart: rename one, or export it to another --out"
+    return f"Give a --pattern that can {way}; now it is '{first.pattern.text}'"

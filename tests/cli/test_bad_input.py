@@ -228,6 +228,10 @@ def test_colliding_names_name_both_sources(run, tmp_path):
     assert said in result.stderr
     assert "tell the sources apart with {parent}" in result.stderr
     assert not (tmp_path / "o").exists()
+    shutil.copyfile(made("h264_mkv"), tmp_path / "a" / "x.mkv")
+    result = run("export", tmp_path / "a", "--out", tmp_path / "o", "--num", 1, code=2)
+    assert "No --pattern tells these two apart: rename one, or export it to another --out." in result.stderr
+    (tmp_path / "a/x.mkv").unlink()
     named = ("--pattern", "{parent}_{stem}.{ext}")
     run("export", tmp_path / "a/x.mp4", tmp_path / "b/x.mp4", "--out", tmp_path / "o", "--num", 1, *named)
     assert files(tmp_path / "o") == ["a_x.jpg", "b_x.jpg"]
