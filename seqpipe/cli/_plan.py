@@ -197,10 +197,16 @@ def _collision(name: str, first: tuple[Plan, int], second: tuple[Plan, int]) -> 
 
 def _apart(first: Plan, second: Plan) -> str:
     """How two files of these sources could have names of their own."""
-    way = "tell the sources apart with {parent}"
+    begin, way = "Give", "tell the sources apart with {parent}"
     if first is second:
         way = "tell the frames apart with {index} or {frame}"
         way += "" if second.sequence is None else ", and sequences with {sequence}"
     elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
-        return "No --pattern tells these two apart: rename one, or export it to another --out"
-    return f"Give a --pattern that can {way}; now it is '{first.pattern.text}'"
+        if "://" in first.source + second.source or _folder(first) == _folder(second):
+            return "No --pattern tells these two apart: rename one, or export it to another --out"
+        begin = "Name one folder that both are in, and give"
+    return f"{begin} a --pattern that can {way}; now it is '{first.pattern.text}'"
+
+
+def _folder(plan: Plan) -> Path:
+    return Path(plan.source).absolute().parent

@@ -226,15 +226,21 @@ def test_colliding_names_name_both_sources(run, tmp_path):
     result = run("export", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "o", "--num", 1, code=2)
     said = f"x/000000.jpg: frame 24 of {tmp_path}/a/x.mp4 and frame 24 of {tmp_path}/b/x.mp4"
     assert said in result.stderr
+    assert "Name one folder that both are in, and give a --pattern that can tell the sources" in result.stderr
     assert "tell the sources apart with {parent}" in result.stderr
     assert not (tmp_path / "o").exists()
-    shutil.copyfile(made("h264_mkv"), tmp_path / "a" / "x.mkv")
-    result = run("export", tmp_path / "a", "--out", tmp_path / "o", "--num", 1, code=2)
-    assert "No --pattern tells these two apart: rename one, or export it to another --out." in result.stderr
-    (tmp_path / "a/x.mkv").unlink()
     named = ("--pattern", "{parent}_{stem}.{ext}")
+    run("export", tmp_path, "--out", tmp_path / "p", "--num", 1, *named)
+    assert files(tmp_path / "p") == ["a_x.jpg", "b_x.jpg"]
     run("export", tmp_path / "a/x.mp4", tmp_path / "b/x.mp4", "--out", tmp_path / "o", "--num", 1, *named)
     assert files(tmp_path / "o") == ["a_x.jpg", "b_x.jpg"]
+
+
+def test_names_that_no_pattern_tells_apart(run, tmp_path):
+    for name in ("h264", "h264_mkv"):
+        shutil.copyfile(made(name), (tmp_path / "x").with_suffix(made(name).suffix))
+    result = run("export", tmp_path, "--out", tmp_path / "o", "--num", 1, code=2)
+    assert "No --pattern tells these two apart: rename one, or export it to another --out." in result.stderr
 
 
 @pytest.mark.parametrize(
