@@ -12,7 +12,7 @@ import av.error
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from .bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable
+from .bitstream import UNKNOWN, Leading, PacketKind, ParameterSets, SetUp, classifier, droppable
 from .extent import HEAD, declared_size
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
@@ -47,6 +47,7 @@ class _Scan:
     discard: list[bool] = field(default_factory=list)
     damaged: list[bool] = field(default_factory=list)
     kind: list[PacketKind] = field(default_factory=list)
+    set_ups: tuple[SetUp, ...] = ()
     empty: int = 0
     error: str = ""
 
@@ -73,6 +74,7 @@ def build_index(source: Source) -> PacketIndex:
             dropped_at_start=0,
             end_s=0.0,
             cut=_cut(scan, info, source),
+            set_ups=scan.set_ups,
         )
     if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
@@ -91,13 +93,18 @@ def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
 def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
     scan = _Scan()
     context = stream.codec_context
-    classify = classifier(context.codec.canonical_name, bytes(context.extradata or b"")).classify
+    codec, extradata = context.codec.canonical_name, bytes(context.extradata or b"")
+    classify, sets = classifier(codec, extradata).classify, ParameterSets(codec, extradata)
     try:
         for packet in container.demux(stream):
             first.offer(packet)
             if packet.size:
-                data = bytes(packet)
-                scan.kind.append(_kind(classify(data), data, context.codec.canonical_name))
+                data, before, number = bytes(packet), b"", len(scan.size)
+                if packet.has_sidedata("new_extradata"):
+                    before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
+                if packet.is_keyframe:
+                    sets.look(number, data)
+                scan.kind.append(_kind(classify(before + data), data, codec))
                 _note(scan, source, packet, data)
             elif packet.dts is not None:
                 scan.empty += 1
@@ -105,6 +112,7 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
         if not scan.size:
             raise unreadable(source, error) from error
         scan.error = error.strerror or str(error)
+    scan.set_ups = sets.set_ups
     return scan
 
 

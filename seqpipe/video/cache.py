@@ -110,6 +110,7 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
         end_s=header["end_s"],
         cut=header["cut"],
         verified=header["verified"],
+        set_ups=tuple((number, base64.b64decode(units)) for number, units in header["set_ups"]),
     )
 
 
@@ -133,6 +134,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "end_s": index.end_s,
         "cut": index.cut,
         "verified": index.verified,
+        "set_ups": [(number, base64.b64encode(units).decode("ascii")) for number, units in index.set_ups],
         "ticks": clock_of(index),
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),

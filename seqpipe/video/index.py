@@ -112,6 +112,8 @@ class PacketIndex:
         end_s: the end of the last frame, in seconds.
         cut: why the file holds less than it promises, or "" if it does not.
         verified: whether the video was decoded once, so that all damage which can be noticed is known.
+        set_ups: where parameter sets change on the way: the packet from which some hold, and these as packets have
+            them; key packets are given out with theirs. Empty where the extradata's hold throughout.
     """
 
     info: StreamInfo
@@ -123,6 +125,7 @@ class PacketIndex:
     end_s: float
     cut: str = ""
     verified: bool = False
+    set_ups: tuple[tuple[int, bytes], ...] = ()
 
     def __len__(self) -> int:
         """The number of frames."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import zlib
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ class PacketReader(Protocol):
 
 def open_packets(source: Source, index: PacketIndex) -> PacketReader:
     """The cheapest reader for the packets of an indexed source."""
-    return OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+    plain = OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+    return _SetUpPackets(plain, index) if index.set_ups else plain
 
 
 class OffsetPackets:
@@ -159,6 +161,28 @@ class DemuxedPackets:
         stream = video_stream(self._source, demuxer.container)
         self._demuxed, self._next = _packets(demuxer.container, stream), 0
         return demuxer.container, stream
+
+
+class _SetUpPackets:
+    """Puts before each key packet the parameter sets that hold there: a decoder may come from anywhere in the file."""
+
+    def __init__(self, plain: PacketReader, index: PacketIndex) -> None:
+        self._plain = plain
+        self._key = index.packets.key
+        self._begins = [number for number, _ in index.set_ups]
+        self._units = [units for _, units in index.set_ups]
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes."""
+        for number, data in zip(numbers.tolist(), self._plain.read(numbers), strict=True):
+            if self._key[number]:
+                yield self._units[bisect.bisect_right(self._begins, number) - 1] + data
+            else:
+                yield data
+
+    def close(self) -> None:
+        """Close what reads them."""
+        self._plain.close()
 
 
 def _packets(container: InputContainer, stream: VideoStream) -> Iterator[bytes]:

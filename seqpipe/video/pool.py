@@ -64,4 +64,5 @@ class DecoderPool:
 
 def _key(index: PacketIndex, threads: int) -> Hashable:
     info = index.info
-    return info.codec, index.codec_tag, index.extradata, info.width, info.height, info.pixel_format, threads
+    set_up = index.codec_tag, index.extradata, index.set_ups
+    return info.codec, set_up, info.width, info.height, info.pixel_format, threads

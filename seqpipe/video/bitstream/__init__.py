@@ -6,6 +6,7 @@ Nothing is decoded: the first bytes of a packet's units are read, as the codecs'
 from __future__ import annotations
 
 from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
+from .parameter_sets import ParameterSets, SetUp
 from .select import chroma_location, classifier
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "Classifier",
     "Leading",
     "PacketKind",
+    "ParameterSets",
     "Picture",
+    "SetUp",
     "chroma_location",
     "classifier",
     "droppable",

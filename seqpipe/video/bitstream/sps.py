@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .bits import BitReader, BitstreamError
 
-__all__ = ["h264_chroma_location", "hevc_chroma_location"]
+__all__ = ["h264_chroma_location", "hevc_chroma_location", "hevc_sps_number"]
 
 _CHROMA_PROFILES = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244})
 _EXTENDED_SAR = 255
@@ -57,10 +57,7 @@ def hevc_chroma_location(bits: BitReader) -> int:
     Raises:
         BitstreamError: it is cut, or no parameter set.
     """
-    bits.skip(4)
-    sublayers = bits.u(3)  # sps_max_sub_layers_minus1
-    bits.skip(1)
-    _skip_profile_tier_level(bits, sublayers)
+    sublayers = _hevc_sublayers(bits)
     bits.ue()  # sps_seq_parameter_set_id
     if bits.ue() == 3:
         bits.skip(1)
@@ -83,6 +80,28 @@ def hevc_chroma_location(bits: BitReader) -> int:
         bits.skip(bits.ue() * (order_bits + 1))
     bits.skip(2)
     return _vui_chroma_location(bits) if bits.flag() else 0
+
+
+def hevc_sps_number(bits: BitReader) -> int:
+    """The number of an HEVC sequence parameter set.
+
+    Args:
+        bits: the parameter set behind its NAL header.
+
+    Raises:
+        BitstreamError: it is cut.
+    """
+    _hevc_sublayers(bits)
+    return bits.ue()
+
+
+def _hevc_sublayers(bits: BitReader) -> int:
+    """Reads a sequence parameter set up to its number; gives sps_max_sub_layers_minus1."""
+    bits.skip(4)
+    sublayers = bits.u(3)
+    bits.skip(1)
+    _skip_profile_tier_level(bits, sublayers)
+    return sublayers
 
 
 def _vui_chroma_location(bits: BitReader) -> int:

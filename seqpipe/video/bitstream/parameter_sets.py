@@ -1,0 +1,103 @@
+"""Parameter sets of H.264 and HEVC that change on the way, so that decoding may start behind a change or before it.
+
+Sources: ITU-T H.264 clause 7.4.1.2.1, ITU-T H.265 clause 7.4.2.4.2 (a parameter set holds until another one with its
+number comes), ISO/IEC 14496-15 (parameter sets in the container, in the packets, or in both).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from .bits import BitReader, BitstreamError, unescape
+from .nal import NalFormat, avc_format, hevc_format, nal_spans
+from .sps import hevc_sps_number
+
+__all__ = ["ParameterSets", "SetUp"]
+
+SetUp: TypeAlias = tuple[int, bytes]
+"""The packet from which parameter sets hold, and these as the packets have them."""
+
+_Name: TypeAlias = tuple[int, int]
+
+_START = b"\0\0\0\1"
+_FORMATS = {"h264": avc_format, "hevc": hevc_format}
+_H264_SPS, _H264_SUBSET_SPS, _H264_SETS = 7, 15, (7, 13, 15, 8)
+_HEVC_VPS, _HEVC_SPS, _HEVC_SETS = 32, 33, (32, 33, 34)
+
+
+class ParameterSets:
+    """Follows the parameter sets of one stream from packet to packet.
+
+    Args:
+        codec: the codec's canonical name.
+        extradata: the stream's codec configuration as the container holds it; may be empty.
+    """
+
+    def __init__(self, codec: str, extradata: bytes) -> None:
+        self._format = _FORMATS.get(codec)
+        self._name = _hevc_name if codec == "hevc" else _h264_name
+        form = self._format(extradata) if self._format else NalFormat(0)
+        self._length_size = form.length_size
+        self._units: dict[_Name, bytes] = {}
+        self._take(form.parameter_sets)
+        self._set_ups: list[SetUp] = [(0, self._written())]
+
+    @property
+    def set_ups(self) -> tuple[SetUp, ...]:
+        """What holds from which packet on; empty where the extradata's hold throughout."""
+        return tuple(self._set_ups) if len(self._set_ups) > 1 else ()
+
+    def replace(self, number: int, extradata: bytes) -> bytes:
+        """Take up what the container puts in the extradata's place at a packet; returns it as packets would have it."""
+        form = self._format(extradata) if self._format else NalFormat(0)
+        if form.length_size == self._length_size:
+            self._note(number, form.parameter_sets)
+        return self._written()
+
+    def look(self, number: int, packet: bytes) -> None:
+        """Take up the parameter sets in a key packet."""
+        if self._format is not None:
+            with contextlib.suppress(BitstreamError):
+                self._note(number, [packet[a:b] for a, b in nal_spans(packet, self._length_size)])
+
+    def _note(self, number: int, units: Sequence[bytes]) -> None:
+        if self._take(units):
+            self._set_ups.append((number, self._written()))
+
+    def _take(self, units: Sequence[bytes]) -> bool:
+        """Let parameter sets hold; whether that changes anything."""
+        before = dict(self._units)
+        for unit in units:
+            with contextlib.suppress(BitstreamError):
+                if (name := self._name(unit)) is not None:
+                    self._units[name] = unit.rstrip(b"\0")  # zeros may stand before the next start code
+        return self._units != before
+
+    def _written(self) -> bytes:
+        size = self._length_size
+        units = [self._units[name] for name in sorted(self._units)]
+        return b"".join((len(unit).to_bytes(size, "big") if size else _START) + unit for unit in units)
+
+
+def _h264_name(unit: bytes) -> _Name | None:
+    """In which place among the kinds, and with which number, a unit holds parameters; None if it holds none."""
+    kind = unit[0] & 31
+    if kind not in _H264_SETS:
+        return None
+    bits = BitReader(unescape(unit[1:24]))
+    if kind in (_H264_SPS, _H264_SUBSET_SPS):
+        bits.skip(24)
+    return _H264_SETS.index(kind), bits.ue()
+
+
+def _hevc_name(unit: bytes) -> _Name | None:
+    """The same; those of enhancement layers are passed over."""
+    kind = unit[0] >> 1 & 63
+    if kind not in _HEVC_SETS or unit[0] & 1 or unit[1] >> 3:
+        return None
+    bits = BitReader(unescape(unit[2:]))
+    if kind == _HEVC_SPS:
+        return _HEVC_SETS.index(kind), hevc_sps_number(bits)
+    return _HEVC_SETS.index(kind), bits.u(4) if kind == _HEVC_VPS else bits.ue()
