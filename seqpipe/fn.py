@@ -12,6 +12,7 @@ from typing import Any
 from .ops import function_of, functions
 
 __all__: list[str] = []
+__all__ += functions()  # which help(seqpipe.fn) lists; those of one's own, that come later, are in dir()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import pydoc
 from pathlib import Path
 
 import seqpipe
+from seqpipe import fn
 from seqpipe.ops._stub import stub
 
 
 def test_the_stub_is_up_to_date():
     written = Path(seqpipe.__file__).with_name("fn.pyi").read_text(encoding="utf-8")
     assert written == stub(), "run: python -m seqpipe.ops"
+
+
+def test_help_lists_every_function():
+    """The README says so; it listed none."""
+    listed = pydoc.plain(pydoc.render_doc(fn)).partition("FUNCTIONS")[2]
+    assert [name for name in dir(fn) if f"\n    {name}" not in listed] == []
