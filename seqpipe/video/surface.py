@@ -41,6 +41,9 @@ _SEMI_PLANAR = {"nv12": False, "nv21": True, "nv16": False, "nv24": False, "nv42
 # the same, with the samples in the high bits of 16
 _SEMI_PLANAR_HIGH = {"p010", "p012", "p016", "p210", "p212", "p216", "p410", "p412", "p416"}
 
+# RGB of 16 bits, which swscale shifts up to 8 each: their brightest would stay below white
+_SHALLOW = {"rgb444", "bgr444", "rgb555", "bgr555", "rgb565", "bgr565"}
+
 
 @dataclass(frozen=True)
 class SurfaceFormat:
@@ -106,6 +109,7 @@ class Surface:
             UnreadableSourceError: swscale cannot read the frame's pixel format.
         """
         layout = _layout(frame.format.name)
+        shallow = layout.shallow
         if layout.planar_form is not None:
             frame = _reformatted(frame, layout.planar_form)
             layout = _layout(frame.format.name)
@@ -114,6 +118,8 @@ class Surface:
             planes = [_view(stored[index], layout.dtype, 1) for index in layout.order]
         else:
             planes = _semi_planar(frame, layout)
+        if shallow:
+            planes = [_filled_up(plane, bits) for plane, bits in zip(planes, shallow, strict=True)]
         return cls(number, tuple(_finished(plane, layout.right_shift) for plane in planes), layout.format)
 
 
@@ -137,6 +143,7 @@ class _Layout:
         right_shift: bits below the sample.
         swapped: for two-plane formats whether Cr comes before Cb, else None.
         planar_form: the format to be reformatted to first, or None.
+        shallow: bits of R, G and B where these leave the low ones of the planar form empty, or ().
     """
 
     format: SurfaceFormat
@@ -145,6 +152,7 @@ class _Layout:
     right_shift: int = 0
     swapped: bool | None = None
     planar_form: str | None = None
+    shallow: tuple[int, ...] = ()
 
 
 @cache
@@ -169,7 +177,8 @@ def _layout(name: str) -> _Layout:
         return _Layout(surface, (0, 1), dtype, 16 - bits, swapped=False)
     if _is_planar(pixels, stem):
         return _Layout(surface, tuple(part.plane for part in parts), dtype)
-    return _Layout(surface, (), dtype, planar_form=_planar_form(surface))
+    shallow = tuple(part.bits for part in parts) if stem in _SHALLOW else ()
+    return _Layout(surface, (), dtype, planar_form=_planar_form(surface), shallow=shallow)
 
 
 def _planar_name(chroma: str, bits: int) -> str:
@@ -207,6 +216,13 @@ def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
             f"the pixel format {frame.format.name!r} cannot be brought to planes",
             allowed="formats of whole numbers up to 16 bits, and those that swscale reads",
         ) from error
+
+
+def _filled_up(plane: Plane, bits: int) -> Plane:
+    """The plane with its top ``bits`` repeated below them, so that the brightest is 255."""
+    filled: Plane = plane | plane >> bits
+    filled.flags.writeable = False
+    return filled
 
 
 def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:

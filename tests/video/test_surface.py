@@ -186,6 +186,24 @@ def test_packed_pixels_are_unpacked_without_loss(name: str, seed: int) -> None:
         np.testing.assert_array_equal(plane, pixels[..., place])
 
 
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [("rgb444", (4, 4, 4)), ("bgr555", (5, 5, 5)), ("rgb555", (5, 5, 5)), ("rgb565", (5, 6, 5))],
+)
+def test_shallow_rgb_goes_from_black_to_white(name: str, bits: tuple[int, int, int], order: str) -> None:
+    """Within the level that repeating the bits is from the exact share of white."""
+    frame, (rows,) = filled(f"{name}{order}", 33, 17)
+    words = rows.view("<u2" if order == "le" else ">u2")[:, :33].astype(int)
+    shifts = (bits[1] + bits[2], bits[2], 0)
+    shares = [(words >> shift & (1 << n) - 1) / ((1 << n) - 1) for n, shift in zip(bits, shifts, strict=True)]
+    for plane, share in zip(
+        Surface.of(frame, 0).planes, shares if name.startswith("rgb") else shares[::-1], strict=True
+    ):
+        assert np.abs(plane - 255 * share).max() < 1
+        assert {0, 255} <= set(plane.ravel().tolist())
+
+
 @pytest.mark.parametrize(
     ("name", "places"), [("yuyv422", (0, 1, 3)), ("uyvy422", (1, 0, 2)), ("yvyu422", (0, 3, 1))]
 )
