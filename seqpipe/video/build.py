@@ -30,6 +30,8 @@ __all__ = ["build_index"]
 _HEADER_BEFORE_DATA = 64
 _DEFAULT_RATE = Fraction(25)
 _MPEGTS_SECOND = 90_000
+# where the container has no flags for them, libavformat says that every packet of these is a key frame
+_KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
@@ -166,6 +168,8 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
     if not key.any():
         key = np.array(scan.key, dtype=bool)
         key[:1] = True
+    if info.codec in _KEYS_UNTOLD and key.all():
+        key[1:] = False
     gaps = _gaps(scan, info)
     return PacketTable(
         pts=_clock(scan, info),

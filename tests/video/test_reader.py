@@ -147,6 +147,19 @@ def test_iterating_follows_the_pts_where_the_codec_has_another_order(tmp_path):
         assert np.array_equal([frame.numpy() for frame in video], every)
 
 
+@pytest.mark.parametrize("encoder", ["h261", "h263p"])
+def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tmp_path):
+    """As libavformat says it of codecs whose pictures it does not look into, where AVI has nothing to say."""
+    path = tmp_path / "keys.avi"
+    scaled = ("-s", "176x144", "-c:v", encoder, "-g", "12", "-b:v", "2M")
+    run_ffmpeg("-i", str(made("h264")), *scaled, str(path))
+    with seqpipe.open(path) as video:
+        every = [frame.numpy() for frame in video]
+        assert len(every) == 48
+        for number in (47, 5, 23):
+            assert np.array_equal(video.frames([number]).numpy()[0], every[number])
+
+
 def test_a_frame_that_is_kept_is_never_overwritten(video):
     kept = [frame.numpy() for frame in video.stream(range(20))]
     copies = [frame.copy() for frame in kept]
