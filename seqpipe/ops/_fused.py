@@ -23,7 +23,7 @@ from ._apply import Call
 from ._declaration import Declaration
 from ._draw import UNMOVED, Block, joined
 from ._drawing import alike
-from ._geometry import Geometry
+from ._geometry import Geometry, check_sides
 from ._given import Given
 from ._kernel import TYPES, Item, OpSource, launch, row_text
 from ._run import cuda_device_of, on_device_of
@@ -149,6 +149,7 @@ class Fused(NamedTuple):
         moves = UNMOVED
         for call, step in zip(self.calls, kernel.steps, strict=True):
             if step.moves:
+                check_sides(call.op, *call.specs[begin][1:3])  # type: ignore[arg-type]  # of geometry
                 moves = _after(moves, _for_each(_matrices(call, begin, end), count))
             if step.changes:
                 rows[step.field] = _for_each(_kernel_rows(call, begin, end), count).view(step.bytes)

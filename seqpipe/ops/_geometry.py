@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from ._op import Op
 from ._run import on_device_of, run
 from ._spec import MOVED, Spec
 
-__all__ = ["Geometry", "Nearest"]
+__all__ = ["Geometry", "Nearest", "check_sides"]
+
+_LONGEST: Final = 1 << 23  # rows or columns whose centres float32 has, which are halves
 
 
 class Geometry(Op, register=False):
@@ -120,7 +122,12 @@ class Geometry(Op, register=False):
         return np.dtype([("matrix", np.float32, (3, 3))])
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """The matrices of a block's rows."""
+        """The matrices of a block's rows.
+
+        Raises:
+            ParameterError: the images are longer than a matrix of float32 leads to every pixel of.
+        """
+        check_sides(self, spec.height, spec.width)
         made = np.zeros(len(rows), self.kernel_dtype())
         made["matrix"] = self.mappings(rows, spec).matrices
         return made
@@ -172,8 +179,23 @@ class Nearest(Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """That of the operator."""
         op: Geometry = self.__dict__["_op"]
+        check_sides(op, height, width)
         return op.mapping(p, height, width)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Images moved."""
         return self.mapping(p, *x.shape[1:3]).nearest(x)
+
+
+def check_sides(op: Geometry, height: int, width: int) -> None:
+    """See that an operator that moves whole pixels can do it by a matrix of float32.
+
+    Raises:
+        ParameterError: the images are longer.
+    """
+    if op.whole_pixels and max(height, width) > _LONGEST:
+        raise ParameterError(
+            f"images of {height}×{width} pixels",
+            source=op.name,
+            allowed=f"up to {_LONGEST} rows and columns, for masks and on a GPU",
+        )

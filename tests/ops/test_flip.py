@@ -8,7 +8,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from seqpipe import Sequence, fn
-from seqpipe.ops import Choice, Flip, Together, per_frame
+from seqpipe.errors import ParameterError
+from seqpipe.ops import Chain, Choice, Flip, Invert, Together, apply, per_frame
 from tests.support.operators import compare, images
 
 # OpenCV's code of a flip: 1 about the vertical axis, 0 about the horizontal one, -1 both
@@ -31,6 +32,23 @@ def test_dali_writes_its_flags_as_numbers():
     compare(fn.flip(x), x[:, ::-1])
     compare(fn.flip(x, horizontal=0, vertical=1), x[::-1])
     compare(fn.flip(x, horizontal=np.int64(1)), x[:, ::-1])
+
+
+def test_images_longer_than_float32_has_places_are_flipped_on_a_cpu_alone(emulated):
+    x = np.arange(2**23 + 1).astype(np.uint8)[None, :, None]
+    compare(Flip()(x), x[:, ::-1])
+    for made in (
+        lambda: apply(Flip(), x, layout="HWC", backend="cuda", device=emulated),
+        lambda: Chain(Flip(), Invert())(x, layout="HWC", backend="cuda", device=emulated),
+        lambda: Together(Flip())(x, mask=x),
+    ):
+        with pytest.raises(
+            ParameterError, match="flip: images of 1×8388609 pixels; allowed: up to 8388608 rows"
+        ):
+            made()
+    short = x[:, :-1]
+    compare(apply(Flip(), short, layout="HWC", backend="cuda", device=emulated), short[:, ::-1])
+    compare(Together(Flip())(short, mask=short).mask, short[:, ::-1])
 
 
 def test_some_samples_and_some_frames():
