@@ -50,6 +50,7 @@ class _Scan:
     damaged: list[bool] = field(default_factory=list)
     kind: list[PacketKind] = field(default_factory=list)
     set_ups: tuple[SetUp, ...] = ()
+    palette: bytes = b""
     empty: int = 0
     error: str = ""
 
@@ -77,6 +78,7 @@ def build_index(source: Source) -> PacketIndex:
             end_s=0.0,
             cut=_cut(scan, info, source),
             set_ups=scan.set_ups,
+            palette=scan.palette,
         )
     if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
@@ -104,6 +106,8 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
                 data, before, number = bytes(packet), b"", len(scan.size)
                 if packet.has_sidedata("new_extradata"):
                     before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
+                if not scan.palette and packet.has_sidedata("palette"):
+                    scan.palette = bytes(packet.get_sidedata("palette"))
                 if packet.is_keyframe:
                     sets.look(number, data)
                 scan.kind.append(_kind(classify(before + data), data, codec))

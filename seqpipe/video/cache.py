@@ -111,6 +111,7 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
         cut=header["cut"],
         verified=header["verified"],
         set_ups=tuple((number, base64.b64decode(units)) for number, units in header["set_ups"]),
+        palette=base64.b64decode(header["palette"]),
     )
 
 
@@ -135,6 +136,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "cut": index.cut,
         "verified": index.verified,
         "set_ups": [(number, base64.b64encode(units).decode("ascii")) for number, units in index.set_ups],
+        "palette": base64.b64encode(index.palette).decode("ascii"),
         "ticks": clock_of(index),
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import av
 import av.codec
 import av.error
+import av.packet
 from av.codec.context import CodecContext
 
 from ..errors import BackendError
@@ -24,6 +25,9 @@ __all__ = ["CpuDecoder"]
 
 # libavcodec's own "av1" only drives hardware; these decode on the CPU.
 _DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
+
+_PALETTE = 0
+"""FFmpeg's number of that kind of side data."""
 
 _OPTIONS = {
     # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
@@ -69,6 +73,7 @@ class CpuDecoder:
         options = _OPTIONS.get(info.codec, {})
         context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
         self._context = context
+        self._palette = _palette(index.palette) if index.palette else None
         self.threads = threads
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
@@ -85,6 +90,8 @@ class CpuDecoder:
             packet.pts = packet.dts = number
             # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
             packet.is_keyframe = key
+            if self._palette is not None:
+                packet.set_sidedata(self._palette)
             news = self._decode(packet, number)
             if news.decoded:
                 yield news
@@ -105,6 +112,14 @@ class CpuDecoder:
         ]
         damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
         return News([picture.packet for picture in pictures], damaged, pictures)
+
+
+def _palette(colours: bytes) -> av.packet.PacketSideData:
+    """What a decoder looks for beside a packet: QuickTime keeps the palette with the first one only."""
+    make: Any = av.packet.PacketSideData  # its stub does not say what it takes
+    data: av.packet.PacketSideData = make(_PALETTE, len(colours))
+    data.update(colours)
+    return data
 
 
 def _threads_differ(index: PacketIndex) -> bool:

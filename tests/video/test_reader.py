@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -158,6 +159,18 @@ def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tm
         assert len(every) == 48
         for number in (47, 5, 23):
             assert np.array_equal(video.frames([number]).numpy()[0], every[number])
+
+
+@pytest.mark.parametrize(("encoder", "extension"), [("smc", "mov"), ("msrle", "avi"), ("rawvideo", "avi")])
+def test_a_palette_beside_the_packets_holds_from_the_first_to_the_last(encoder, extension, tmp_path):
+    path = tmp_path / f"palette.{extension}"
+    run_ffmpeg("-i", str(made("h264")), "-pix_fmt", "pal8", "-c:v", encoder, str(path))
+    with av.open(str(path)) as source:
+        drawn = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
+    assert [read(frame) for frame in drawn] == list(range(48))
+    with seqpipe.open(path) as video:
+        assert np.array_equal([frame.numpy() for frame in video], drawn)
+        assert np.array_equal(video.frames([7, 3]).numpy(), [drawn[7], drawn[3]])
 
 
 def test_a_frame_that_is_kept_is_never_overwritten(video):
