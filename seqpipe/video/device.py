@@ -51,7 +51,7 @@ def parse_device(name: str) -> Device:
             return _usable(0)
         except BackendError:
             return Device("cpu")
-    if not (found := _NAME.fullmatch(name)):
+    if not (found := _NAME.fullmatch(name if isinstance(name, str) else "")):
         raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
     return _usable(int(found[1] or 0))
 

@@ -67,7 +67,9 @@ def test_names_of_devices(machine):
     assert [str(device) for device in parse_devices("cuda:all")] == ["cuda:0", "cuda:1"]
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:1.0", "CUDA", "cuda:0 ", "cuda:all", ""])
+@pytest.mark.parametrize(
+    "name", ["gpu", "cuda:", "cuda:-1", "cuda:1.0", "CUDA", "cuda:0 ", "cuda:all", "", None, 0, Device("cpu")]
+)
 def test_what_is_no_name_of_a_device(machine, name):
     machine()
     with pytest.raises(
