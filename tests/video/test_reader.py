@@ -148,6 +148,16 @@ def test_iterating_follows_the_pts_where_the_codec_has_another_order(tmp_path):
         assert np.array_equal([frame.numpy() for frame in video], every)
 
 
+def test_interlaced_mpeg4_is_the_same_with_threads(tmp_path):
+    """Those of libavcodec do not tell one another how long a frame is, which the first B picture says."""
+    path = tmp_path / "fields.avi"
+    moving = ("-f", "lavfi", "-i", "mandelbrot=s=128x96:r=25", "-t", "3", "-pix_fmt", "yuv420p")
+    run_ffmpeg(*moving, "-c:v", "mpeg4", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", str(path))
+    with seqpipe.open(path, threads=1) as one, seqpipe.open(path, threads=4) as several:
+        every = [frame.numpy() for frame in one]
+        assert np.array_equal([frame.numpy() for frame in several], every)
+
+
 @pytest.mark.parametrize("encoder", ["h261", "h263p"])
 def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tmp_path):
     """As libavformat says it of codecs whose pictures it does not look into, where AVI has nothing to say."""
