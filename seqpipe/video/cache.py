@@ -93,15 +93,20 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
     if zlib.crc32(body) != header["body_crc"]:
         _log.warning("%s is damaged: the index is built anew", path)
         return None
-    info = _info(header, stamp)
-    if info is None:
+    try:
+        return _index(header, body)
+    except (KeyError, TypeError, ValueError) as error:  # one that was made before all of this was noted
+        _log.warning("the index of %s cannot be read (%r): it is built anew", stamp[0], error)
         return None
+
+
+def _index(header: dict[str, Any], body: bytes) -> PacketIndex:
     columns, position = {}, 0
     for name, kind, count in header["columns"]:
         columns[name] = np.frombuffer(body, dtype=kind, count=count, offset=position)
         position += columns[name].nbytes
     return PacketIndex(
-        info=info,
+        info=StreamInfo.from_json(header["info"]),
         extradata=base64.b64decode(header["extradata"]),
         codec_tag=header["codec_tag"],
         coded_bits=header["coded_bits"],

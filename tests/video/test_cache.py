@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import zlib
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from seqpipe.errors import OutputError
 from seqpipe.video.build import build_index
-from seqpipe.video.cache import cache_directory, cache_file, load_index, load_summary, save_index
+from seqpipe.video.cache import _PREFIX, cache_directory, cache_file, load_index, load_summary, save_index
 from seqpipe.video.index import PacketTable
 from seqpipe.video.open import open_index, summary
 from seqpipe.video.source import open_source
@@ -87,6 +89,25 @@ def test_a_damaged_entry_is_built_anew_never_trusted(video, tmp_path, part, capl
         assert load_index(cache, open_source(video).stamp()) is None
     assert "built anew" in caplog.text
     same(open_index(video, cache_dir=cache), index)
+    same(load_index(cache, open_source(video).stamp()), index)
+
+
+@pytest.mark.parametrize("name", ["extradata", "end_s", "set_ups", "columns", "info"])
+def test_an_index_that_lacks_what_others_have_is_built_anew(video, tmp_path, name, caplog):
+    """Between two commits a header got more fields, and every video that was indexed before was a KeyError."""
+    cache = tmp_path / "cache"
+    index = open_index(video, cache_dir=cache)
+    path = stored(cache, video)
+    data = path.read_bytes()
+    magic, length, _ = _PREFIX.unpack_from(data)
+    begin, end = _PREFIX.size, _PREFIX.size + length
+    header = json.loads(data[begin:end])
+    del header[name]
+    text = json.dumps(header).encode()
+    path.write_bytes(_PREFIX.pack(magic, len(text), zlib.crc32(text)) + text + data[end:])
+    with caplog.at_level(logging.WARNING):
+        same(open_index(video, cache_dir=cache), index)
+    assert f"cannot be read (KeyError('{name}')): it is built anew" in caplog.text
     same(load_index(cache, open_source(video).stamp()), index)
 
 
