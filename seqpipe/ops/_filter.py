@@ -18,7 +18,10 @@ from ._op import Op
 from ._param import param
 from ._spec import COMPUTED, RANGES, Spec
 
-__all__ = ["Neighbours", "Separable", "Weights", "by_frame", "extended", "with_reach"]
+__all__ = ["WHOLE", "Neighbours", "Separable", "Weights", "by_frame", "extended", "with_reach"]
+
+WHOLE: Final = 2.0**24
+"""Up to which float32 has all whole numbers."""
 
 _OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
 _REACH: Final[
@@ -29,6 +32,7 @@ _REACH: Final[
     "mean": {(3, 3): 0, (5, 5): 1, (7, 7): 1},
 }
 _CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
+_NEAR: Final = 2.0**18  # levels of which the last bits that sums may lose are a hundredth of a level
 
 Weights: TypeAlias = npt.NDArray[np.float32]
 
@@ -47,19 +51,27 @@ class Neighbours(Op, register=False):
         lo, hi = RANGES.get(spec.dtype, (0, 0))
         fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
         result = self.result_dtype(spec.dtype)
-        bits = np.dtype(result).itemsize * 8 if {spec.dtype, result} <= RANGES.keys() else 0
+        whole = {spec.dtype, result} <= RANGES.keys()
+        bits = max(np.dtype(one).itemsize * 8 for one in (spec.dtype, result)) if whole else 0
         return {"edge": BORDERS.index(self.border), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
         """Images and what is around them, as much as a window of some rows and columns sees; its centre is at half."""
         return extended(extended(x, 1, window[0], self.border, p.beyond), 2, window[1], self.border, p.beyond)
 
-    def opencv_border(self, x: Array, p: Any) -> int | None:
+    def opencv_border(self, x: Array, p: Any, gain: float = 1.0) -> int | None:
         """The number of the border for OpenCV; None if it cannot do this, or not as exactly as it has to be.
 
         Floats may be so large, or no numbers, that the order of sums or a weight of 0 makes all the difference.
+
+        Args:
+            x: images.
+            p: the parameters.
+            gain: by how much levels may grow on their way to the result, and so the last bits of sums; 0 if sums are
+                whole numbers that float32 holds.
         """
-        return _OPENCV.get(self.border) if p.bits and x.shape[-1] <= _CHANNELS else None
+        takes = p.bits and x.shape[-1] <= _CHANNELS and gain * 2.0**p.bits <= _NEAR
+        return _OPENCV.get(self.border) if takes else None
 
 
 class Separable(Neighbours, register=False):
@@ -92,6 +104,10 @@ class Separable(Neighbours, register=False):
         """The result from the sum and from what was there before."""
         return value
 
+    def gain(self, p: Any) -> float:  # noqa: ARG002  for those that are no means
+        """By how much levels may grow, as :meth:`opencv_border` is told."""
+        return 1.0
+
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
         return self.dtype or dtype
@@ -106,7 +122,7 @@ class Separable(Neighbours, register=False):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """By OpenCV, where the result is a whole number."""
-        border = self.opencv_border(x, p)
+        border = self.opencv_border(x, p, self.gain(p))
         if border is None:
             return self.reference(x, p)
         import cv2

@@ -13,7 +13,7 @@ from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._filter import Separable, Weights
+from ._filter import WHOLE, Separable, Weights
 from ._gaussian import Gaussian
 from ._param import param
 from ._spec import Spec
@@ -157,6 +157,11 @@ class Laplacian(Separable):
         """The windows of both terms."""
         return _second_derivatives(self.window_size, self.smoothing_size or self.window_size)
 
+    def gain(self, p: Any) -> float:
+        """That of the sums, which are whole numbers before they are scaled."""
+        gain = sum(float(np.abs(one).sum() * np.abs(other).sum()) for one, other in self.weights(p))
+        return 0.0 if gain * 2.0**p.bits <= WHOLE else gain * abs(float(p.factor))
+
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
         """The sum, scaled."""
         return value * p.factor
@@ -184,6 +189,10 @@ class Sharpen(Gaussian):
     def fixed(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Whether the errors of fixed point stay below a level."""
         return np.asarray(rows["amount"] <= _FIXED_AMOUNT)
+
+    def gain(self, p: Any) -> float:
+        """That of what is blurred, which is subtracted ``amount`` times."""
+        return 1 + float(p.amount)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:
         """The formula."""

@@ -11,7 +11,7 @@ from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Number
-from ._filter import Neighbours, by_frame, extended, with_reach
+from ._filter import WHOLE, Neighbours, by_frame, extended, with_reach
 from ._kernel import widened
 from ._param import MATRIX, param
 from ._spec import COMPUTED, Spec
@@ -110,12 +110,14 @@ class Filter(Neighbours):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """By OpenCV, where the result is a whole number."""
-        border = self.opencv_border(x, p)
+        weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
+        gain = float(np.abs(weights).sum(dtype=np.float64))
+        whole = gain * 2.0**p.bits <= WHOLE and bool((weights == np.rint(weights)).all())
+        border = self.opencv_border(x, p, 0.0 if whole else gain)
         if border is None:
             return self.reference(x, p)
         import cv2
 
-        weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
         return by_frame(
             np.ascontiguousarray(x),
             lambda x: cv2.filter2D(x, cv2.CV_32F, weights, anchor=anchor, borderType=border),

@@ -332,3 +332,22 @@ def test_weights_may_be_as_large_as_floats_are(place):
     x = image((8, 12))
     op = Filter(kernel=((0, 0, 0), (0, 1e35, -1e35), (0, 0, 0)))
     compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Sharpen(amount=100.0, sigma=0.4),
+        Laplacian(window_size=23, dtype="uint8"),
+        Laplacian(window_size=11, scale=1 / 256),
+        Filter(kernel=((-300.3, 100.1, 200.4),)),
+        Filter(kernel=((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))),
+        GaussianBlur(sigma=2.0),
+    ],
+    ids=repr,
+)
+def test_sums_of_levels_that_grow_are_as_near_as_others(op):
+    """By the tolerance of the fast form, for 16 bits: the last bits of sums must not become levels."""
+    x = np.random.default_rng(0).integers(20000, 20016, (2, 60, 70, 3), dtype=np.int16)
+    found, wanted = (apply(op, x, layout="FHWC", backend=backend) for backend in ("cpu", "reference"))
+    compare(found, wanted, op.cpu_tolerance)
