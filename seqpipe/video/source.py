@@ -9,7 +9,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, TypeAlias, Union, cast
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
@@ -136,6 +136,12 @@ class _LocalFile(Source):
                 "this is a folder",
                 source=self.name,
                 advice="Name a file, or give the folder to readers.Video(file_root=…)",
+            )
+        if not S_ISREG(stat.st_mode):
+            raise UnreadableSourceError(
+                "this is a pipe or a device",
+                source=self.name,
+                advice="Write what it gives to a file first, or give its bytes",
             )
         _check_size(stat.st_size, self.name)
 

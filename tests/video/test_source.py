@@ -108,6 +108,13 @@ def test_a_pipe_is_refused():
         open_source(pipe)
 
 
+def test_a_named_pipe_and_a_device_are_refused_as_such(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mp4")
+    for path in (tmp_path / "pipe.mp4", os.devnull):
+        with pytest.raises(UnreadableSourceError, match=r"a pipe or a device.*to a file first"):
+            open_source(path)
+
+
 def test_a_file_that_shrank_after_indexing_is_an_error(video, tmp_path):
     copy = tmp_path / "shrinking.mp4"
     copy.write_bytes(video.read_bytes())
