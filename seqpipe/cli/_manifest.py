@@ -282,15 +282,13 @@ def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
 
 def in_utf8(row: Row) -> Row:
     """The row with names that are not UTF-8 escaped: parquet holds nothing else."""
-    texts = {name: getattr(row, name) for name in _TEXTS}
-    return replace(
-        row,
-        **{
-            name: text.encode("utf-8", "backslashreplace").decode("utf-8")
-            for name, text in texts.items()
-            if text is not None
-        },
-    )
+    texts: dict[str, str | None] = {name: getattr(row, name) for name in _TEXTS}
+    escaped: dict[str, Any] = {
+        name: text.encode("utf-8", "backslashreplace").decode("utf-8")
+        for name, text in texts.items()
+        if text is not None and not text.isascii()
+    }
+    return replace(row, **escaped) if escaped else row  # a million rows have nothing to be escaped
 
 
 def _pyarrow() -> Any:
