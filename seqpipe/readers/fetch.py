@@ -180,12 +180,17 @@ class Fetcher:
         return np.dtype(self.output.dtype).itemsize
 
     def _group(self, epoch: int, positions: IntArray) -> Group:
-        """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again."""
+        """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again.
+
+        Not with what failed: the next time, a file may be there again.
+        """
         place = epoch, positions.tobytes()
         found = self._last.get(place)
         if found is None:
             self._last.clear()
-            found = self._last[place] = self._grouped(*self._resolve(epoch, positions), epoch)
+            found = self._grouped(*self._resolve(epoch, positions), epoch)
+            if not (found.failed or found.broken):
+                self._last[place] = found
         return found
 
     def _grouped(self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int) -> Group:

@@ -262,6 +262,18 @@ def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
             assert loss.reason.startswith("no such file")
 
 
+def test_a_file_that_comes_back_is_read(tmp_path):
+    """That its clock could not be read was kept, for as long as the same samples were asked for."""
+    video = tmp_path / "a.mp4"
+    shutil.copy(made("h264"), video)
+    with Video(files=[video], sequence_length=4, fps=25) as dataset:
+        video.unlink()
+        with pytest.raises(SourceNotFoundError):
+            next(dataset.batches(99))
+        shutil.copy(made("h264"), video)
+        assert len(next(dataset.batches(99))) == 12
+
+
 @pytest.mark.parametrize("name", ["h264_long_gop", "vfr"])  # more frames; as many, over a longer time
 def test_a_file_whose_clock_is_another_one_by_now_is_named(tmp_path, name):
     """It was an error of a parameter, which named no file."""
