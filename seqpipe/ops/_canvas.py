@@ -46,6 +46,13 @@ class Canvas(Geometry, register=False):
     body: ClassVar[Body | None] = Body("canvas")
     fill_of: ClassVar[str] = "fill_value"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # of this object alone: refused for whatever is given, not only where a window reaches beyond it
+        levels = len(getattr(self, self.fill_of))
+        self.__dict__["channels"] = (levels,) if levels > 1 else ()
+        self.__dict__["channels_from"] = self.fill_of if levels > 1 else ""
+
     @abstractmethod
     def window(self, p: Any, height: int, width: int) -> Window:
         """The window that is shown of images of some rows and columns."""
@@ -126,10 +133,10 @@ class Canvas(Geometry, register=False):
         """The level of each channel in a type, or one for all.
 
         Raises:
-            ParameterError: there are levels for more or fewer channels.
+            ParameterError: there are levels for more channels than a kernel is given.
         """
         given = getattr(self, self.fill_of)
-        if len(given) > 1 and (len(given) != channels or len(given) > _OWN):
+        if len(given) > _OWN:
             raise ParameterError(
                 f"{self.fill_of} has {len(given)} levels for {channels} channels",
                 source=self.name,

@@ -313,11 +313,11 @@ def test_boxes_points_masks_and_affines_move_along():
         ),
         (
             lambda: fn.slice(X, fill_values=(1, 2)),
-            "slice: fill_values has 2 levels for 1 channels; allowed: one, or one",
+            "slice: fill_values has 2 values, for pixels of 1; allowed: 1 value",
         ),
         (
             lambda: fn.pad(X, shape=(4, 4), fill_value=(1, 2, 3)),
-            "pad: fill_value has 3 levels for 1 channels",
+            "pad: fill_value has 3 values, for pixels of 1; allowed: 1 value",
         ),
         (lambda: fn.pad(X, shape=(1 << 30, 4)), "pad: a window of 1073741824×4 pixels"),
         (lambda: fn.paste(X, ratio=float("inf")), "paste: ratio=inf is not valid"),
@@ -330,3 +330,13 @@ def test_boxes_points_masks_and_affines_move_along():
 def test_what_cannot_be_shown_is_refused(call, said):
     with pytest.raises(ParameterError, match=said):
         call()
+
+
+def test_levels_of_other_channels_are_refused_whatever_is_drawn(anywhere):
+    """Not in the middle of an epoch, by the first sample that is pasted."""
+    op = Paste(ratio=2.0, fill_value=(1.0, 2.0), p=0.5)
+    for index in range(6):
+        with pytest.raises(
+            ParameterError, match="paste: fill_value has 2 values, for pixels of 3; allowed: 1 value, or 3"
+        ):
+            anywhere(op, np.zeros((4, 5, 3), np.uint8), index=index)
