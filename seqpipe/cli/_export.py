@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ._dry_run import show_plans
 from ._files import Input, find_inputs, prepare_folder, write_whole
 from ._indexing import for_each_index
 from ._job import Outcome, Work, export_source
-from ._manifest import Manifest, Row, manifest_exists, read_rows
+from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan
 from ._progress import progress_bar
 from ._report import Report
@@ -56,7 +57,7 @@ def _export(options: Options) -> int:
     report = Report(as_json=options.as_json)
     planned = _plan_all(request)
     plans = [plan for _, plan in planned if isinstance(plan, Plan)]
-    _refuse_collisions(plans)
+    _refuse_collisions(plans, request)
     before = _look_back(plans, request)
     if options.dry_run:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
@@ -148,9 +149,12 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
     return planned
 
 
-def _refuse_collisions(plans: Seq[Plan]) -> None:
+def _refuse_collisions(plans: Seq[Plan], request: Request) -> None:
+    others = {_SHEET: "the contact sheet"} if request.options.contact_sheet else {}
+    for path in () if request.manifest is None else written_by_manifest(request.manifest):
+        others[os.path.relpath(path, request.folder)] = "the manifest"
     try:
-        check_collisions(plans)
+        check_collisions(plans, others)
     except OutputError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
 

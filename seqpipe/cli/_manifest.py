@@ -21,7 +21,15 @@ from typing import Any, BinaryIO, Final, Literal
 from ..errors import BackendError, ManifestError, OutputError, ParameterError, SeqpipeError
 from ._files import write_whole
 
-__all__ = ["Manifest", "Row", "in_utf8", "manifest_exists", "manifest_format", "read_rows"]
+__all__ = [
+    "Manifest",
+    "Row",
+    "in_utf8",
+    "manifest_exists",
+    "manifest_format",
+    "read_rows",
+    "written_by_manifest",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +167,12 @@ def manifest_format(path: Path | None) -> str:
 def manifest_exists(path: Path) -> bool:
     """Whether there is a manifest, or the journal that a killed export left beside it."""
     # Path.exists raises for what may not be looked at, before Python 3.14; whoever writes it is told
-    return any(os.path.exists(place) for place in (path, _journal(path)))  # noqa: PTH110
+    return any(os.path.exists(place) for place in written_by_manifest(path))  # noqa: PTH110
+
+
+def written_by_manifest(path: Path) -> tuple[Path, Path]:
+    """The manifest, and its journal, which may be itself."""
+    return path, _journal(path)
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,20 +146,31 @@ def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
     )
 
 
-def check_collisions(plans: Seq[Plan]) -> None:
+def check_collisions(plans: Seq[Plan], others: Mapping[str, str]) -> None:
     """Make sure that no two files have one name.
 
+    Args:
+        plans: what is exported.
+        others: names in the output folder that the export gives besides, and to what.
+
     Raises:
-        OutputError: two have; the message names both sources.
+        OutputError: two have; the message names both.
     """
     hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
     # Eight bytes a file; the names themselves are made again only where two hashes agree.
-    values, counts = np.unique(np.concatenate([np.empty(0, np.int64), *hashes]), return_counts=True)
+    given = [np.array([hash(name) for name in others], np.int64), *hashes]
+    values, counts = np.unique(np.concatenate(given), return_counts=True)
     twice = set(values[counts > 1].tolist())
     seen: dict[str, tuple[Plan, int]] = {}
     for plan, column in zip(plans, hashes, strict=True):
         for file in np.flatnonzero(np.isin(column, list(twice))).tolist() if twice else ():
             name = plan.name(file)
+            if name in others:
+                raise OutputError(
+                    f"frame {plan.frames[file, 0]} would be called {printable(name)}, as {others[name]} is",
+                    source=plan.source,
+                    advice="Give another --pattern",
+                )
             if name in seen:
                 raise _collision(name, seen[name], (plan, file))
             seen[name] = plan, file

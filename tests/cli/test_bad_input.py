@@ -194,6 +194,18 @@ USAGE = [
     (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {stem}"),
     (["--out", "o", "--pattern", "../{index}.jpg"], "does not name a file below the output folder"),
     (["--out", "o", "--pattern", "{stem}.{ext}"], "two inputs would be called h264.jpg: frame 0 of"),
+    (
+        ["--out", "o", "--manifest", "o/m.jsonl", "--pattern", "m.jsonl", "--num", "1"],
+        "frame 24 would be called m.jsonl, as the manifest is. Give another --pattern",
+    ),
+    (
+        ["--out", "o", "--manifest", "o/m.csv", "--pattern", "m.csv.journal.jsonl", "--num", "1"],
+        "would be called m.csv.journal.jsonl, as the manifest is",
+    ),
+    (
+        ["--out", "./o/", "--contact-sheet", "--pattern", "contact_sheet.html", "--num", "1"],
+        "would be called contact_sheet.html, as the contact sheet is",
+    ),
     (["--out", "o", "--format", "png", "--quality", "5"], "quality=5 means nothing for png"),
     (["--out", "o", "--dtype", "uint16"], "dtype='uint16' does not fit into jpg"),
     (["--out", "o", "--manifest", "m.txt"], "unknown ending 'txt'; allowed: .jsonl, .csv or .parquet"),
