@@ -25,7 +25,7 @@ from seqpipe.video.decode import Decoding, Lost
 from seqpipe.video.index import PacketIndex
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.open import open_index
-from seqpipe.video.packets import DemuxedPackets, OffsetPackets, open_packets
+from seqpipe.video.packets import OffsetPackets, open_packets
 from seqpipe.video.plan import make_plan
 from seqpipe.video.pool import DecoderPool
 from seqpipe.video.reader import VideoReader
@@ -153,7 +153,7 @@ def _frame_threads(path: Path) -> Iterator[Frame]:
 def _demuxed(path: Path) -> Iterator[Frame]:
     """Packets through the demuxer instead of by offset: a run from the start, then here and there."""
     index = demuxed_index(path)
-    assert isinstance(open_packets(open_source(path), index), DemuxedPackets)
+    assert not index.by_offset
     pool = DecoderPool()
     for wanted in _affordable(index, [np.arange(min(len(index), _room(index))), *_anywhere(index, path)]):
         found = decode(path, index, wanted, pool=pool)
