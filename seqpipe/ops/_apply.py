@@ -16,7 +16,7 @@ from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, resolve
 from ._drawing import alike
-from ._given import Given, check, check_size, given
+from ._given import Given, check, check_size, gathered, given
 from ._kernel import Item
 from ._run import on_device_of, on_host, run
 from ._spec import Backend, Spec
@@ -163,7 +163,7 @@ def apply(
         raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
     call = Call.of(op, x if many else (x,), layout, epoch, index)
     results = call.finished(call.results(backend, device, passing=passing))
-    return type(x)(results) if many else results[0]
+    return gathered(x, results) if many else results[0]
 
 
 def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:

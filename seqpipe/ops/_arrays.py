@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from ..layout import LAYOUTS, check_layout, frame_axis
 from ..sequence import Batch, Sequence
 from ._declaration import Declaration, Takes
-from ._given import admitted, like, naming
+from ._given import admitted, gathered, like, naming
 from ._param import ANY, at_most_one, param
 from ._run import on_device_of
 from ._spec import MOVED
@@ -208,7 +208,7 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            made: Any = type(value)([Shaping.__call__(self, one, layout=layout) for one in value])
+            made: Any = gathered(value, [Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
             parts = [Shaping.__call__(self, one) for one in value.sequences]
             made = Batch.of(parts, labels=value.labels, indices=value.indices)

@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ._apply import indices_of
 from ._declaration import Declaration, Takes
 from ._draw import resolve, values_of
-from ._given import admitted, like
+from ._given import admitted, gathered, like
 from ._param import param
 from ._spec import Spec
 
@@ -55,7 +55,7 @@ class Boxes(Declaration, register=False):
         parts = list(given) if isinstance(given, (list, tuple)) else [given]
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
         found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
-        result: Any = type(given)(found) if isinstance(given, (list, tuple)) else found[0]
+        result: Any = gathered(given, found) if isinstance(given, (list, tuple)) else found[0]
         return result  # type: ignore[no-any-return]  # of the type of what was given
 
     def corners(self, boxes: Any) -> FloatArray:

@@ -14,6 +14,7 @@ from ..sequence import Batch, Sequence
 from ._apply import apply
 from ._composed import Composed, compositions
 from ._fused import can_join, can_lead, fused
+from ._given import gathered
 from ._op import Op
 from ._spec import Backend
 from ._view import DEFAULT_LAYOUTS
@@ -180,7 +181,7 @@ def _together(
     if work is None:
         return None
     results = work.finished(work.results(device))
-    return type(x)(results) if many else results[0]
+    return gathered(x, results) if many else results[0]
 
 
 def _batch(

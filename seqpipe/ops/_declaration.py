@@ -43,6 +43,7 @@ REGISTRY: dict[str, type[Declaration]] = {}
 _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame)
 # methods, and what is said about them: what a class with a method of its own does not say, is as at first
+_JSON: Final = "what to_json() gives"
 _SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
 
 
@@ -385,9 +386,14 @@ class Declaration(ABC):
         """The operator that :meth:`to_json` was called for.
 
         Raises:
-            ParameterError: there is no such operator, or a parameter is out of its bounds.
+            ParameterError: this is no such text, there is no such operator, or a parameter is out of its bounds.
         """
-        settings = json.loads(text)
+        try:
+            settings = json.loads(text)
+        except ValueError as error:
+            raise ParameterError(f"{text!r} is no JSON ({error})", allowed=_JSON) from error
+        if not isinstance(settings, dict):
+            raise ParameterError(f"{text!r} is no operator", allowed=_JSON)
         name = settings.pop("op", None)
         if name not in REGISTRY:
             raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))

@@ -258,6 +258,8 @@ def decoded(value: Any) -> Any:
         return tuple(value)
     if not isinstance(value, Mapping):
         return value
+    if len(value) != 1:
+        raise ParameterError(f"{dict(value)} is no distribution", allowed="one name with its arguments")
     ((kind, inner),) = value.items()
     if kind == "per_frame":
         return PerFrame(decoded(inner))
@@ -266,7 +268,10 @@ def decoded(value: Any) -> Any:
     if kind not in Distribution.kinds:
         known = ", ".join(sorted(Distribution.kinds))
         raise ParameterError(f"there is no distribution {kind!r}", allowed=known)
-    return Distribution.kinds[kind](**{name: _tuples(part) for name, part in inner.items()})
+    try:
+        return Distribution.kinds[kind](**{name: _tuples(part) for name, part in inner.items()})
+    except (AttributeError, TypeError) as error:
+        raise ParameterError(f"{inner!r} are no arguments of the distribution {kind!r} ({error})") from error
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from ._declaration import Declaration
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
-__all__ = ["Form", "Given", "admitted", "check", "check_size", "given", "like", "naming"]
+__all__ = ["Form", "Given", "admitted", "check", "check_size", "gathered", "given", "like", "naming"]
 
 _MOST_PIXELS: Final = 2**31 - 1  # of an image: an int of a kernel holds their number
 _KEPT: Final = 64  # forms of arrays that an operator knows
@@ -99,6 +99,11 @@ class Given(NamedTuple):
 def like(value: Any, array: Array) -> Any:
     """An array as the library of another has it: a torch tensor for a tensor."""
     return to_torch(array) if type(value).__module__.partition(".")[0] == "torch" else array
+
+
+def gathered(values: list[Any] | tuple[Any, ...], results: list[Any]) -> Any:
+    """Results for some values as a list, a tuple or a named tuple, whichever held the values."""
+    return values._make(results) if hasattr(values, "_make") else type(values)(results)
 
 
 def given(op: Declaration, value: Any, layout: str | None) -> Given:

@@ -13,7 +13,7 @@ from ..sequence import Batch
 from ._apply import Call, apply
 from ._declaration import Declaration
 from ._geometry import Geometry
-from ._given import Given, admitted, like, naming
+from ._given import Given, admitted, gathered, like, naming
 from ._mapping import Mapping
 from ._spec import MOVED
 from ._values import placed
@@ -124,7 +124,7 @@ class Together:
             )
         moved = [self._of_sample(call, n, one, name) for n, one in enumerate(value)]
         if isinstance(value, (list, tuple)):
-            return type(value)(moved)
+            return gathered(value, moved)
         return like(value, np.stack([to_numpy(one) for one in moved]))
 
     def _of_sample(self, call: Call, sample: int, value: Any, name: str) -> Any:

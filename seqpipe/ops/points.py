@@ -13,7 +13,7 @@ from ._apply import indices_of
 from ._declaration import Declaration, Takes
 from ._distribution import Number, PerFrame
 from ._draw import resolve, values_of
-from ._given import admitted, like
+from ._given import admitted, gathered, like
 from ._param import param
 from ._run import on_device_of
 from ._spec import MOVED, Spec
@@ -93,7 +93,7 @@ class CoordTransform(Declaration):
         for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
             with on_device_of(array):
                 found.append(like(part, self._moved(array, block.of(n, spec.frames))))
-        result: Any = type(given)(found) if many else found[0]
+        result: Any = gathered(given, found) if many else found[0]
         return result  # type: ignore[no-any-return]  # of the type of what was given
 
     def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:

@@ -12,7 +12,7 @@ from ..array import Array, namespace
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._arrays import Held, OnAxes
-from ._given import admitted, like
+from ._given import admitted, gathered, like
 from ._moments import mean_square_by_kernel
 from ._param import param
 from ._run import on_device_of
@@ -52,7 +52,7 @@ class _Reduction(OnAxes, register=False):
         if isinstance(x, Batch) and x.stacked is None:
             return [self._of(one, layout, **more) for one in x.sequences]
         if isinstance(x, (list, tuple)):
-            return type(x)([self._of(one, layout, **more) for one in x])
+            return gathered(x, [self._of(one, layout, **more) for one in x])
         held = self.held(x, layout)
         axes = self.axes_of(held, self.axes, self.axis_names)
         if not held.array.size:

@@ -189,6 +189,17 @@ def test_a_distribution_of_ones_own(monkeypatch):
         (lambda: Flip(horizontal=(0, 1)), "horizontal=.*allowed: True, False, or a Choice of both"),
         (lambda: Flip(horizontal=Choice([0, 2])), "flip: horizontal=2 is not valid; allowed: True or False"),
         (lambda: Op.from_json('{"op": "flop"}'), "there is no operator 'flop'; allowed: .*flip"),
+        (lambda: Op.from_json('{"op": "fl'), "is no JSON .*; allowed: what to_json"),
+        (lambda: Op.from_json('["flip"]'), "flip.* is no operator; allowed: what to_json"),
+        (lambda: Op.from_json('{"op": "flip", "horizontal": {}}'), "{} is no distribution"),
+        (
+            lambda: Op.from_json('{"op": "brightness", "brightness": {"Uniform": [0, 1]}}'),
+            r"\[0, 1\] are no arguments of the distribution 'Uniform'",
+        ),
+        (
+            lambda: Op.from_json('{"op": "brightness", "brightness": {"Uniform": {"a": 1}}}'),
+            "are no arguments of the distribution 'Uniform'",
+        ),
     ],
 )
 def test_what_is_no_distribution_is_refused(make, said):

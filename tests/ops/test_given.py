@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import BrightnessContrast, Flip, apply
+from seqpipe.ops import Brightness, BrightnessContrast, Chain, Flip, apply
 from tests.support.operators import compare, cupy, images
 
 BRIGHTER = BrightnessContrast(brightness=(0.2, 3.0), seed=4)
@@ -99,6 +101,30 @@ def test_lists_and_tuples():
     for flags, found, given in zip(((0, 1), (1, 1), (0, 0)), batches, parts, strict=True):
         for flag, one in zip(flags, found, strict=True):
             compare(one[0], given[:, ::-1] if flag else given)
+
+
+class Views(NamedTuple):
+    """What a user calls the images of two cameras."""
+
+    left: Any
+    right: Any
+
+
+def test_a_named_tuple_comes_back_as_one():
+    views = Views(*np.random.default_rng(0).integers(0, 255, (2, 6, 8, 3), dtype=np.uint8))
+    flipped = Views(*(view[:, ::-1] for view in views))
+    points = Views(np.ones((4, 2)), np.zeros((1, 2)))
+    brighter = fn.brightness(views, brightness=1.5)
+    for found, wanted in (
+        (fn.flip(views), flipped),
+        (Chain(Flip(), Brightness(brightness=1.5))(views), fn.flip(brighter)),
+        (fn.transpose(views, perm=(1, 0, 2)), Views(*(view.swapaxes(0, 1) for view in views))),
+        (fn.reductions.max(views, axes=(0, 1)), Views(*(view.max((0, 1)) for view in views))),
+        (fn.coord_transform(points, M=np.eye(2), dtype=None), points),
+    ):
+        assert type(found) is Views
+        for one, expected in zip(found, wanted, strict=True):
+            compare(one, expected)
 
 
 def test_torch_tensors(torch):
