@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
-from ._distribution import Distribution, PerFrame, Table, decoded, encoded, unframed
+from ._distribution import Distribution, PerFrame, Table, encoded, settings_of, unframed
 from ._param import Parameter, block_dtype_of, param, parameters_of, signature_of
 from ._spec import COMPUTED, Spec
 
@@ -43,7 +43,6 @@ REGISTRY: dict[str, type[Declaration]] = {}
 _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame)
 # methods, and what is said about them: what a class with a method of its own does not say, is as at first
-_JSON: Final = "what to_json() gives"
 _SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
 
 
@@ -388,16 +387,11 @@ class Declaration(ABC):
         Raises:
             ParameterError: this is no such text, there is no such operator, or a parameter is out of its bounds.
         """
-        try:
-            settings = json.loads(text)
-        except ValueError as error:
-            raise ParameterError(f"{text!r} is no JSON ({error})", allowed=_JSON) from error
-        if not isinstance(settings, dict):
-            raise ParameterError(f"{text!r} is no operator", allowed=_JSON)
+        settings = settings_of(text)
         name = settings.pop("op", None)
         if name not in REGISTRY:
             raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
-        return REGISTRY[name](**{key: decoded(value) for key, value in settings.items()})
+        return REGISTRY[name](**settings)
 
 
 def _rebuild(cls: type[Declaration], settings: dict[str, Any]) -> Declaration:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,9 +25,9 @@ __all__ = [
     "PerFrame",
     "Table",
     "Uniform",
-    "decoded",
     "encoded",
     "per_frame",
+    "settings_of",
     "unframed",
 ]
 
@@ -248,7 +249,7 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def decoded(value: Any) -> Any:
+def _decoded(value: Any) -> Any:
     """The value that :func:`encoded` was given.
 
     Raises:
@@ -262,7 +263,7 @@ def decoded(value: Any) -> Any:
         raise ParameterError(f"{dict(value)} is no distribution", allowed="one name with its arguments")
     ((kind, inner),) = value.items()
     if kind == "per_frame":
-        return PerFrame(decoded(inner))
+        return PerFrame(_decoded(inner))
     if kind == "per_sample":
         return np.asarray(inner)
     if kind not in Distribution.kinds:
@@ -272,6 +273,22 @@ def decoded(value: Any) -> Any:
         return Distribution.kinds[kind](**{name: _tuples(part) for name, part in inner.items()})
     except (AttributeError, TypeError) as error:
         raise ParameterError(f"{inner!r} are no arguments of the distribution {kind!r} ({error})") from error
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """The values by their names in an operator's JSON.
+
+    Raises:
+        ParameterError: this is no such text, or a value is of a kind that is not known.
+    """
+    allowed = "what to_json() gives"
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ParameterError(f"{text!r} is no JSON ({error})", allowed=allowed) from error
+    if not isinstance(found, dict):
+        raise ParameterError(f"{text!r} is no operator", allowed=allowed)
+    return {name: _decoded(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:
