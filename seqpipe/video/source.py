@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
 from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, TypeAlias, Union, cast
+from urllib.parse import unquote
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from .afterwards import Afterwards
@@ -304,7 +305,8 @@ def open_source(origin: Origin) -> Source:
     """The source that a path, URL, bytes or file object names.
 
     Args:
-        origin: a local path, a URL with a scheme (``s3://…``), the bytes of a file, or a seekable binary file object.
+        origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
+            file object.
 
     Raises:
         SourceNotFoundError: nothing is there.
@@ -323,13 +325,19 @@ def open_source(origin: Origin) -> Source:
         scheme, colon, rest = name.partition("://")
         if not (colon and scheme.isalnum() and isinstance(origin, str)):
             return _LocalFile(name)
-        return _LocalFile(rest) if scheme == "file" else _Remote(name)
+        return _LocalFile(_local_path(rest)) if scheme == "file" else _Remote(name)
     if hasattr(origin, "read"):
         return _FileObject(origin)
     raise ParameterError(
         f"a {type(origin).__name__} cannot be opened",
         allowed="a path, a URL, bytes, or a seekable binary file object",
     )
+
+
+def _local_path(rest: str) -> str:
+    """The path that stands in a ``file`` URL: escaped, as it should be, or as it is, as it often is."""
+    rest = rest.removeprefix("localhost")
+    return rest if os.path.lexists(rest) else unquote(rest)
 
 
 def _merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:

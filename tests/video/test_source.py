@@ -71,6 +71,17 @@ def test_odd_names_are_files(name, video, tmp_path, monkeypatch):
             assert reader[3].source == os.fspath(origin)
 
 
+@pytest.mark.parametrize("name", ["two words.mp4", "50% käse.mp4", "a%20b.mp4"])
+def test_a_file_url_may_be_escaped_or_not(name, video, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(video.read_bytes())
+    for url in (path.as_uri(), f"file://{path}", path.as_uri().replace("file://", "file://localhost")):
+        with VideoReader(url) as reader:
+            assert reader[3].source == str(path)
+    with pytest.raises(SourceNotFoundError, match=r"not here\.mp4"):
+        open_source((tmp_path / "not here.mp4").as_uri())
+
+
 def test_threads_read_one_file_without_disturbing_each_other(video):
     data = video.read_bytes()
     for source in (open_source(video), open_source(data), open_source(io.BytesIO(data))):
