@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -58,6 +59,9 @@ def placed(values: Array, dtype: np.dtype[Any]) -> Array:
     """
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
-        values = np.rint(np.fmin(np.fmax(values, bounds.min), bounds.max))
+        most = float(bounds.max)
+        if most > bounds.max:  # of 64 bits: rounded, it is one more
+            most = math.nextafter(most, 0.0)
+        values = np.rint(np.fmin(np.fmax(values, bounds.min), most))
     made: Array = values.astype(dtype)
     return made

@@ -91,6 +91,14 @@ def test_points_go_where_warp_affine_moves_pixels():
     np.testing.assert_allclose(fn.coord_transform(POINTS, MT=op.matrix), wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "least", "most"), [("int64", -(2**63), 2**63 - 1024), ("uint64", 0, 2**64 - 2048)]
+)
+def test_64_bits_saturate_at_the_last_number_that_doubles_hold(dtype, least, most):
+    far = np.array([[2**62, 2**62]]).astype(dtype)
+    assert fn.coord_transform(far, M=(8.0, 0, 0, -8.0), dtype=dtype).tolist() == [[most, least]]
+
+
 def test_whole_numbers_and_tensors(torch):
     given = fn.coord_transform(POINTS, M=torch.tensor([[1, 2], [3, 4]]))
     np.testing.assert_array_equal(given, fn.coord_transform(POINTS, M=(1, 2, 3, 4)))
