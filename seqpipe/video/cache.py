@@ -154,7 +154,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
     except OSError as error:
         raise OutputError(
             f"the index cache cannot be written ({error.strerror})",
-            source=str(path.parent),
+            source=str(directory),
             advice="Set SEQPIPE_CACHE_DIR or cache_dir to a directory that you may write to",
         ) from error
 
@@ -173,7 +173,7 @@ def _read(path: str | Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any
             magic, length, crc = _PREFIX.unpack_from(data) if len(data) >= _PREFIX.size else (b"", 0, 0)
             if not whole and len(data) < _PREFIX.size + length:
                 data += file.read(_PREFIX.size + length - len(data))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         _log.warning("%s cannot be read (%s): the index is built anew", path, error.strerror)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
+from typing import Final
 
 from ..errors import OutputError
 from .cache import cache_directory, load_index, load_summary, save_index
@@ -16,6 +17,7 @@ from .source import Origin, Source, open_source
 __all__ = ["open_index", "summary"]
 
 _log = logging.getLogger(__name__)
+_said: Final[set[str]] = set()
 
 
 def open_index(
@@ -44,7 +46,9 @@ def open_index(
     try:
         save_index(directory, stamp, index)
     except OutputError as error:
-        _log.warning("%s", error)
+        if (said := str(error)) not in _said:  # of one cache the same for thousands of files
+            _said.add(said)
+            _log.warning("%s", error)
     return index
 
 

@@ -130,7 +130,10 @@ def test_an_unwritable_cache_costs_a_warning_not_the_video(video, tmp_path, capl
         assert len(open_index(video, cache_dir=blocked)) == len(
             open_index(video, cache_dir=tmp_path / "cache")
         )
+        open_index(made("h264_no_b"), cache_dir=blocked)
     assert "SEQPIPE_CACHE_DIR" in caplog.text
+    assert f"{blocked}: " in caplog.text
+    assert len(caplog.records) == 1, "once for all files of a dataset"
     with pytest.raises(OutputError, match="cannot be written"):
         save_index(blocked, open_source(video).stamp(), build_index(open_source(video)))
 
