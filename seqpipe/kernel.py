@@ -40,6 +40,7 @@ Defines = Mapping[str, int]
 """Macros by name."""
 
 _EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver"
+_FOLDER: Final = "Set CUPY_CACHE_DIR to a folder that you may write to, where CuPy keeps kernels"
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _SHORT: Final = 4096  # bytes of arguments
 _LONG: Final = 32764  # since CUDA 12.1
@@ -238,7 +239,9 @@ def _compile(cupy: ModuleType, source: Source, function: str, defines: Defines) 
     except (ImportError, OSError, RuntimeError) as error:
         raise BackendError(
             f"{source.name} cannot be compiled for this GPU: {error}",
-            advice=f"NVRTC must fit CuPy: {_EXTRAS}; in one environment only one of the two",
+            advice=_FOLDER
+            if isinstance(error, OSError)
+            else f"NVRTC must fit CuPy: {_EXTRAS}; in one environment only one of the two",
         ) from error
 
 
@@ -246,12 +249,15 @@ def load_cupy() -> ModuleType:
     """CuPy, if it fits the driver.
 
     Raises:
-        BackendError: CuPy is missing, there is no driver or GPU, or CuPy was built for a newer CUDA.
+        BackendError: CuPy is missing, has no folder for its kernels, or was built for a newer CUDA; or there is no
+            driver or GPU.
     """
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise BackendError("cupy is not installed, or not whole", advice=f"Install it: {_EXTRAS}") from error
+    except OSError as error:  # it makes its folder when it is loaded
+        raise BackendError(f"cupy cannot be loaded: {error}", advice=_FOLDER) from error
     runtime = cupy.cuda.runtime
     try:
         driver = int(runtime.driverGetVersion())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -14,6 +16,7 @@ import pytest
 from seqpipe import kernel
 from seqpipe.errors import BackendError
 from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
+from seqpipe.video.device import parse_device
 from tests.support.interrupts import lost_interrupts
 from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, compiled, missing_nvrtc, spread
 
@@ -143,6 +146,27 @@ def test_without_cupy_the_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(BackendError, match=r"cupy is not installed.*seqpipe\[cuda12\].*seqpipe\[cuda13\]"):
         load_cupy()
+
+
+def test_a_cupy_without_a_folder_for_its_kernels_is_told_of_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It makes one in the home directory when it is loaded, which in many containers nobody can."""
+    usual = importlib.import_module
+
+    def load(name: str) -> ModuleType:
+        if name == "cupy":
+            raise PermissionError(13, "Permission denied", "/.cupy")
+        return usual(name)
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    with pytest.raises(
+        BackendError, match=r"cupy cannot be loaded: .*'/\.cupy'\. Set CUPY_CACHE_DIR to a folder"
+    ):
+        load_cupy()
+    with caplog.at_level(logging.INFO):
+        assert str(parse_device("auto")) == "cpu"
+    assert "device='auto' is the CPU: cupy cannot be loaded" in caplog.text
 
 
 def test_a_cupy_that_is_too_new_for_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

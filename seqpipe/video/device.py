@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -18,6 +19,7 @@ DECODE: Final = choice(
     "engines and CPU side by side (mixed); the CPU alone (cpu)",
     ("auto", "nvdec", "mixed", "cpu"),
 )
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"cuda(?::(\d+))?")
 
 
@@ -49,7 +51,8 @@ def parse_device(name: str) -> Device:
     if name == "auto":
         try:
             return _usable(0)
-        except BackendError:
+        except BackendError as error:
+            _log.info("device='auto' is the CPU: %s", error)
             return Device("cpu")
     if not (found := _NAME.fullmatch(name if isinstance(name, str) else "")):
         raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
