@@ -90,9 +90,7 @@ def prepare_folder(folder: Path) -> None:
     Raises:
         OutputError: it cannot be made or written to.
     """
-    probe = (
-        folder / f".seqpipe-{uuid.uuid4().hex}"
-    )  # of this export alone: others may begin in the same folder
+    probe = folder / f".seqpipe-{uuid.uuid4().hex}"  # others may begin in the same folder
     write_whole(probe, lambda _: None)
     probe.unlink(missing_ok=True)
 

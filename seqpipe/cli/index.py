@@ -36,11 +36,14 @@ def index(
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
     """
+    from ..video.cache import cache_directory, check_writable
     from ._indexing import for_each_index, is_indexed
 
     found = list(find_inputs(paths))
     inputs = [item.path for item in found if isinstance(item, Input)]
     fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify)}
+    if len(fresh) < len(inputs):
+        check_writable(cache_directory(cache_dir))  # else all of the work would be for nothing
     counts: Counter[str] = Counter()
     for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import struct
+import tempfile
 import zlib
 from dataclasses import fields
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "INDEX_FORMAT",
     "cache_directory",
     "cache_file",
+    "check_writable",
     "load_facts",
     "load_index",
     "load_summary",
@@ -152,11 +154,29 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         with replacing(path) as part:
             part.write_bytes(_PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
     except OSError as error:
-        raise OutputError(
-            f"the index cache cannot be written ({error.strerror})",
-            source=str(directory),
-            advice="Set SEQPIPE_CACHE_DIR or cache_dir to a directory that you may write to",
-        ) from error
+        raise _unwritable(directory, error) from error
+
+
+def check_writable(directory: Path) -> None:
+    """Make a cache directory, and try whether a file can be written there.
+
+    Raises:
+        OutputError: it cannot be made or written to.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _unwritable(directory: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"the index cache cannot be written ({error.strerror})",
+        source=str(directory),
+        advice="Set SEQPIPE_CACHE_DIR or cache_dir to a directory that you may write to",
+    )
 
 
 def _place(directory: Path, stamp: Stamp) -> str:

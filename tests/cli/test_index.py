@@ -65,10 +65,18 @@ def test_stdout_is_silent(run, tmp_path):
     assert run("index", made("h264"), "--cache-dir", tmp_path).stdout == ""
 
 
-def test_an_unwritable_cache_is_no_reason_to_fail(run, tmp_path):
-    (tmp_path / "cache").touch()
-    result = run("index", made("h264"), "--cache-dir", tmp_path / "cache" / "below")
-    assert "1 built, 0 fresh, 0 failed." in result.stderr
+def test_a_cache_that_cannot_be_written_is_an_error_before_any_work(run, tmp_path):
+    (tmp_path / "file").touch()
+    blocked = tmp_path / "file" / "below"
+    failed = run("index", made("h264"), "--cache-dir", blocked, code=1)
+    assert f"{blocked}: the index cache cannot be written (Not a directory). Set" in failed.stderr
+    assert failed.stdout == ""
+
+
+def test_a_cache_that_is_whole_need_not_be_written(run, tmp_path, monkeypatch):
+    run("index", made("h264"), "--cache-dir", tmp_path)
+    monkeypatch.setattr("seqpipe.video.cache.check_writable", None)
+    assert "0 built, 1 fresh, 0 failed." in run("index", made("h264"), "--cache-dir", tmp_path).stderr
 
 
 def test_verifying_tells_what_is_damaged(run, tmp_path):
