@@ -169,8 +169,11 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
 
 
 class FullDisk(io.BytesIO):
+    full = True
+
     def write(self, _):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     close = flush = lambda self: self.write(b"")  # as a buffer does that could not be written
 
@@ -178,10 +181,11 @@ class FullDisk(io.BytesIO):
 def test_a_full_disk_is_an_error_of_the_output(tmp_path):
     manifest, _ = write(tmp_path / "m.jsonl", [DONE])
     manifest._journal.close()
-    manifest._journal = FullDisk()
+    disk = manifest._journal = FullDisk()
     with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space; --resume"):
         manifest.add(LOST)
     with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space; --resume"):
         manifest.close()
     manifest.close()
     assert read_rows(tmp_path / "m.jsonl") == [DONE]
+    disk.full = False  # else its end would be told of in another test

@@ -152,7 +152,9 @@ def test_interlaced_mpeg4_is_the_same_with_threads(tmp_path):
     """Those of libavcodec do not tell one another how long a frame is, which the first B picture says."""
     path = tmp_path / "fields.avi"
     moving = ("-f", "lavfi", "-i", "mandelbrot=s=128x96:r=25", "-t", "3", "-pix_fmt", "yuv420p")
-    run_ffmpeg(*moving, "-c:v", "mpeg4", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", str(path))
+    run_ffmpeg(
+        *moving, "-c:v", "mpeg4", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", "-b:v", "1M", str(path)
+    )
     with seqpipe.open(path, threads=1) as one, seqpipe.open(path, threads=4) as several:
         every = [frame.numpy() for frame in one]
         assert np.array_equal([frame.numpy() for frame in several], every)

@@ -71,7 +71,8 @@ def test_packed_mpeg4_is_kept_whole_until_its_placeholder() -> None:
 
 
 def test_interlaced_mpeg4_keeps_the_b_picture_that_tells_how_long_a_frame_is() -> None:
-    stream = one_pass("mpeg4", "avi", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme")
+    # at its usual bit rate the encoder writes a slice that libavcodec itself conceals, now in this way and now in that
+    stream = one_pass("mpeg4", "avi", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", "-b:v", "1M")
     droppables = prove(stream)
     assert 0.5 <= sum(droppables) / len(droppables) <= 0.6
 
