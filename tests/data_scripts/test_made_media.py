@@ -74,7 +74,9 @@ def test_an_unreadable_item_gives_no_video_frame(name):
 
 def _first_frame(path):
     with av.open(str(path)) as container:
-        stream = next(s for s in container.streams.video if not s.disposition & s.disposition.attached_pic)
+        own = (s for s in container.streams.video if not s.disposition & s.disposition.attached_pic)
+        # to decode what it has no decoder for is the end of a process with PyAV 17
+        stream = next(s for s in own if s.codec_context is not None)
         return next(container.decode(stream))
 
 

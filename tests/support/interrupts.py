@@ -79,8 +79,11 @@ def _watched(run: Callable[[], object], look: Callable[[Place], object]) -> None
     """Show every place that a run comes by to a function, which may raise there as a handler of a signal does."""
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        # behind its lock for imports, which it takes before it tries, Python 3.10 would never give it back
+        if code.co_filename.startswith("<frozen importlib"):
+            return
         if event == "c_return" or (event == "call" and not _goes_on(frame)):
-            code = frame.f_code
             after = getattr(argument, "__qualname__", "?") if event == "c_return" else ""
             look(Place(code.co_filename, code.co_name, frame.f_lineno, after))
 
