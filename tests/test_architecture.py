@@ -93,6 +93,7 @@ CHECKS = {
     "libraries": partial(arch.libraries_stay_in_their_modules, homes=HOMES),
     "exports": arch.exports_are_sorted_and_complete,
     "sizes": partial(arch.sizes_are_small, file_lines=400, function_lines=60),
+    "classes": arch.classes_are_made_by_any_python,
     "unfinished": arch.nothing_is_swallowed_or_unfinished,
     "documented": arch.public_names_are_documented,
 }
@@ -159,6 +160,7 @@ FAULTS = [
     ("exports", {"errors.py": HEAD + "def hidden(): ...\n"}, "hidden is public"),
     ("sizes", {"errors.py": HEAD + "x = 1\n" * 399}, "401 lines, more than 400"),
     ("sizes", {"errors.py": LONG}, "_f has 61 lines, more than 60"),
+    ("classes", {"errors.py": HEAD + "class _A(B, name='a'):\n    x = 1\n"}, ":3: class _A is given name="),
     ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept:\n    raise\n"}, ":5: an except"),
     ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept Exception:\n    pass\n"}, ":5: an except"),
     ("unfinished", {"errors.py": HEAD + "x = 1  # TODO" + ": later\n"}, ":3: x = 1"),

@@ -69,7 +69,7 @@ def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callabl
         **parameters,
     }
     kind: Any = type(Op)
-    kind("".join(part.title() for part in name.split("_")), (Op,), body, name=name)
+    kind("".join(part.title() for part in name.split("_")), (Op,), body, called=name)
     made: Any = function_of(name)
     made.__module__ = function.__module__
     return made  # type: ignore[no-any-return]  # a function, to which attributes are added

@@ -125,13 +125,13 @@ class Declaration(ABC):
     )
     seed: int = param(0, "of the random numbers", drawn=False)
 
-    def __init_subclass__(cls, *, register: bool = True, name: str | None = None) -> None:
+    def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
         super().__init_subclass__()
         for method, said in _SAID_ANEW:
             if method in cls.__dict__ and said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
-        cls.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
         cls.__signature__ = signature_of(cls.parameters)
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)

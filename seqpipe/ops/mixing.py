@@ -67,7 +67,7 @@ class Mixup(Mixing):
     body = Body("mixed", "value = own * row.weight + other * (Real(1.0f) - row.weight);")
 
 
-class CutMix(Mixing, name="cutmix"):
+class CutMix(Mixing, called="cutmix"):
     """Paste a box of the sample before into each one, in all of its frames, and mix labels by its area.
 
     The centre of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where

@@ -80,7 +80,7 @@ class _Float(_Reduction, register=False):
         return values.astype(self.dtype or ("float64" if x.dtype == np.float64 else "float32"))
 
 
-class Mean(_Float, name="reductions.mean"):
+class Mean(_Float, called="reductions.mean"):
     """Take the mean of values along axes."""
 
     examples = ({}, {"axis_names": "HW", "keep_dims": True})
@@ -97,7 +97,7 @@ class Mean(_Float, name="reductions.mean"):
         return self.rounded(mean_of(x, p.axes), x)
 
 
-class MeanSquare(_Float, name="reductions.mean_square"):
+class MeanSquare(_Float, called="reductions.mean_square"):
     """Take the mean of the squares of values along axes."""
 
     examples = ({}, {"axes": (0, -1)})
@@ -108,7 +108,7 @@ class MeanSquare(_Float, name="reductions.mean_square"):
         return self.rounded(_mean_square(x, p.axes), x)
 
 
-class Rms(_Float, name="reductions.rms"):
+class Rms(_Float, called="reductions.rms"):
     """Take the root of the mean of the squares of values along axes."""
 
     examples = ({}, {"axis_names": "HWC"})
@@ -119,7 +119,7 @@ class Rms(_Float, name="reductions.rms"):
         return self.rounded(namespace(x).sqrt(_mean_square(x, p.axes)), x)
 
 
-class Sum(_Reduction, name="reductions.sum"):
+class Sum(_Reduction, called="reductions.sum"):
     """Add up values along axes: uint64 of whole numbers without a sign, int64 of those with one, else float32."""
 
     dtype: str | None = param(
@@ -140,7 +140,7 @@ class Sum(_Reduction, name="reductions.sum"):
         return rows_of(x, p.axes).sum(-1, dtype=dtype).reshape(shape_of(x, p.axes))
 
 
-class Min(_Reduction, name="reductions.min"):
+class Min(_Reduction, called="reductions.min"):
     """Take the least value along axes."""
 
     examples = ({}, {"axis_names": "F"})
@@ -151,7 +151,7 @@ class Min(_Reduction, name="reductions.min"):
         return rows_of(x, p.axes).min(-1).reshape(shape_of(x, p.axes))
 
 
-class Max(_Reduction, name="reductions.max"):
+class Max(_Reduction, called="reductions.max"):
     """Take the greatest value along axes."""
 
     examples = ({}, {"axis_names": "HW"})
@@ -205,7 +205,7 @@ class _Spread(_Float, register=False):
         return {"mean": namespace(held.array).asarray(array).reshape(kept if array.size != 1 else ())}
 
 
-class Variance(_Spread, name="reductions.variance"):
+class Variance(_Spread, called="reductions.variance"):
     """Take the variance of values along axes, about a mean that is given or computed.
 
     DALI wants the mean; with fewer values than ``ddof`` it gives what a division by 0 or less does.
@@ -219,7 +219,7 @@ class Variance(_Spread, name="reductions.variance"):
         return self.rounded(self.variance(x, p), x)
 
 
-class StdDev(_Spread, name="reductions.std_dev"):
+class StdDev(_Spread, called="reductions.std_dev"):
     """Take the standard deviation of values along axes, about a mean that is given or computed.
 
     DALI wants the mean; with fewer values than ``ddof`` it gives what a division by 0 or less does.

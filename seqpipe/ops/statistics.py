@@ -202,7 +202,7 @@ class Normalize(Op):
     )
 
 
-class _Computed(Normalize, register=False, name="normalize"):
+class _Computed(Normalize, register=False, called="normalize"):
     """Normalization by statistics of what is given, over axes that are known by name."""
 
     body = Body("statistics")
@@ -259,7 +259,7 @@ class _Computed(Normalize, register=False, name="normalize"):
         return mean, np.asarray(squares / max(count - self.ddof, 1))
 
 
-class _Found(Normalize, register=False, name="normalize"):
+class _Found(Normalize, register=False, called="normalize"):
     """Normalization by statistics of a batch."""
 
     @classmethod

@@ -308,7 +308,7 @@ def test_names_are_taken_once(unregistered):
     ):
         type("Flip", (Flip,), CLEAR)
     assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"
-    assert type("Other", (Flip,), CLEAR, name="mirror").name == "mirror"
+    assert type("Other", (Flip,), CLEAR, called="mirror").name == "mirror"
     assert REGISTRY["flip"] is Flip
 
 

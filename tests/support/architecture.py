@@ -239,6 +239,19 @@ def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
+def classes_are_made_by_any_python(package: Package) -> list[str]:
+    """Up to Python 3.10, a class that has an abstract base cannot be given what ``ABCMeta.__new__`` has by name."""
+    taken = {"mcls", "name", "bases", "namespace"}
+    return [
+        f"{module.label}:{node.lineno}: class {node.name} is given {keyword.arg}=, which Python 3.10 cannot take"
+        for module in package.modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        for keyword in node.keywords
+        if keyword.arg in taken
+    ]
+
+
 def nothing_is_swallowed_or_unfinished(package: Package) -> list[str]:
     faults = []
     for module in package.modules:
