@@ -6,8 +6,9 @@ import dataclasses
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -80,6 +81,11 @@ class Uniform(Distribution):
     hi: Any
 
     def __post_init__(self) -> None:
+        _keep_plain(self, "lo", "hi", several=True)
+        if len({len(end) for end in (self.lo, self.hi) if isinstance(end, tuple)}) > 1:
+            raise ParameterError(
+                f"the range ({self.lo}, {self.hi}) has ends of different lengths", allowed="one length"
+            )
         if np.any(np.asarray(self.lo) > np.asarray(self.hi)):
             raise ParameterError(
                 f"the range ({self.lo}, {self.hi}) is upside down", allowed="(least, greatest)"
@@ -116,6 +122,7 @@ class Normal(Distribution):
     stddev: float
 
     def __post_init__(self) -> None:
+        _keep_plain(self, "mean", "stddev")
         if not math.isfinite(self.mean):
             raise ParameterError(f"mean={self.mean!r} is not valid", allowed="a number")
         if not 0 <= self.stddev < math.inf:
@@ -145,19 +152,25 @@ class Choice(Distribution):
     for_flags = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
-        if not self.values:
+        values = _plain_numbers(self.values)
+        if values == ():
             raise ParameterError("a choice of no values", allowed="one value or more")
-        if any(value != value for value in self.values):  # NaN, which no bound is compared with
-            raise ParameterError(f"a choice of {self.values}", allowed="numbers")
+        # NaN is what no bound is compared with
+        if not isinstance(values, tuple) or any(value != value for value in values):
+            raise ParameterError(f"a choice of {values or self.values}", allowed="numbers, one or more")
+        object.__setattr__(self, "values", values)
         if self.weights is not None:
-            weights = tuple(float(weight) for weight in self.weights)
-            if len(weights) != len(self.values) or min(weights) < 0 or not sum(weights) > 0:
-                raise ParameterError(
-                    f"weights={self.weights} do not fit {len(self.values)} values",
-                    allowed="a number of at least 0 for each value, not all 0",
-                )
-            object.__setattr__(self, "weights", weights)
+            object.__setattr__(self, "weights", self._checked_weights())
+
+    def _checked_weights(self) -> tuple[float, ...]:
+        found = _plain_numbers(self.weights)
+        weights = tuple(map(float, found)) if isinstance(found, tuple) else ()
+        if len(weights) != len(self.values) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
+            raise ParameterError(
+                f"weights={self.weights} do not fit {len(self.values)} values",
+                allowed="a number of at least 0 for each value, not all 0",
+            )
+        return weights
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:  # noqa: ARG002  its values are whole or not
         """Values of a shape; see :meth:`Distribution.draw`."""
@@ -171,6 +184,31 @@ class Choice(Distribution):
     def support(self) -> tuple[float, float]:
         """The least and the greatest of the values."""
         return min(self.values), max(self.values)
+
+
+def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None:
+    """Keep fields as Python's numbers: what is equal is then written, compared and hashed alike.
+
+    Raises:
+        ParameterError: one of them is no number, nor several where these are allowed.
+    """
+    for name in names:
+        value = getattr(owner, name)
+        found = _plain_numbers(value)
+        if found is None or (isinstance(found, tuple) and not several):
+            allowed = "a number, or one for each element" if several else "a number"
+            raise ParameterError(f"{name}={value!r} is not valid", allowed=allowed)
+        object.__setattr__(owner, name, found)
+
+
+def _plain_numbers(value: Any) -> Any:
+    """A number of any library as Python's, or several as a tuple of them; None for what is neither."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, Iterable):
+        return value if isinstance(value, Real) else None
+    parts = tuple(part.item() if hasattr(part, "item") else part for part in value)
+    return parts if all(isinstance(part, Real) for part in parts) else None
 
 
 @lru_cache(maxsize=256)

@@ -165,12 +165,17 @@ class Parameter:
         support = value.support()
         if self.param.kind is bool and not value.for_flags:
             raise self._error(value, "True, False, or a Choice of both")
-        for bound in () if support is None else support:
-            if self.size and np.ndim(bound) and len(bound) != self.size:
-                raise self._error(value, self.allowed)
-            for part in bound if np.ndim(bound) else (bound,):
-                self._constant(part, one=True)
-        return value
+        checked = [self._bound(value, bound) for bound in support or ()]
+        # the ends of a range of whole numbers are whole numbers, also where they were given as floats
+        return Uniform(*checked) if type(value) is Uniform else value
+
+    def _bound(self, value: Distribution, bound: Any) -> Any:
+        """The least or the greatest value that can be drawn: a number, or one for each element of a vector."""
+        if not np.ndim(bound):
+            return self._constant(bound, one=True)
+        if len(bound) != self.size:
+            raise self._error(value, self.allowed)
+        return tuple(self._constant(part, one=True) for part in bound)
 
     def _array(self, value: Any, axes: int) -> Any:
         try:

@@ -180,6 +180,14 @@ def test_a_distribution_of_ones_own(monkeypatch):
         (lambda: Normal(0, np.inf), "stddev=inf is not valid; allowed: a number of at least 0"),
         (lambda: Normal(np.nan, 1), "mean=nan is not valid; allowed: a number"),
         (lambda: Choice([1, np.nan]), r"a choice of \(1, nan\); allowed: numbers"),
+        (lambda: Choice([(1, 0), (0, 1)]), r"a choice of \[\(1, 0\), \(0, 1\)\]; allowed: numbers"),
+        (lambda: Choice(3), "a choice of 3; allowed: numbers, one or more"),
+        (lambda: Choice([1, 2], [np.inf, 1]), "do not fit 2 values"),
+        (lambda: Choice([1, 2], "ab"), "weights=ab do not fit 2 values"),
+        (lambda: Uniform(None, 1), "lo=None is not valid; allowed: a number"),
+        (lambda: Uniform((1, 2), (3, 4, 5)), "has ends of different lengths; allowed: one length"),
+        (lambda: Normal((1, 2), 1), r"mean=\(1, 2\) is not valid; allowed: a number"),
+        (lambda: Normal(1, "wide"), "stddev='wide' is not valid; allowed: a number"),
         (lambda: Choice([]), "a choice of no values; allowed: one value or more"),
         (
             lambda: Choice([1, 2], [1]),
@@ -205,6 +213,36 @@ def test_a_distribution_of_ones_own(monkeypatch):
 def test_what_is_no_distribution_is_refused(make, said):
     with pytest.raises(ParameterError, match=said):
         make()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "plain"),
+    [
+        (Uniform(np.zeros(2), np.ones(2)), Uniform((0, 0), (1, 1))),
+        (Uniform([0, 0], [np.float32(1), 1]), Uniform((0, 0), (1, 1))),
+        (Normal(np.array(1.0), np.float32(0.5)), Normal(1, 0.5)),
+        (Choice(np.array([0.5, 1]), np.array([1, 2])), Choice((0.5, 1), (1, 2))),
+        (Choice(n for n in (0.5, 1)), Choice((0.5, 1))),
+        (Choice(range(2)), Choice((0, 1))),
+        (Choice(np.array([True, False])), Choice((True, False))),
+    ],
+)
+def test_numbers_of_any_library_are_those_of_python(distribution, plain):
+    assert distribution == plain
+    assert hash(distribution) == hash(plain)
+    assert repr(eval(repr(distribution))) == repr(distribution)
+
+
+def test_numbers_of_torch_are_those_of_python():
+    torch = pytest.importorskip("torch")
+    op = ops.Brightness(brightness=Choice(torch.tensor([0.5, 1.5])))
+    assert op == Op.from_json(op.to_json()) == ops.Brightness(brightness=Choice([0.5, 1.5]))
+
+
+def test_the_ends_of_ranges_of_whole_numbers_may_be_floats():
+    rows = [resolve(Shift(steps=Uniform(lo, 3)), [SPEC] * 40, 0, range(40)).rows for lo in (1.0, 1)]
+    assert np.array_equal(*rows)
+    assert set(rows[0]["steps"].tolist()) == {1, 2, 3}
 
 
 @pytest.mark.parametrize("form", ["constant", "range", "table", "frames"])
