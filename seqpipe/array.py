@@ -60,12 +60,23 @@ def device_of(array: Array) -> str:
 def admit(array: Array) -> Array:
     """The array as seqpipe works with it: NumPy on the CPU, CuPy on a GPU; a view, never a copy.
 
+    An array of a class that derives from NumPy's, as of a memory map, is seen as NumPy's own: others have methods that
+    mean something else, as those of a matrix do.
+
     Raises:
-        ParameterError: it is not an array.
+        ParameterError: it is not an array, or some of its values are masked.
         BackendError: it is on a GPU and CuPy is not installed.
     """
-    if isinstance(array, np.ndarray) or _is_of(array, "cupy"):
+    if type(array) is np.ndarray or _is_of(array, "cupy"):
         return array
+    if isinstance(array, np.ndarray):
+        if np.ma.is_masked(array):
+            raise ParameterError(
+                "an array with masked values",
+                allowed="arrays whose values all count",
+                advice="Say what they are: array.filled(0), and give the mask by itself",
+            )
+        return array.view(np.ndarray)
     return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
 
 
@@ -90,7 +101,9 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
         result: npt.NDArray[Any] = array.get()
         return result
     if _is_of(array, "torch"):
-        return np.from_dlpack(array.detach().cpu())
+        tensor = array.detach().cpu()
+        # DLPack leaves out that the values of a view are negated, as those of conj().imag are
+        return np.from_dlpack(tensor.resolve_neg() if tensor.is_neg() else tensor)
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
     raise _not_an_array(array)

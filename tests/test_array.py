@@ -80,6 +80,26 @@ def test_torch_takes_other_arrays_by_dlpack(torch):
     assert to_torch(Foreign(array)).data_ptr() == array.ctypes.data
 
 
+def test_a_view_of_negated_values_is_seen_as_what_it_holds(torch):
+    view = torch.complex(torch.zeros(3), torch.ones(3)).conj().imag
+    assert view.is_neg()
+    assert to_numpy(view).tolist() == admit(view).tolist() == [-1, -1, -1]
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # NumPy: matrix is not the recommended way
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.masked_array])
+def test_a_class_of_its_own_is_seen_as_an_array(kind):
+    array = np.arange(6).reshape(2, 3)
+    seen = admit(kind(array, copy=False))
+    assert type(seen) is np.ndarray
+    assert np.shares_memory(seen, array)
+
+
+def test_masked_values_are_refused():
+    with pytest.raises(ParameterError, match=r"an array with masked values; allowed: .*filled\(0\)"):
+        admit(np.ma.masked_array(np.arange(3), mask=[False, True, False]))
+
+
 def test_a_tensor_with_a_gradient_can_be_looked_at(torch):
     assert to_numpy(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
 

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Brightness, BrightnessContrast, Chain, Flip, apply
+from seqpipe.ops import AutoContrast, Brightness, BrightnessContrast, Chain, Flip, Resize, apply
 from tests.support.operators import compare, cupy, images
 
 BRIGHTER = BrightnessContrast(brightness=(0.2, 3.0), seed=4)
@@ -139,6 +139,23 @@ def test_torch_tensors(torch):
     compare(fn.flip(half.permute(1, 2, 0)).numpy(), half.detach().numpy().transpose(1, 2, 0)[:, ::-1])
     with pytest.raises(ParameterError, match=r"flip: .*; allowed: .*uint8"):
         fn.flip(torch.zeros(4, 4, 3, dtype=torch.bfloat16))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # NumPy: matrix is not the recommended way
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.masked_array])
+@pytest.mark.parametrize("op", [Brightness(brightness=1.5), Resize(size=(20, 30)), AutoContrast()])
+def test_arrays_of_a_class_of_their_own_are_arrays(op, kind):
+    x = images(op, "uint8")[0, 0, :, :, 0]
+    found = op(kind(x))
+    assert type(found) is np.ndarray
+    compare(found, op(x))
+
+
+@pytest.mark.parametrize("function", [fn.flip, fn.reductions.mean, fn.coord_transform, fn.transpose])
+def test_masked_values_are_refused_by_name(function):
+    masked = np.ma.masked_array(np.zeros((4, 2)), mask=np.eye(4, 2))
+    with pytest.raises(ParameterError, match=rf"{function.__name__}: an array with masked values; allowed: "):
+        function(masked)
 
 
 @pytest.mark.parametrize("function", [fn.flip, fn.reductions.mean, fn.coord_transform, fn.mixup])
