@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +16,7 @@ from ..sequence import Batch, Sequence
 from ._apply import indices_of
 from ._declaration import Declaration
 from ._draw import Block, resolve, values_of_each
-from ._given import Given, admitted, given, like
+from ._given import Given, admitted, gathered, given, like
 from ._kernel import Item, run_kernel, widened, with_fields
 from ._param import param
 from ._run import cuda_device_of, on_device_of
@@ -145,11 +144,12 @@ class Mixing(Declaration, register=False):
         found = self._labels(batch.labels if labels is None else labels, block, len(batch))
         return Mixed(replace(batch, **changed), found)
 
-    def _list(self, x: Seq[Any], labels: Any, layout: str | None, index: Any, options: Any) -> Mixed:
-        kind: Any = type(x)
+    def _list(
+        self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
+    ) -> Mixed:
         if x and all(isinstance(one, Sequence) for one in x):
             data, found = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
-            return Mixed(kind(data.sequences), found)
+            return Mixed(gathered(x, list(data.sequences)), found)
         arrays = [given(self, one, layout).array for one in x]
         shapes = {(array.shape, array.dtype.name, device_of(array)) for array in arrays}
         if len(shapes) != 1:
@@ -164,8 +164,8 @@ class Mixing(Declaration, register=False):
         letters = layout or {2: "HW", 3: "HWC", 4: "FHWC"}.get(arrays[0].ndim, "")
         part = given(self, stacked, f"N{letters}")
         out, block = self._array(part, index, **options)
-        done = kind(like(one, data) for one, data in zip(x, out, strict=True))
-        return Mixed(done, self._labels(labels, block, len(x)))
+        done = [like(one, data) for one, data in zip(x, out, strict=True)]
+        return Mixed(gathered(x, done), self._labels(labels, block, len(x)))
 
     def _array(
         self, part: Given, index: Any, epoch: int, backend: Backend | None, device: KernelDevice | None

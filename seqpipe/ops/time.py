@@ -14,6 +14,7 @@ from ..sequence import Batch, Sequence
 from ._apply import apply
 from ._body import Body
 from ._distribution import Number
+from ._given import gathered
 from ._op import Op
 from ._param import ANY, param
 from ._spec import COMPUTED, Spec
@@ -265,7 +266,7 @@ class TemporalJitter(Order, Op):
 def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
     """Frame ``n`` of what has only the elements, which is frame ``at`` of what was given."""
     if isinstance(several, (list, tuple)):
-        return type(several)(_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True))
+        return gathered(several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)])
     if isinstance(several, Sequence):
         return _image(several, given, several.data[_place(several.layout, n)], n, at)
     if isinstance(several, Batch):

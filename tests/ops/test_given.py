@@ -121,10 +121,13 @@ def test_a_named_tuple_comes_back_as_one():
         (fn.transpose(views, perm=(1, 0, 2)), Views(*(view.swapaxes(0, 1) for view in views))),
         (fn.reductions.max(views, axes=(0, 1)), Views(*(view.max((0, 1)) for view in views))),
         (fn.coord_transform(points, M=np.eye(2), dtype=None), points),
+        (fn.element_extract(views, layout="FHW")[0], Views(*(view[0] for view in views))),
+        (fn.mixup(views, p=0).data, views),
     ):
         assert type(found) is Views
         for one, expected in zip(found, wanted, strict=True):
             compare(one, expected)
+    assert type(fn.mixup(Views(*(Sequence(view, "HWC") for view in views))).data) is Views
 
 
 def test_torch_tensors(torch):
