@@ -14,6 +14,7 @@ from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._body import Body
 from ._draw import Block, values_of_each
+from ._given import naming
 from ._kernel import Item
 from ._mapping import Mapping, Mappings, scaling
 from ._op import Op
@@ -136,7 +137,7 @@ class Geometry(Op, register=False):
         """The affine of a volume's result.
 
         Raises:
-            ParameterError: its slices are moved by different mappings, so that the result has no grid.
+            ParameterError: its slices are moved by different mappings, or with perspective: the result has no grid.
         """
         mappings = self.mappings(rows, spec)
         if (mappings.matrices != mappings.matrices[0]).any():
@@ -145,7 +146,8 @@ class Geometry(Op, register=False):
                 source=self.name,
                 advice="Give one value for all slices, or the array without its affine",
             )
-        return mappings.each()[0].affine(affine)
+        with naming(self):
+            return mappings.each()[0].affine(affine)
 
     def nearest(self) -> Geometry:
         """The same for labels: every pixel the nearest, of any type."""

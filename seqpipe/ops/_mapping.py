@@ -81,8 +81,18 @@ class Mapping(NamedTuple):
             affine: 4×4, from voxel ``(slice, row, column)`` to millimetres.
 
         Returns:
-            4×4; it is exact for maps without perspective, and only those keep a volume's grid.
+            4×4.
+
+        Raises:
+            ParameterError: the map has perspective, and leaves no grid of evenly spaced voxels.
         """
+        last = self.matrix[2]
+        if last[0] or last[1] or not last[2]:
+            raise ParameterError(
+                f"a volume with an affine by a map with perspective, {self.matrix.tolist()}",
+                allowed="maps whose last row is 0, 0 and a number",
+                advice="Give the array without its affine",
+            )
         in_plane = self.matrix / self.matrix[2, 2]
         centre = in_plane @ [0.5, 0.5, 1] - [0.5, 0.5, 0]
         voxels = np.eye(4)

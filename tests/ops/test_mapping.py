@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe import ops
+from seqpipe import Sequence, ops
+from seqpipe.errors import ParameterError
 from seqpipe.ops import Mapping
 
 SHIFTS = st.integers(-9, 9)
@@ -87,6 +89,18 @@ def test_an_affine_follows(matrix):
     for slice_, row, column in ((0, 0, 0), (1, 2, 3), (4, 9, 1)):
         x, y = mapping.source([column + 0.5, row + 0.5]) - 0.5
         np.testing.assert_allclose(found @ [slice_, row, column, 1], space @ [slice_, y, x, 1], atol=1e-8)
+
+
+@pytest.mark.parametrize("last", [(0.01, 0, 1), (0, -0.01, 1), (0, 0, 0)])
+def test_a_map_with_perspective_leaves_no_grid(last):
+    volume = Sequence(np.zeros((2, 4, 6), np.uint8), "DHW", affine=np.eye(4))
+    op = ops.WarpPerspective(matrix=(1, 0, 0, 0, 1, 0, *last))
+    with pytest.raises(
+        ParameterError,
+        match=r"^warp_perspective: a volume with an affine by a map with perspective, .*; allowed: ",
+    ):
+        op(volume)
+    assert op(volume.data, layout="DHW").shape == (2, 4, 6)
 
 
 def test_the_one_that_changes_nothing():
