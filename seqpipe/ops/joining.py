@@ -69,6 +69,13 @@ class _Joining(Arrays, register=False):
                 source=self.name,
                 allowed="as many in each",
             )
+        if any(batch.mask is not None for batch in given):
+            raise ParameterError(
+                "batches with masks",
+                source=self.name,
+                allowed="batches without",
+                advice="Take them away with dataclasses.replace(batch, mask=None), and join them by themselves",
+            )
         made = [self(*parts) for parts in zip(*given, strict=True)]
         return Batch.of(made, labels=given[0].labels, indices=given[0].indices)
 
@@ -95,19 +102,21 @@ class _Joining(Arrays, register=False):
             for name in ("frames", "timestamps"):
                 clocks = [getattr(one, name) for one in given]
                 known[name] = None if any(clock is None for clock in clocks) else np.concatenate(clocks)
-        if given[0].affine is not None and along in VOXEL:
+        if any(one.affine is not None for one in given):
             self._check_affines(given, along, axis)
         return self.sequence(given[0], array, letters, **known)
 
     def _check_affines(self, given: Seq[Sequence], along: str, axis: int) -> None:
-        """See that each volume goes on where the one before it ends."""
+        """See that each volume goes on where the one before it ends; along channels, that it is where that is."""
         first, at = given[0].affine, 0
         for one in given:
             step = np.eye(4)
-            step[VOXEL[along], 3] = at
+            if along in VOXEL:
+                step[VOXEL[along], 3] = at
             if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
+                what = "go on where the one before them ends" if along in VOXEL else "lie in one place"
                 raise ParameterError(
-                    f"volumes that do not go on where the one before them ends, along {along}",
+                    f"volumes that do not {what}, along {along}",
                     source=self.name,
                     advice="Give them without their affines",
                 )

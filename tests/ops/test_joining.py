@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,28 @@ def test_volumes_are_joined_where_one_goes_on_from_the_other():
             ParameterError, match=r"cat: volumes that do not go on where .* ends, along D\. Give them"
         ):
             fn.cat(Sequence(X, "DHW", affine=affine), Sequence(Y, "DHW", affine=other))
+
+
+def test_volumes_become_channels_only_where_they_lie_in_one_place():
+    space, other = np.diag([3.0, 2.0, 1.0, 1.0]), np.diag([5.0, 5.0, 5.0, 1.0])
+    for affines in ((space, other), (space, None), (None, space)):
+        volumes = [Sequence(X, "DHW", affine=affine) for affine in affines]
+        with pytest.raises(
+            ParameterError, match=r"volumes that do not lie in one place, along C\. Give them"
+        ):
+            fn.stack(*volumes, axis=-1, axis_name="C")
+    found = fn.stack(*[Sequence(X, "DHW", affine=space)] * 2, axis=-1, axis_name="C")
+    assert (found.shape, found.affine.tolist()) == ((*X.shape, 2), space.tolist())
+    assert fn.cat(found, found, axis_name="C").affine.tolist() == space.tolist()
+
+
+def test_masks_of_batches_are_not_lost():
+    batch = Batch.of([clip(X)] * 2, mask=np.ones((2, *X.shape), np.bool_))
+    for join in (fn.cat, fn.stack):
+        with pytest.raises(
+            ParameterError, match=f"{join.__name__}: batches with masks; allowed: batches without"
+        ):
+            join(batch, replace(batch, mask=None))
 
 
 def test_tensors_stay_tensors(torch):
