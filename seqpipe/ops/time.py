@@ -274,7 +274,8 @@ def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> A
         pairs = zip(several.sequences, given.sequences, pixels, strict=True)
         images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
         stacked = None if several.stacked is None else pixels
-        return replace(several, sequences=images, stacked=stacked, mask=None)
+        mask = None if several.mask is None else several.mask[:, n : n + 1]
+        return replace(several, sequences=images, stacked=stacked, mask=mask)
     return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
 
 

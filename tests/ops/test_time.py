@@ -265,6 +265,9 @@ def test_masks_and_boxes_of_frames_go_along():
     mask = np.random.default_rng(0).random((2, 6, 4, 5)) < 0.5
     batch = Batch.of([clip(), clip(seed=1)], mask=mask)
     compare(SequenceRearrange(new_order=(3, 0, 0))(batch).mask, mask[:, [3, 0, 0]])
+    last, first = fn.element_extract(batch, element_map=(-1, 0))
+    compare(last.mask, mask[:, -1:])
+    compare(fn.flip(first).mask, mask[:, :1, :, ::-1])
 
 
 def test_torch_tensors(torch):
