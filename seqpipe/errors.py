@@ -10,7 +10,7 @@
     ├── ManifestError               (ValueError) a line of a manifest that cannot be used
     ├── OutputError                 (OSError) a result that cannot be written
     ├── BackendError                (RuntimeError) a device or an optional package that is not there
-    │   └── DeviceMemoryError       (MemoryError) a GPU that has no room for what is asked for
+    │   └── DeviceMemoryError       (MemoryError) a device that has no room for what is asked for
     └── StateError                  (ValueError) a saved state that belongs to another dataset
 
 A message is composed here, in one place: the source it concerns, the fact, what is allowed, what to do.
@@ -117,7 +117,7 @@ class BackendError(SeqpipeError, RuntimeError):
 
 
 class DeviceMemoryError(BackendError, MemoryError):
-    """A GPU has no room for what is asked for; no sample is to blame, so none is skipped or substituted for it."""
+    """A device has no room for what is asked for; no sample is to blame, so none is skipped or substituted for it."""
 
 
 class StateError(SeqpipeError, ValueError):

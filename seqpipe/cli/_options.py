@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,9 +65,10 @@ class _Pattern(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
             return value
-        if not self._form.fullmatch(value):
-            self.fail(f"{value!r} has not the form {self.name}, such as {self._example}.", param, ctx)
-        return tuple(int(number) for number in re.findall(r"-?\d+", value))
+        with contextlib.suppress(ValueError):  # of more digits than Python reads
+            if self._form.fullmatch(value):
+                return tuple(int(number) for number in re.findall(r"-?\d+", value))
+        return self.fail(f"{value!r} has not the form {self.name}, such as {self._example}.", param, ctx)
 
 
 SIZE = _Pattern("WxH", r"[1-9]\d*x[1-9]\d*", "640x360")

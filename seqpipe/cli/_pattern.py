@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """The fields of a pattern and what they stand for."""
 
+_WIDEST: Final = 3  # digits of a field's width: filling it up is work, and memory
 _SEQUENCE_FIELDS = {"sequence", "position"}
 _SAMPLE: Final[Mapping[str, str | int]] = {
     name: "x" if name in ("stem", "parent", "ext") else 0 for name in FIELDS
@@ -98,6 +100,9 @@ def _fields(text: str) -> list[str]:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
         raise _invalid(text, f"is not a format string ({error})") from error
+    widths = [width for _, _, spec, _ in parsed for width in re.findall(r"\d+", spec or "")]
+    if any(len(width.lstrip("0")) > _WIDEST for width in widths):
+        raise _invalid(text, "asks for more characters than a name can have")
     nested = [inner for _, _, spec, _ in parsed if spec for inner in _fields(spec)]
     return [field for _, field, _, _ in parsed if field is not None] + nested
 

@@ -42,7 +42,10 @@ class _MarkType(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Mark:
         if isinstance(value, Mark):
             return value
-        mark = _parse(value.strip())
+        try:
+            mark = _parse(value.strip())
+        except ValueError:  # of more digits than Python reads
+            mark = None
         if mark is None:
             self.fail(f"{value!r} is not a time; allowed: {_FORMS}, none of them negative.", param, ctx)
         return mark

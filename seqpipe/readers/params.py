@@ -38,6 +38,7 @@ PREFETCH_GIB: Final = Param(
     optional=True,
 )
 _SHARE_AHEAD: Final = 0.25
+_NO_BOUND: Final = 2.0**32  # GiB, more than any machine has
 FILL_VALUE: Final = Param(
     name="fill_value",
     doc="The value of pixels that no video has; for floats as it stands in the result, after mean and std",
@@ -88,7 +89,9 @@ def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
     By default a share of the device's memory: a constant would be too much for small cards, or leave the engines of
     large ones without work. Of all memory, not of what happens to be free, so that runs on one machine are alike.
     """
-    return int(_SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else prefetch_gib * 2**30)
+    return int(
+        _SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else min(prefetch_gib, _NO_BOUND) * 2**30
+    )
 
 
 def check_fill(value: float, output: OutputSpec) -> float:

@@ -39,7 +39,12 @@ SegmentMode: TypeAlias = Literal["random", "centre"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
-SEQUENCE_LENGTH: Final = Param(name="sequence_length", doc="Frames in a sequence", lo=1, unit="frames")
+_MOST: Final = 10_000_000
+"""A day of video at 115 frames/s. What is counted in arrays has a bound, else a slip of the pen takes all memory."""
+
+SEQUENCE_LENGTH: Final = Param(
+    name="sequence_length", doc="Frames in a sequence", lo=1, hi=_MOST, unit="frames"
+)
 STRIDE: Final = Param(name="stride", doc="Distance between the frames of a sequence", lo=1, unit="frames")
 STEP: Final = Param(
     name="step",
@@ -49,10 +54,10 @@ STEP: Final = Param(
     optional=True,
 )
 CLIPS_PER_VIDEO: Final = Param(
-    name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1
+    name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
 )
 SEGMENTS: Final = Param(
-    name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1
+    name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1, hi=_MOST
 )
 SEGMENT_MODE: Final = choice(
     "segment_mode", "Which frame of each part is taken: one at random, or the centre", ("random", "centre")
@@ -61,7 +66,9 @@ FPS: Final = Param(
     name="fps", doc="Frames per second to resample to, by timestamps", kind=float, lo=1e-6, hi=1e4, unit="Hz"
 )
 EVERY: Final = Param(name="every", doc="Take each N-th frame", lo=1, unit="frames")
-COUNT: Final = Param(name="num", doc="Frames to take, spread evenly over the video", lo=1, unit="frames")
+COUNT: Final = Param(
+    name="num", doc="Frames to take, spread evenly over the video", lo=1, hi=_MOST, unit="frames"
+)
 PAD_MODE: Final = choice(
     "pad_mode",
     "How a sequence that reaches past the end is filled; 'none' leaves such sequences out",
@@ -78,7 +85,7 @@ LAST_BATCH: Final = choice(
     "What becomes of a last batch that is not full: given short, dropped, or filled from the epoch's start",
     ("partial", "drop", "fill"),
 )
-BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, unit="samples")
+BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
 MIN_FRAMES: Final = Param(
     name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True
 )

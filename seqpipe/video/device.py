@@ -20,7 +20,7 @@ DECODE: Final = choice(
     ("auto", "nvdec", "mixed", "cpu"),
 )
 _log = logging.getLogger(__name__)
-_NAME = re.compile(r"cuda(?::(\d+))?")
+_NAME = re.compile(r"cuda(?::(\d{1,9}))?")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from .children import children
 from .fill import fill
 from .jobs import Job, JobQueue, Video, cut
 from .library import Library
+from .memory import host_array
 from .paint import HostPainter, Painter, Targets
 from .pool import DecoderPool
 from .request import Outcomes, Request, assembled, check_memory
@@ -93,7 +94,7 @@ class Engine:
         cache_dir: str | os.PathLike[str] | None = None,
         processes: int | None = None,
         ways: Seq[Way] | None = None,
-        allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = np.empty,
+        allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
     ) -> None:
         self.threads = threads or available_cores()
         self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first

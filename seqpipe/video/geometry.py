@@ -10,6 +10,7 @@ from ..errors import ParameterError
 __all__ = ["Placement", "Stretch", "fitted_size", "place"]
 
 Box = tuple[int, int, int, int]
+_LARGEST = 1 << 28
 Size = tuple[int, int]
 
 
@@ -125,13 +126,15 @@ def place(
         mirror: whether the result is mirrored left to right.
 
     Raises:
-        ParameterError: the crop leaves the picture, the window the crop, or the part the scaled picture.
+        ParameterError: the crop leaves the picture, the window the crop, or the part the scaled picture; or what it is
+            scaled to is larger than FFmpeg's pictures can be.
     """
     turns = rotation_degrees // 90 % 4
     upright = surface if turns % 2 == 0 else (surface[1], surface[0])
     box = (0, 0, *upright) if crop is None else _inside("crop", crop, upright)
     scaled = box if window is None else _inside("window", window, (box[2], box[3]))
     shown = fitted_size((scaled[2], scaled[3]), size=size, short_side=short_side, max_side=max_side)
+    _require_possible(shown)
     made = (0, 0, *shown) if part is None else _inside("part", part, shown)
     if window is not None and shown == window[2:]:
         box, window = (box[0] + window[0], box[1] + window[1], *shown), None
@@ -202,6 +205,16 @@ _ADVICE = {
     "window": "Windows are given in pixels of the crop, or of the upright picture where there is none",
     "part": "Parts are given in pixels of the picture once it is scaled",
 }
+
+
+def _require_possible(shown: Size) -> None:
+    """Refuse what libavutil's ``av_image_check_size`` does, which is asked for every picture."""
+    if (shown[0] + 128) * (shown[1] + 128) >= _LARGEST:
+        raise ParameterError(
+            f"pictures of {shown[0]}x{shown[1]} pixels are too large",
+            allowed="(width + 128) * (height + 128) below 2**28, such as 16000x16000",
+            advice="Give a smaller size, short_side or max_side",
+        )
 
 
 def _inside(name: str, box: Box, picture: Size) -> Box:

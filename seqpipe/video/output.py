@@ -61,6 +61,8 @@ MEAN: Final = Param(
     name="mean",
     doc="taken off float values of 0 to 1: one number, or one for each channel",
     kind=float,
+    lo=-1e6,
+    hi=1e6,
     optional=True,
 )
 STD: Final = Param(
@@ -68,6 +70,7 @@ STD: Final = Param(
     doc="what float values are divided by after that: one number, or one for each channel",
     kind=float,
     lo=1e-6,
+    hi=1e6,
     optional=True,
 )
 MIRROR: Final = Param(name="mirror", doc="mirror the upright picture left to right", kind=bool)

@@ -13,6 +13,7 @@ from ..array import Array
 from .colour import resolve
 from .convert import Converter
 from .info import StreamInfo
+from .memory import host_array
 from .output import OutputSpec
 from .packet_decoder import AnySurface
 from .scratch import Scratch
@@ -86,7 +87,7 @@ class HostPainter:
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A new array with arbitrary content."""
-        return np.empty(shape, dtype)
+        return host_array(shape, dtype)
 
     def admit(self, pixels: Array) -> None:
         """Main memory is main memory."""

@@ -241,3 +241,45 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
         assert dataset._feed.room == 1 << 18
     with make(prefetch_gib=0.5, output=OutputSpec(size=(32, 32))) as dataset:
         assert dataset._feed.room == GIB // 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"sequence_length": 10_000_000, "pad_mode": "wrap", "step": 10**9}, {"segments": 10_000_000}]
+)
+def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options, tmp_path):
+    """Linux promises the memory, and ends the process once it is written to."""
+    (tmp_path / "memory.max").write_text(f"{GIB}\n")
+    monkeypatch.setattr(memory_module, "_CONTAINER", tmp_path / "memory.max")
+    options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
+    with Video(**options) as dataset:
+        said = r"main memory has no room for an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB; allowed: 1 GiB"
+        with pytest.raises(DeviceMemoryError, match=said):
+            next(dataset.batches(1))
+        with pytest.raises(DeviceMemoryError, match=said):
+            dataset.sample(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sequence_length": 10**12, "pad_mode": "edge"}, "sequence_length=1000000000000 is not valid"),
+        ({"segments": 10**12}, "segments=1000000000000 is not valid"),
+        (
+            {"sequence_length": 2, "clips_per_video": 10**20},
+            "clips_per_video=100000000000000000000 is not valid",
+        ),
+        ({"sequence_length": 2, "dtype": "float32", "std": 1e300}, r"std=1e\+300 is not valid"),
+        ({"sequence_length": 2, "dtype": "float32", "mean": -1e300}, r"mean=-1e\+300 is not valid"),
+    ],
+)
+def test_numbers_that_no_array_counts_are_refused(options, said):
+    with pytest.raises(ParameterError, match=said):
+        Video(files=files("h264"), **options)
+
+
+def test_a_batch_of_absurdly_many_samples_is_refused():
+    with (
+        make(prefetch_gib=1e300) as dataset,
+        pytest.raises(ParameterError, match=r"batch_size=10.* from 1 to 1e\+07"),
+    ):
+        dataset.batches(10**12, last_batch="fill")

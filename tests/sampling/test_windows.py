@@ -162,7 +162,7 @@ def test_samplers_keep_the_protocol_and_are_values(sampler):
     [
         (
             {"sequence_length": 0},
-            r"sequence_length=0 is not valid; allowed: a whole number of at least 1 frames",
+            r"sequence_length=0 is not valid; allowed: a whole number from 1 to 1e\+07 frames",
         ),
         ({"sequence_length": 2, "stride": 0}, r"stride=0 is not valid; allowed: .* at least 1 frames"),
         ({"sequence_length": 2, "stride": -3}, r"stride=-3 is not valid"),

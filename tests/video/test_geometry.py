@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import av
 import numpy as np
 import pytest
+from av import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,3 +105,15 @@ def test_a_whole_frame_of_another_size_is_shown_whole() -> None:
 def test_a_crop_that_leaves_the_picture_names_its_upright_size(crop: tuple[int, int, int, int]) -> None:
     with pytest.raises(ParameterError, match=r"leaves the frame of 1080x1920 pixels.*after rotation"):
         place((1920, 1080), rotation_degrees=270, crop=crop)
+
+
+@pytest.mark.parametrize(
+    ("size", "possible"), [((16255, 16256), True), ((16256, 16256), False), ((32768, 8031), True)]
+)
+def test_a_size_is_refused_where_ffmpeg_has_no_such_pictures(size: tuple[int, int], possible: bool) -> None:
+    try:
+        VideoFrame(*size, "gray")  # type: ignore[arg-type]  # PyAV's stub
+    except av.error.ArgumentError:
+        assert not possible
+    with contextlib.nullcontext() if possible else pytest.raises(ParameterError, match="too large; allowed"):
+        place((128, 96), size=size, part=(0, 0, 1, 1))
