@@ -1,4 +1,4 @@
-"""Operators side by side: one launch for samples of which each has another one, and some have several on levels."""
+"""Operators side by side: one kernel for samples of which each has another one, and some have several on levels."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array
-from ..kernel import KernelDevice
 from ._body import Pass, Work
 from ._declaration import Declaration
-from ._draw import Block
-from ._kernel import TYPES, CutSource, Item, OpSource, launch, prelude, row_text, source_of
+from ._kernel import CutSource, OpSource, prelude, row_text, source_of
 
-__all__ = ["RUN", "Beside", "Turn", "beside", "changes_levels"]
+__all__ = ["RUN", "Beside", "Steps", "beside", "changes_levels"]
 
+Steps: TypeAlias = Seq[tuple[type[Declaration], bytes]]
+"""What is done to a sample in one go: operators on levels, :data:`RUN` at most, or one other, with rows; or nothing."""
 RUN: Final = 2
-"""Operators on levels that a launch does one after the other."""
+"""Operators on levels that are done one after the other in one go."""
 _ONE: Final = struct.Struct("i")
 _TWO: Final = struct.Struct("2i")
-_PASSES: Final = ("begin", "each")
-_HEAD: Final = "    int part, frames;"
+_HEAD: Final = struct.Struct("3i")
+_FIELDS: Final = "    int work, blocks, aside;"
+_PASSES: Final = 2  # that a part has at most
 _PART: Final = """#undef ALIKE
 #define ALIKE {alike}
 namespace part{number} {{
@@ -35,10 +35,12 @@ namespace part{number} {{
 }}
 """
 _KERNEL: Final = """
-extern "C" __global__ void __launch_bounds__(THREADS, 4) {name}(const __grid_constant__ Job job) {{
+extern "C" __global__ void __launch_bounds__(THREADS, 4) each(const __grid_constant__ Job job) {{
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
-    switch (image_of(job, number).row.part) {{
+    const Row& row = image_of(job, number).row;
+    if (blockIdx.x >= row.blocks) return;
+    switch (row.work) {{
 {cases}
     }}
 }}
@@ -60,65 +62,26 @@ _STEP: Final = """        case {number}: {{
         }}"""
 
 
-class Turn(NamedTuple):
-    """What a launch does to a sample.
+class _AsRowsSay:
+    """One launch of as many blocks as the row says that has most."""
 
-    Attributes:
-        x: its images, ``(1, F, H, W, C)``.
-        out: where the result goes.
-        steps: operators on levels, :data:`RUN` at most, or one other, each with its row; none copies the images.
-    """
-
-    x: Array
-    out: Array
-    steps: Seq[tuple[type[Declaration], bytes]]
-
-
-class _Works(NamedTuple):
-    """How the works of all parts are cut together; see :class:`Cut`.
-
-    Attributes:
-        parts: of each part.
-        scratch: what the part needs that needs most.
-        kinds: those that differ, by the pass that they have.
-    """
-
-    parts: tuple[Work, ...]
-    scratch: Mapping[str, int]
-    kinds: Mapping[str, list[Work]]
-
-    @classmethod
-    def of(cls, parts: tuple[Work, ...]) -> _Works:
-        """Those of some parts."""
-        names = set(chain.from_iterable(part.scratch for part in parts))
-        scratch = {name: max(part.scratch.get(name, 0) for part in parts) for name in names}
-        kinds = [part for number, part in enumerate(parts) if part not in parts[:number]]
-        first = [part for part in kinds if len(part.passes) > 1]
-        return cls(parts, scratch, dict(zip(_PASSES, (first, kinds), strict=True)))
+    scratch: Mapping[str, int] = MappingProxyType({})
 
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[Pass]:
-        """The first pass for the images of parts that have two, which come first, and the last one for all.
-
-        Each has as many blocks as the part takes that takes most; others have no work for some, or less for each.
-        """
-        pairs = zip(rows["part"].tolist(), rows["frames"].tolist(), strict=True)
-        first = sum([frames for part, frames in pairs if len(self.parts[part].passes) > 1])
-        found = []
-        for name, count in zip(_PASSES, (first, images), strict=True):
-            if count:
-                works = [(work, size) for work in self.kinds[name] for size in sizes]
-                found.append((name, max([work.blocks(*size, threads, count) for work, size in works]), count))
-        return found
+        """See :meth:`Cut.launches`."""
+        del sizes, threads
+        return [("each", int(rows["blocks"].max()), images)]
 
 
 @dataclass(frozen=True)
 class Beside(CutSource):
     """The source of operators side by side.
 
-    Every operator keeps its kernel, as a function in a namespace of its own; those on levels share one, which does some
-    of them one after the other. The row of an image begins with the number of its part.
+    Every operator keeps its kernels, as functions in a namespace of its own, a part; those on levels share one, which
+    does some of them one after the other. The row of an image begins with what is done in a launch: which pass of which
+    part, by how many blocks, and how far what it keeps between passes lies from where it would by the image's number.
 
     Attributes:
         ops: the operators.
@@ -138,14 +101,20 @@ class Beside(CutSource):
 
     @cached_property
     def row(self) -> np.dtype[Any]:
-        """The number of the part, how many images have the row, and the row of the part as so many bytes."""
+        """What is done with an image, and the row of the part as so many bytes."""
         sizes = [8 + RUN * self._length_of_step, *(op.kernel_dtype().itemsize for op in self.others)]
-        return np.dtype([("part", np.int32), ("frames", np.int32), ("own", np.void, max(sizes))])
+        heads = [(name, np.int32) for name in ("work", "blocks", "aside")]
+        return np.dtype([*heads, ("own", np.void, max(sizes))])
 
     @cached_property
-    def work(self) -> _Works:
+    def work(self) -> _AsRowsSay:
         """How it is cut into launches and blocks."""
-        return _Works.of(tuple(part.work for part in self._parts))
+        return _AsRowsSay()
+
+    @cached_property
+    def works(self) -> tuple[Work, ...]:
+        """How the work of each part is cut into passes and blocks."""
+        return tuple(part.work for part in self._parts)
 
     @cached_property
     def text(self) -> str:
@@ -155,28 +124,30 @@ class Beside(CutSource):
             _PART.format(alike=alike, number=number, source=part.own)
             for number, part in enumerate(self._parts)
         ]
-        row = f"struct Row {{\n{_HEAD}\n    unsigned char own[{self.row['own'].itemsize}];\n}};\n"
-        kernels = [_KERNEL.format(name=name, cases=self._cases(name)) for name in _PASSES]
-        return "\n".join([prelude()[0], *parts, row, prelude()[1], *kernels])
+        row = f"struct Row {{\n{_FIELDS}\n    unsigned char own[{self.row['own'].itemsize}];\n}};\n"
+        return "\n".join([prelude()[0], *parts, row, prelude()[1], _KERNEL.format(cases=self._cases)])
 
-    def _row_of(self, part: int, turn: Turn) -> bytes:
-        """The row of a sample that is for a part."""
-        frames, steps = turn.x.shape[1], turn.steps
-        if part:
-            return _TWO.pack(part, frames) + steps[0][1]
-        room = self._length_of_step - 4
-        known = [_ONE.pack(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
-        return _TWO.pack(part, frames) + _TWO.pack(1, len(known)) + b"".join(known)
-
-    def _part_of(self, turn: Turn) -> int:
-        """The part that a sample's steps are for; none are for that on levels."""
-        op = turn.steps[0][0] if turn.steps else None
+    def part_of(self, steps: Steps) -> int:
+        """The number of the part that does some steps; to do nothing is left to that on levels."""
+        op = steps[0][0] if steps else None
         return 0 if op is None or op in self.levels else 1 + self.others.index(op)
 
-    @cached_property
-    def _order(self) -> list[int]:
-        """Where the samples of each part stand: those with two passes first, and then those that are more work."""
-        return [len(part.work.passes) < len(_PASSES) and 1 + (part is self._parts[0]) for part in self._parts]
+    def row_of(self, steps: Steps, turn: int, blocks: int, aside: int) -> bytes:
+        """The row of a sample.
+
+        Args:
+            steps: what is done to it.
+            turn: the number of the pass.
+            blocks: how many take part in an image.
+            aside: how far what it keeps between passes lies from where it would by its number, in images.
+        """
+        part = self.part_of(steps)
+        head = _HEAD.pack(_PASSES * part + turn, blocks, aside)
+        if part:
+            return (head + steps[0][1]).ljust(self.row.itemsize, b"\0")
+        room = self._length_of_step - 4
+        known = [_ONE.pack(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
+        return (head + _TWO.pack(1, len(known)) + b"".join(known)).ljust(self.row.itemsize, b"\0")
 
     @cached_property
     def _length_of_step(self) -> int:
@@ -211,39 +182,16 @@ class Beside(CutSource):
     def _padded(self, row: str, length: int) -> str:
         """The fields of a part's row, which is as long as that of any other."""
         unused = (self.row["own"].itemsize - length) // 4
-        return f"{_HEAD}\n{row}" + (f"\n    int unused[{unused}];" if unused else "")
+        return f"{_FIELDS}\n{row}" + (f"\n    int unused[{unused}];" if unused else "")
 
-    def _cases(self, name: str) -> str:
-        """The parts that a pass has, by their numbers."""
-        found = []
-        for number, part in enumerate(self._parts):
-            passes = part.work.passes
-            function = passes[-1] if name == _PASSES[-1] else passes[0] if len(passes) > 1 else ""
-            if function:
-                found.append(f"    case {number}: return part{number}::{function}(job);")
-        return "\n".join(found)
-
-    def run(self, turns: Seq[Turn], device: KernelDevice) -> None:
-        """Queue what is to become of some samples, all of one type and with as many channels.
-
-        Args:
-            turns: for each sample.
-            device: where kernels run.
-        """
-        parts = [(self._part_of(turn), turn) for turn in turns]
-        parts.sort(key=lambda pair: self._order[pair[0]])
-        room = self.row.itemsize
-        rows = b"".join([self._row_of(part, turn).ljust(room, b"\0") for part, turn in parts])
-        items = [Item(turn.x, turn.out, number) for number, (_, turn) in enumerate(parts)]
-        block = Block(np.frombuffer(rows, self.row), tuple(range(len(items))), 0)
-        launch(self, _defines(items[0].x.dtype, items[0].x.shape[4]), items, block, device)
-
-
-@lru_cache(maxsize=64)
-def _defines(dtype: np.dtype[Any], channels: int) -> dict[str, int]:
-    """The macros for images of a type."""
-    kind = TYPES[dtype.name]
-    return {"IN": kind, "OUT": kind, "CHANNELS": channels, "BESIDE": 1}
+    @property
+    def _cases(self) -> str:
+        """The passes of all parts, by their numbers."""
+        return "\n".join(
+            f"    case {_PASSES * number + turn}: return part{number}::{function}(job);"
+            for number, part in enumerate(self._parts)
+            for turn, function in enumerate(part.work.passes)
+        )
 
 
 @lru_cache(maxsize=64)

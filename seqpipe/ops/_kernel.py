@@ -27,6 +27,7 @@ __all__ = [
     "CutSource",
     "Item",
     "OpSource",
+    "Scratch",
     "address_of",
     "cuda_device",
     "defines_of",
@@ -66,6 +67,18 @@ class Item(NamedTuple):
     x: Array
     out: Array
     sample: int
+
+
+class Scratch(NamedTuple):
+    """Memory that is kept between the passes of a work, at first 0.
+
+    Attributes:
+        memory: all of it.
+        of_image: bytes of an image.
+    """
+
+    memory: Array
+    of_image: int
 
 
 @dataclass(frozen=True)
@@ -166,7 +179,12 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
 
 
 def launch(
-    source: CutSource, defines: Mapping[str, int], items: Seq[Item], block: Block, device: KernelDevice
+    source: CutSource,
+    defines: Mapping[str, int],
+    items: Seq[Item],
+    block: Block,
+    device: KernelDevice,
+    scratch: Scratch | None = None,
 ) -> None:
     """Queue a kernel on images in device memory.
 
@@ -176,6 +194,7 @@ def launch(
         items: the images, all of one type.
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
+        scratch: what is kept between passes that are launched one by one; otherwise it is made as the work says.
     """
     entries, images = [], 0
     for x, out, sample in items:
@@ -191,18 +210,16 @@ def launch(
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
     passes = work.launches(block.rows, sizes, images, _THREADS)
-    scratch, of_image = None, 0
     if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
-        _, _, count = passes[0]
-        scratch = namespace(x).zeros(of_image * count, np.uint8)
+        scratch = Scratch(namespace(x).zeros(of_image * images, np.uint8), of_image)
     tables = b"".join((*entries, block.rows.tobytes()))
     room, macros = _SHORT, {**defines, **GRID}
     if len(tables) > _SHORT:
         room = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
         macros["INLINE"] = room or _SHORT
-    head = len(entries), images, len(entries) * _ITEM.size, of_image
-    job, kept = _job(tables, room, head, x, scratch)
+    head = len(entries), images, len(entries) * _ITEM.size, scratch.of_image if scratch else 0
+    job, kept = _job(tables, room, head, x, scratch.memory if scratch else None)
     for function, blocks, count in passes:
         grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)

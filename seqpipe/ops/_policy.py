@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
@@ -17,7 +15,7 @@ import numpy.typing as npt
 from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._apply import indices_of
-from ._beside import RUN, Turn, beside, changes_levels
+from ._beside import beside
 from ._declaration import Declaration
 from ._draw import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
 from ._geometry import Geometry
@@ -29,6 +27,7 @@ from ._published import Range
 from ._run import cuda_device_of, on_images
 from ._spec import RANGES, Spec
 from ._steps import STEPS
+from ._walk import Walk, walk
 from ._warped import Warped
 
 __all__ = ["Drawn", "Policy", "fields"]
@@ -61,8 +60,8 @@ def fields(most: int) -> tuple[tuple[str, int], ...]:
 class Policy(Geometry, register=False):
     """An operator made of steps that are drawn for each sample, once for all of its frames.
 
-    Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does a step of every
-    sample.
+    Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does for every sample
+    what comes next.
 
     Attributes:
         ranges: the magnitudes that were published, by the names of steps.
@@ -172,21 +171,20 @@ class Policy(Geometry, register=False):
         return whole
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
-        """Write the results on a GPU: launch by launch, each of which takes all samples a step further."""
+        """Write the results on a GPU: launch by launch, each of which takes all samples further."""
         pairs = zip(values_of_each(block.rows), specs, strict=True)
         steps = [
             [(type(step.op), step.row) for step in self._steps(self._chosen(p), spec)] for p, spec in pairs
         ]
-        samples = [
-            _Sample(item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
-            for item in items
-            for n in range(len(item.x))
-        ]
         for channels in sorted({spec.channels for spec in specs}):
-            left = [sample for sample in samples if sample.x.shape[4] == channels]
-            while left:
-                _further(left, device or cuda_device_of(items[0].x))
-                left = [sample for sample in left if sample.steps]
+            source = beside(_kinds(channels))
+            walks = [
+                Walk(source, item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
+                for item in items
+                for n in range(len(item.x))
+                if item.x.shape[4] == channels
+            ]
+            walk(source, walks, device or cuda_device_of(items[0].x))
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
@@ -294,38 +292,6 @@ class _Act:
     def row(self) -> bytes:
         """What its kernel is given."""
         return self.op.kernel_rows(self.rows, self._spec).tobytes()
-
-
-@dataclass
-class _Sample:
-    """A sample on its way.
-
-    Attributes:
-        x: its images as they are, ``(1, F, H, W, C)``.
-        out: where they go in the end.
-        steps: the operators that it still has before it, each with its row.
-    """
-
-    x: Array
-    out: Array
-    steps: list[tuple[type[Declaration], bytes]]
-
-    def turn(self) -> Turn:
-        """What the next launch does: the first step, or as many as it can of those on levels, or a copy."""
-        run = list(takewhile(lambda step: changes_levels(step[0]), self.steps[:RUN]))
-        steps = run or self.steps[:1]
-        self.steps = self.steps[len(steps) :]
-        given, self.x = (
-            self.x,
-            namespace(self.x).empty(self.x.shape, self.x.dtype) if self.steps else self.out,
-        )
-        return Turn(given, self.x, steps)
-
-
-def _further(samples: Seq[_Sample], device: KernelDevice) -> None:
-    """Take samples of as many channels a step further, by one launch."""
-    kinds = _kinds(samples[0].x.shape[4])
-    beside(kinds).run([sample.turn() for sample in samples], device)
 
 
 @lru_cache(maxsize=8)

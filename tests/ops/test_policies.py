@@ -25,7 +25,7 @@ from seqpipe.ops import (
 )
 from seqpipe.ops._beside import beside
 from seqpipe.ops._enhance import MeanContrast, Sharpness
-from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
+from seqpipe.ops._kernel import GRID, TYPES, defines_of, prelude, source_of
 from seqpipe.ops._published import FOUND, NARROW
 from seqpipe.ops._spec import RANGES
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
@@ -341,18 +341,22 @@ LEVELS = ("brightness", "invert", "posterize", "solarize")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_launch_does_a_step_of_all_samples(emulated, channels):
-    """Two for what looks at whole images first; steps on levels go two at a time; those without a step are copied."""
+def test_a_launch_does_for_all_samples_what_comes_next(emulated, channels):
+    """As many as one sample needs that needs most: two for what looks at whole images first; steps on levels go two at
+    a time; those without a step are copied.
+    """
     x = np.random.default_rng(0).integers(0, 256, (24, 1, 9, 11, channels), dtype=np.uint8)
     for op, most in (
         (TrivialAugmentWide(seed=1), 2),
         (RandAugment(n=2, seed=1), 4),
-        (AutoAugment(policy="svhn"), 4),
+        (AutoAugment(policy="svhn"), 3),
         (RandAugment(n=1, **only("identity")), 1),
         (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 1),
         (RandAugment(n=2, **only(*LEVELS)), 1),
         (RandAugment(n=5, **only(*LEVELS)), 3),
         (RandAugment(n=1, **only(*SURVEYED)), 2),
+        (RandAugment(n=3, **only(*SURVEYED)), 6),
+        (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 6),
     ):
         before = emulated.launches
         found = apply(op, x, backend="cuda", device=emulated)
@@ -370,6 +374,15 @@ def test_samples_that_differ_in_everything_go_side_by_side(place, dtype):
     for op in (RandAugment(n=3, m=20, seed=3), RandAugment(n=4, m=5, seed=8, p=0.8, fill_value=None)):
         for found, wanted in zip(place(op, parts), apply(op, parts, backend="reference"), strict=True):
             compare(found, wanted, place.tolerance(op))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_parts_ask_for_their_own_blocks_and_memory(channels):
+    """A launch has as many blocks as the part with most, and images other numbers than in the launch before."""
+    for op in beside(_policy._kinds(channels)).ops:
+        own = source_of(op).own.replace(prelude()[1], "")
+        assert "gridDim" not in own, op.name
+        assert "job.scratch" not in own, op.name
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())

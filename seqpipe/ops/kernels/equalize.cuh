@@ -19,8 +19,8 @@ constexpr int COPIES = IN == 0 ? 4 : 1, OWN = IN == 0 ? TOGETHER * LEVELS * COPI
 struct Counted {
     unsigned blocks, unused, levels[LEVELS];
 };
-__device__ __forceinline__ Counted* counted(const Job& job, int number) {
-    return (Counted*)(job.scratch + (Address)number * job.scratch_of_image);
+__device__ __forceinline__ Counted* counted(const Job& job, const Image& image, int number) {
+    return (Counted*)scratch_of(job, image, number);
 }
 
 __device__ __forceinline__ int level_at(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
@@ -62,7 +62,7 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
     const auto add = [own](int k, unsigned level) {
         atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u);
     };
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -95,7 +95,7 @@ KERNEL(4, count) {
     const Image image = image_of(job, number);
     const int channels = CHANNELS_OF(image);
     if (!image.row.acts) return;
-    Counted* const of_image = counted(job, number);
+    Counted* const of_image = counted(job, image, number);
     for (int channel = 0; channel < channels; channel += TOGETHER) {
         for (int e = threadIdx.x; e < OWN; e += THREADS) own[e] = 0;
         __syncthreads();
@@ -110,7 +110,7 @@ KERNEL(4, count) {
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == gridDim.x - 1;
+    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == BLOCKS_OF(image) - 1;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -122,12 +122,12 @@ KERNEL(4, each) {
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     const bool acts = image.row.acts;
-    const Counted* const of_image = counted(job, number);
+    const Counted* const of_image = counted(job, image, number);
 #if BY_LEVELS
     for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS)
         levels[e] = stored<OUT>(acts ? __uint_as_float(of_image[e / LEVELS].levels[e % LEVELS]) : (float)(e % LEVELS));
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
               [](const Image& image, unsigned four) { make_four(image, four); },
               [](const Image& image, int y, int x) { make(image, y, x); });
 #else

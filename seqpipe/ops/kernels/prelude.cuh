@@ -113,7 +113,7 @@ struct Job {
     Address tables;  // items, then rows; 0 where they are in bytes
     int items, images;
     int rows_at, scratch_of_image;
-    Address scratch;  // what a work of several passes keeps for each image, at first 0
+    Address scratch;  // what a work of several passes keeps for each image, at first 0; see scratch_of
     __align__(8) unsigned char bytes[INLINE];
 };
 
@@ -157,6 +157,19 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
+// How many blocks take part in an image, of which blockIdx.x is the number; and where a work of several passes keeps what it
+// knows of one. Beside others, an image has blocks of its own, and in each launch another number.
+#if BESIDE
+#define BLOCKS_OF(image) (image).row.blocks
+#define SCRATCH_NUMBER(image, number) ((number) + (image).row.aside)
+#else
+#define BLOCKS_OF(image) gridDim.x
+#define SCRATCH_NUMBER(image, number) (number)
+#endif
+__device__ __forceinline__ Address scratch_of(const Job& job, const Image& image, int number) {
+    return job.scratch + (Address)SCRATCH_NUMBER(image, number) * job.scratch_of_image;
+}
+
 // What a thread reads for every pixel it may have by value: else it is read again after each result that is written. A
 // long row, or one that is asked for a place that only the thread knows, stays where it is.
 template <bool SHORT, class Of> struct ByValue { typedef const Of T; };
@@ -175,7 +188,7 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
         RowOfThread row = found.row;                                                     \
         const Image image = {item, row, found.in, found.out};                            \
         begin(image);                                                                    \
-        const unsigned width = item.width, height = item.height, step = gridDim.x * THREADS;   \
+        const unsigned width = item.width, height = item.height, step = BLOCKS_OF(image) * THREADS;   \
         const unsigned first = blockIdx.x * THREADS + threadIdx.x, lines = step / width, rest = step % width; \
         unsigned y = first / width, x = first % width;                                   \
         while (y < height) {                                                             \

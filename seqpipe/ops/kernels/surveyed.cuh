@@ -20,8 +20,8 @@ struct Gathered {
 };
 constexpr int SHARED = LUMA ? 1 : 2 * TOGETHER, OFFSET = IN == 2 ? 32768 : 0;
 
-__device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
-    return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
+__device__ __forceinline__ Gathered* gathered(const Job& job, const Image& image, int number) {
+    return (Gathered*)scratch_of(job, image, number);
 }
 
 __device__ __forceinline__ Real luma_of(Real red, Real green, Real blue) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& fou
 
 __device__ __forceinline__ Found survey_of(const Image& image, int) {
     Found found = {};
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -137,7 +137,7 @@ KERNEL(4, survey) {
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (!image.row.acts) return;
-    Gathered* const of_image = gathered(job, number);
+    Gathered* const of_image = gathered(job, image, number);
     for (int channel = 0; channel < (LUMA ? 1 : CHANNELS_OF(image)); channel += TOGETHER) {
         const unsigned value = of_block(survey_of(image, channel), own);
         if (threadIdx.x < SHARED) {
@@ -168,14 +168,14 @@ KERNEL(4, each) {
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     const bool acts = image.row.acts;
-    const Gathered* const of_image = gathered(job, number);
+    const Gathered* const of_image = gathered(job, image, number);
 #if BY_LEVELS
     for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS) {
         const Real value = (float)(e % LEVELS);
         levels[e] = stored<OUT>(acts ? changed(value, known_of(image, of_image, e / LEVELS), image.row) : value);
     }
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
               [](const Image& image, unsigned four) { make_four(image, four); },
               [](const Image& image, int y, int x) { make(image, y, x); });
 #else
