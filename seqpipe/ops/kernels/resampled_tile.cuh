@@ -1,7 +1,7 @@
 // A block's tile of resampled values, some rows at a time. Its threads sum up the columns of the source that these are made
 // of, several neighbours each, into shared memory; then each makes pixels of those sums.
 
-constexpr int SUMS = 6144, ACROSS = 3072, DOWN = 320, WORD = 4;
+constexpr int ROOM = 9280, DOWN = 320, WORD = 4;  // ROOM for all sums and weights of columns, as numbers
 constexpr int TAPS_AT_ONCE = 4, ROWS_AT_ONCE = 2;  // how much of the source a thread asks for before it makes use of it
 
 #include "shares.cuh"
@@ -31,16 +31,21 @@ struct Part {
 
 // What a block has in shared memory.
 struct __align__(16) Shared {
-    Sums sums[SUMS / WORD];  // of columns of the source, for some rows of the result; a pixel's values side by side
+    // Sums of columns of the source, for some rows of the result, a pixel's values side by side; and from the other end on
+    // the weights along the row, those of a column of the result side by side. The fewer these are, the more rows there are.
+    Sums sums[ROOM / WORD];
     Weight weights[DOWN];    // of the lines of the source, those of a row of the result after each other
     Address lines[DOWN];     // how far they are from the first one
     Made rows[TALL];
     Column columns[WIDE];
-    Real across[ACROSS];     // weights along the row, those of a column side by side
     Own own;
     Part part;
     int most;  // columns of the result that there is room for at once
 
+    __device__ __forceinline__ Real* across(int column) { return sums->values + (ROOM - (column + 1) * part.weights); }
+    __device__ __forceinline__ const Real* across(int column) const { return sums->values + (ROOM - (column + 1) * part.weights); }
+    // How many rows of the result there is room for at once.
+    __device__ __forceinline__ int rows_at_once() const { return max(1, (ROOM - part.count * part.weights) / part.pitch); }
     __device__ __forceinline__ void begin();
     __device__ __forceinline__ void make();
 };
@@ -81,7 +86,7 @@ __device__ __forceinline__ void weigh_columns(Shared& shared) {
     if (x >= shared.part.count) return;
     const Start start = start_of(across, shared.part.left + x);
     const int place = place_of(across, start), moved = min(max(place - start.place, -taps), taps);
-    Real* const weights = shared.across + x * shared.part.weights;
+    Real* const weights = shared.across(x);
     Real sum = 0.0f;
 #pragma unroll 1
     for (int i = 0; i < taps; i++) {
@@ -238,7 +243,7 @@ template <int N> __device__ __forceinline__ void make(Taps<N> known, const Made*
         const bool packed = any_packed && step == 1 && (x | 31) < shared.part.count;
         const int lane = x % 4;  // which is that of the thread, if `packed`
         const Column column = shared.columns[x];
-        const Real* const weights = shared.across + x * shared.part.weights;
+        const Real* const weights = shared.across(x);
         const int begin = shared.part.begin, pitch = shared.part.pitch;
         const Real* const all = shared.sums->values + shared.part.first;
         const long long of_channel = item.out_strides[4];
@@ -280,7 +285,7 @@ __device__ __forceinline__ void make_part(Shared& shared) {
     weigh_columns(shared);
 #pragma unroll 1
     for (int begin = 0; begin < tile.tall; begin += weighed) {
-        const int known = min(weighed, tile.tall - begin), most = max(1, SUMS / shared.part.pitch);
+        const int known = min(weighed, tile.tall - begin), most = shared.rows_at_once();
         weigh_rows(tile.top + begin, known, shared);
 #pragma unroll 1
         for (int row = 0; row < known; row += most) {
@@ -300,10 +305,11 @@ __device__ __forceinline__ void make_part(Shared& shared) {
 
 // How many columns of the result there is room for at once.
 __device__ __forceinline__ int columns_at_once(const Axis& across, const Axis& down) {
-    const long long room = (SUMS - WORD) / TOGETHER - across.taps - 2, step = across.step < 0 ? -across.step : across.step;
+    const long long step = across.step < 0 ? -across.step : across.step, weights = across.taps | 1;
+    const long long room = ROOM - 2 * WORD - (across.taps + 2ll) * TOGETHER - weights;  // for more columns than one
     if (room < 0 || down.taps > DOWN) return 0;
-    const int weighed = min(WIDE, ACROSS / (across.taps | 1));
-    return step * (WIDE - 1) >> 32 < room ? weighed : min((int)((room << 32) / step) + 1, weighed);
+    // a column takes its weights, and the columns of the source up to the next one
+    return min((int)((room << 32) / (step * TOGETHER + (weights << 32))) + 1, WIDE);
 }
 
 // What one thread does for all of them: as many parts as there must be, of about as many columns.
