@@ -313,6 +313,9 @@ def _series(terms: tuple[np.float32, ...], x: Real) -> Real:
 def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
     """Images ``(F, H, W, C)`` in float32: columns of pixels are summed up first, then those sums along the row.
 
+    Every tap counts, also one of weight 0: a value that is no number, or is infinite, spoils each pixel within whose
+    reach it lies. What is beyond the border is the pixel at the border here, whatever its weight, and no other.
+
     Args:
         x: the images, in main memory or on a GPU.
         rows: what each row is made of.
