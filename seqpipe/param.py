@@ -6,6 +6,8 @@ Readers validate with it, the command line makes options and their help from it,
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from numbers import Real
@@ -13,7 +15,7 @@ from typing import Any, Final
 
 from .errors import ParameterError
 
-__all__ = ["Param", "choice", "keep_checked"]
+__all__ = ["Param", "check_path", "choice", "keep_checked", "listed"]
 
 _PLAIN: Final = frozenset({int, float})
 
@@ -72,7 +74,7 @@ class Param:
 
     def _fits(self, value: Any) -> bool:
         if self.choices:
-            return value in self.choices
+            return isinstance(value, str) and value in self.choices
         if self.kind is str:
             return isinstance(value, str)
         if self.kind is bool:
@@ -104,3 +106,34 @@ def keep_checked(owner: object, *params: Param) -> None:
     """
     for param in params:
         object.__setattr__(owner, param.name, param.check(getattr(owner, param.name)))
+
+
+def listed(name: str, values: Any, allowed: str) -> list[Any]:
+    """The values of an argument that takes several.
+
+    Args:
+        name: of the argument.
+        values: what was given for it; one text or one path is not several.
+        allowed: for the message.
+
+    Raises:
+        ParameterError: it is nothing to go through.
+    """
+    several = isinstance(values, Iterable) and not isinstance(values, (str, bytes, os.PathLike))
+    if (
+        several and getattr(values, "shape", None) != ()
+    ):  # NumPy's single numbers say that one can go through them
+        return list(values)
+    raise ParameterError(f"{name}={values!r} is not valid", allowed=allowed)
+
+
+def check_path(name: str, value: Any) -> str:
+    """A path as a text.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(path, str) and "\0" not in path:
+        return path
+    raise ParameterError(f"{name}={value!r} is not valid", allowed="a path, as text or pathlib.Path")

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from ..errors import ParameterError
+from ..param import listed
 
 __all__ = ["NO_LABEL", "Labels", "nearest"]
 
@@ -33,9 +34,10 @@ class Labels:
     """
 
     def __init__(self, classes: Iterable[str] | None) -> None:
-        names = () if classes is None else tuple(classes)
-        if isinstance(classes, str) or (classes is not None and not names):
-            raise ParameterError(f"classes={classes!r} is not valid", allowed="a list of class names")
+        allowed = "a list of class names"
+        names = () if classes is None else tuple(listed("classes", classes, allowed))
+        if classes is not None and not names:
+            raise ParameterError(f"classes={classes!r} is not valid", allowed=allowed)
         self._numbers: dict[str, int] = {}
         for name in names:
             if not isinstance(name, str):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ParameterError
+from ..param import check_path
 from .entry import Listing
 from .files import list_files, list_folder
 from .labels import Labels
@@ -53,5 +54,5 @@ def list_videos(
                 f"{name} and {source} exclude one another", allowed=f"{name} with files", advice=advice
             )
     if file_root is not None:
-        return list_folder(os.fspath(file_root), turn)
-    return read_manifest(os.fspath(manifest or ""), turn)
+        return list_folder(check_path("file_root", file_root), turn)
+    return read_manifest(check_path("manifest", manifest), turn)

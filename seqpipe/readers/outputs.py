@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from typing import Final, NamedTuple, TypeAlias
 
@@ -83,8 +83,7 @@ def group_of(
     specs = {}
     try:
         if outputs is not None:
-            made = tuple(outputs(sound, epoch)) if sound else ()
-            _check(made, len(sound))
+            made = _asked(outputs, sound, epoch) if sound else ()
             specs = dict(zip((sample.index for sample in sound), made, strict=True))
         shapes = tuple(
             () if place in failed else _shape(specs.get(sample.index, plain), catalog, sample)
@@ -95,13 +94,21 @@ def group_of(
     return Group(samples, failed, tuple(specs.get(sample.index, plain) for sample in samples), shapes)
 
 
-def _check(made: tuple[object, ...], count: int) -> None:
-    wrong = [type(one).__name__ for one in made if not isinstance(one, OutputSpec)]
-    if wrong or len(made) != count:
+def _asked(outputs: Outputs, samples: list[Sample], epoch: int) -> tuple[OutputSpec, ...]:
+    if not callable(outputs):
         raise ParameterError(
-            f"outputs gave {f'a {wrong[0]}' if wrong else f'{len(made)} values'} for {count} samples",
+            f"outputs={outputs!r} is not valid",
+            allowed="a function of samples and their epoch, which gives an OutputSpec for each",
+        )
+    given = outputs(samples, epoch)
+    made = tuple(given) if isinstance(given, Iterable) else (given,)
+    wrong = [type(one).__name__ for one in made if not isinstance(one, OutputSpec)]
+    if wrong or len(made) != len(samples):
+        raise ParameterError(
+            f"outputs gave {f'a {wrong[0]}' if wrong else f'{len(made)} values'} for {len(samples)} samples",
             allowed="an OutputSpec for each of them",
         )
+    return made
 
 
 def _shape(output: OutputSpec, catalog: Catalog, sample: Sample) -> tuple[int, ...]:

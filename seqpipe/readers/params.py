@@ -11,13 +11,12 @@ from ..errors import ParameterError
 from ..param import Param
 from ..video.device import Device
 from ..video.memory import device_bytes
-from ..video.output import OutputSpec
+from ..video.output import OutputSpec, check_output
 
 __all__ = [
     "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
-    "THREADS",
     "bytes_ahead",
     "check_fill",
     "check_index",
@@ -25,9 +24,6 @@ __all__ = [
     "output_of",
 ]
 
-THREADS: Final = Param(
-    name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
-)
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",
@@ -73,9 +69,7 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
     """
     if output is None:
         return fields
-    if not isinstance(output, OutputSpec):
-        raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
-    plain = OutputSpec()
+    output, plain = check_output(output), OutputSpec()
     if given := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
         raise ParameterError(
             f"output and {', '.join(given)} exclude one another", advice="Give all of it in output"

@@ -10,7 +10,7 @@ from ..array import IntArray
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
-from ..video.device import DECODE, Decode, parse_device
+from ..video.device import DECODE, THREADS, Decode, parse_device
 from ..video.engine import available_cores
 from ..video.output import Colour, DType, FrameLayout, OutputSpec
 from .clock import Clock
@@ -21,7 +21,7 @@ from .lazy_engine import LazyEngine
 from .listing import list_videos
 from .loader import Batches, Feed, Sequences
 from .outputs import Outputs
-from .params import PREFETCH, PREFETCH_GIB, THREADS, bytes_ahead, check_fill, check_index, output_of
+from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
 from .ranges import Range
 from .report import Report, ReportBook
 from .selection import Sample, Selection

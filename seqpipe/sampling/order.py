@@ -98,7 +98,7 @@ class Order:
             ParameterError: a position is outside.
         """
         length = self.length(epoch)
-        places = np.arange(length) if positions is None else np.asarray(positions, dtype=np.int64)
+        places = np.arange(length) if positions is None else _whole_numbers(positions)
         if places.size and (places.min() < 0 or places.max() >= length):
             bad = int(places[(places < 0) | (places >= length)].flat[0])
             raise ParameterError(
@@ -124,3 +124,10 @@ class Order:
         rank, world = self.shard
         part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
         return self.size * part // world, self.size * (part + 1) // world
+
+
+def _whole_numbers(positions: object) -> IntArray:
+    given = np.asarray(positions)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ParameterError(f"positions={positions!r} is not valid", allowed="a row of whole numbers")
+    return given.astype(np.int64, copy=False)

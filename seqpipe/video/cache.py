@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OutputError
+from ..param import check_path
 from ..whole_file import replacing
 from .facts import Facts, clock_of
 from .index import PacketIndex, PacketTable
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 def cache_directory(chosen: str | os.PathLike[str] | None = None) -> Path:
     """Where indexes are kept: the argument, else ``SEQPIPE_CACHE_DIR``, else the platform's cache directory."""
     if chosen is not None:
-        return Path(chosen)
+        return Path(check_path("cache_dir", chosen))
     if environment := os.environ.get("SEQPIPE_CACHE_DIR"):
         return Path(environment)
     import platformdirs

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ..errors import BackendError, ParameterError
-from ..param import choice
+from ..param import Param, choice
 
-__all__ = ["DECODE", "Decode", "Device", "parse_device", "parse_devices"]
+__all__ = ["DECODE", "THREADS", "Decode", "Device", "parse_device", "parse_devices"]
 
 Decode = Literal["auto", "nvdec", "mixed", "cpu"]
 DECODE: Final = choice(
@@ -19,8 +19,11 @@ DECODE: Final = choice(
     "engines and CPU side by side (mixed); the CPU alone (cpu)",
     ("auto", "nvdec", "mixed", "cpu"),
 )
+THREADS: Final = Param(
+    name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
+)
 _log = logging.getLogger(__name__)
-_NAME = re.compile(r"cuda(?::(\d{1,9}))?")
+_NAME = re.compile(r"cpu|auto|cuda(?::(\d{1,9}))?")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ def parse_device(name: str) -> Device:
         ParameterError: it is no name of a device.
         BackendError: there is no such GPU, or what is needed to use it is missing.
     """
+    found = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if found is None:
+        raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
     if name == "cpu":
         return Device("cpu")
     if name == "auto":
@@ -54,8 +60,6 @@ def parse_device(name: str) -> Device:
         except BackendError as error:
             _log.info("device='auto' is the CPU: %s", error)
             return Device("cpu")
-    if not (found := _NAME.fullmatch(name if isinstance(name, str) else "")):
-        raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
     return _usable(int(found[1] or 0))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ..errors import ParameterError
-from ..param import Param, choice
+from ..param import Param, choice, keep_checked, listed
 from .geometry import Placement, place
 from .info import StreamInfo
 
@@ -34,6 +34,7 @@ __all__ = [
     "DType",
     "FrameLayout",
     "OutputSpec",
+    "check_output",
 ]
 
 Colour: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
@@ -168,8 +169,7 @@ class OutputSpec:
     rounded: DType | None = None
 
     def __post_init__(self) -> None:
-        for param in (COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED):
-            param.check(getattr(self, param.name))
+        keep_checked(self, COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
         self._check_geometry()
         if self.colour == "YCbCr" and self.is_float:
             raise ParameterError(
@@ -258,6 +258,19 @@ class OutputSpec:
         )
 
 
+def check_output(output: OutputSpec | None) -> OutputSpec:
+    """The output that was asked for, by default the plain one.
+
+    Raises:
+        ParameterError: it is no output.
+    """
+    if output is None:
+        return OutputSpec()
+    if not isinstance(output, OutputSpec):
+        raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
+    return output
+
+
 def _box(param: Param, value: Any) -> tuple[Any, ...]:
     """The four numbers of a box.
 
@@ -278,11 +291,8 @@ def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
     Raises:
         ParameterError: there are not as many as the parameter has, or one of them is not allowed.
     """
-    listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else ()
-    if len(listed) != count:
-        raise ParameterError(
-            f"{param.name}={values!r} is not valid",
-            allowed=f"{count} values, each {param.allowed}",
-            advice=param.doc,
-        )
-    return tuple(param.check(value) for value in listed)
+    allowed = f"{count} values, each {param.allowed}"
+    given = listed(param.name, values, allowed)
+    if len(given) != count:
+        raise ParameterError(f"{param.name}={values!r} is not valid", allowed=allowed, advice=param.doc)
+    return tuple(param.check(value) for value in given)

@@ -14,18 +14,20 @@ import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
+from ..param import listed
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
 from .decode import Decoding, Lost
-from .device import DECODE, Decode, parse_device
+from .device import DECODE, THREADS, Decode, parse_device
 from .engine import available_cores
 from .fill import fill
+from .given import numbers_of, time_s, whole_number, whole_numbers
 from .index import PacketIndex
 from .info import StreamInfo
 from .jobs import Video
 from .open import open_index
-from .output import OutputSpec
+from .output import OutputSpec, check_output
 from .packet_decoder import AnySurface
 from .packets import PacketReader, open_packets
 from .paint import Painter, Targets
@@ -71,14 +73,10 @@ class VideoReader:
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise ParameterError(
-                f"threads={threads} is not valid", allowed="a whole number of at least 1, or None"
-            )
+        self._threads = THREADS.check(threads) or available_cores()
+        self._output = check_output(output)
         source = open_source(origin)
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
-        self._threads = threads or available_cores()
-        self._output = output or OutputSpec()
         self._place = workplace(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
@@ -128,8 +126,8 @@ class VideoReader:
             DamagedSourceError: it cannot be decoded.
         """
         if isinstance(place, slice):
-            return self.frames(range(len(self))[place])
-        number = int(self._index.check([_whole(place)])[0])
+            return self.frames(numbers_of(place, len(self)))
+        number = int(self._index.check([whole_number(place)])[0])
         return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
@@ -146,7 +144,7 @@ class VideoReader:
             FrameRangeError: a frame is not in the video.
             DamagedSourceError: some cannot be decoded; ``lost`` names them.
         """
-        wanted = self._index.check([_whole(number) for number in numbers])
+        wanted = self._index.check(whole_numbers(numbers))
         place = self._place
         with place.active():
             pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
@@ -166,7 +164,9 @@ class VideoReader:
         Raises:
             FrameRangeError: a time is not within the video.
         """
-        return self.frames([self.frame_at(t) for t in seconds])
+        return self.frames(
+            [self.frame_at(t) for t in listed("seconds", seconds, "a list of times in seconds")]
+        )
 
     def sequence(self, start: int, length: int, stride: int = 1) -> Sequence:
         """``length`` frames from ``start`` on, ``stride`` frames apart.
@@ -176,7 +176,7 @@ class VideoReader:
             FrameRangeError: the sequence reaches beyond the video.
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
-        first = int(self._index.check([_whole(start)])[0])
+        first = int(self._index.check([whole_number(start)])[0])
         if (last := first + (length - 1) * stride) >= len(self):
             raise self._index.range_error(
                 f"frame {last}, the last of {length} from {first} on with stride {stride},",
@@ -190,7 +190,7 @@ class VideoReader:
         Raises:
             FrameRangeError: the frame is not in the video.
         """
-        return float(self.timestamps[self._index.check([_whole(number)])[0]])
+        return float(self.timestamps[self._index.check([whole_number(number)])[0]])
 
     def frame_at(self, seconds: float) -> int:
         """The number of the frame on screen at a time.
@@ -198,7 +198,7 @@ class VideoReader:
         Raises:
             FrameRangeError: the time is not within the video.
         """
-        times, end = self.timestamps, self._index.end_s
+        times, end, seconds = self.timestamps, self._index.end_s, time_s(seconds)
         if not (len(times) and times[0] - EQUAL_S <= seconds < end):
             allowed = f"from {times[0]:.6f} s to before {end:.6f} s" if len(times) else ""
             raise self._index.range_error(f"{seconds:.6f} s", allowed)
@@ -216,7 +216,7 @@ class VideoReader:
             FrameRangeError: one is not in the video.
             DamagedSourceError: after every sound frame has been given, if some were lost; ``lost`` names them.
         """
-        wanted = self._index.check([_whole(number) for number in numbers])
+        wanted = self._index.check(whole_numbers(numbers))
         if (np.diff(wanted) <= 0).any():
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
@@ -352,12 +352,3 @@ class VideoReader:
 
 def _nothing_noted(_name: str, _frames: int, _reason: str) -> None:
     """A single reader keeps no statistics."""
-
-
-def _whole(number: object) -> int:
-    try:
-        return number.__index__()  # type: ignore[attr-defined, no-any-return]
-    except AttributeError:
-        raise ParameterError(
-            f"{number!r} is not a frame number", allowed="whole numbers", advice="For times use at([seconds])"
-        ) from None

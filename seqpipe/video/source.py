@@ -125,11 +125,10 @@ class _LocalFile(Source):
     def _stat(self) -> os.stat_result:
         try:
             return os.stat(self.path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter of a name that no file can have
             advice = "Check the path; a URL needs its scheme, such as s3://"
-            raise SourceNotFoundError(
-                f"no such file ({error.strerror})", source=self.name, advice=advice
-            ) from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SourceNotFoundError(f"no such file ({reason})", source=self.name, advice=advice) from error
 
     def _check(self, stat: os.stat_result) -> None:
         if S_ISDIR(stat.st_mode):
