@@ -136,8 +136,9 @@ class SoftwareParser:
         """Call back if a packet begins a stream of another form, after all of the stream before it."""
         context = _context(self._codec)
         _decoded(context, _packet(0, data))
-        form = context.width, context.height, context.pix_fmt
-        if form == self._form or not context.width:
+        # where there is no form yet, PyAV 17 asks for its name nevertheless, and the process ends
+        form = (context.width, context.height, context.pix_fmt) if context.width else self._form
+        if form == self._form:
             return
         self._end()
         self._form = form
