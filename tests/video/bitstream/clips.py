@@ -16,6 +16,8 @@ import av
 import numpy as np
 from av.video.frame import PictureType
 
+from seqpipe.video.surface import Surface
+
 MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).parents[4] / "shared" / "media"))
 WIDTH, HEIGHT = 128, 96
 DECODERS = {"av1": "libdav1d"}
@@ -175,7 +177,9 @@ def decoded(stream: Stream, numbers: Iterable[int], decoder: str | None = None) 
     def take(made: Iterable[av.VideoFrame]) -> None:
         for frame in made:
             assert frame.pts not in frames, f"packet {frame.pts} gave two frames"
-            samples = frame.to_ndarray().tobytes()
+            samples = b"".join(
+                plane.tobytes() for plane in Surface.of(frame, 0).planes
+            )  # any format, any PyAV
             frames[frame.pts] = (hashlib.sha1(samples).hexdigest(), PictureType(frame.pict_type).name)
 
     for number in numbers:
