@@ -82,7 +82,7 @@ def build_index(source: Source) -> PacketIndex:
         )
     if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
-    return _finish(drop_head(source, index, _head(scan)), scan)
+    return _finish(drop_head(source, index, _head(scan), refreshed=_refreshed(scan)), scan)
 
 
 def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
@@ -170,7 +170,7 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
         [k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool
     )
     if not key.any():
-        key = np.array(scan.key, dtype=bool)
+        # Nowhere a whole picture: what a gradual refresh has completed comes of decoding from the start.
         key[:1] = True
     if info.codec in _KEYS_UNTOLD and key.all():
         key[1:] = False
@@ -243,6 +243,17 @@ def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
             past = np.sort(pts[:restart])
             pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]
     return pts
+
+
+def _refreshed(scan: _Scan) -> int:
+    """How many packets it takes until pictures are whole where none is by itself: some refresh picture by picture.
+
+    Such a stream is cut anywhere, so the first refresh may have begun before it; the second one is whole.
+    """
+    if any(k and kind.random_access is not False for k, kind in zip(scan.key, scan.kind, strict=True)):
+        return 0
+    points = np.flatnonzero(scan.key)
+    return int(points[2]) if points.size > 2 else len(scan.key)
 
 
 def _has_pts(scan: _Scan, info: StreamInfo) -> bool:

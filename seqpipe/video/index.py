@@ -15,6 +15,7 @@ Rules for clocks that containers leave out or break, each tested:
 - **Missing durations**: the last frame lasts as long as the container says, else as the one before it.
 - **Frames before the first key frame**, and leading pictures of the first key frame that cannot be decoded without what
   came before, are no frames: nothing could ever be shown for them.
+- **No key frame at all**, as where a stream of gradual refresh was cut: frames begin where a refresh is complete.
 """
 
 from __future__ import annotations

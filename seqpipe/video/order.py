@@ -26,11 +26,13 @@ class _Order:
         packets: in the order in which their pictures come; those that do not decode stand where they are fed.
         failed: those that do not decode.
         doubtful: those whose pictures might have come sooner or later if the failed ones had decoded.
+        began: the one that was fed when the first picture came; -1 if all waited for the end.
     """
 
     packets: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
+    began: int = -1
 
     def insert(self, swallowed: list[int], table: PacketTable) -> None:
         """Give packets a place whose pictures did not come because others had failed."""
@@ -58,28 +60,38 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
     return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
 
 
-def drop_head(source: Source, index: PacketIndex, without_pts: Collection[int]) -> PacketIndex:
+def drop_head(
+    source: Source, index: PacketIndex, without_pts: Collection[int], *, refreshed: int = 0
+) -> PacketIndex:
     """Take out the frames for which the file does not hold what they are predicted from.
 
     Args:
         source: the video.
         index: its index so far.
         without_pts: packets behind the first key packet that have no pts; those that decode are put in order.
+        refreshed: how many packets it may take until pictures are whole where the first one is not.
     """
     table = index.packets
     start = int(np.argmax(table.key))
     lost: BoolArray = np.zeros(len(table), dtype=bool)
     lost[:start] = table.shown[:start]
     leading = _perhaps_leading(table, start, without_pts)
+    leading = np.union1d(leading, np.flatnonzero(table.shown[:refreshed]))
     pts = table.pts.copy()
     if leading.size:
-        decoded = _decoded(source, index, np.arange(start, int(leading[-1]) + 1)).packets
+        order = _decoded(source, index, np.arange(start, int(leading[-1]) + 1))
+        decoded = order.packets
         lost[np.setdiff1d(leading, decoded)] = True
+        if refreshed:
+            # What is inside when a refresh has been seen to end comes or not as more is fed behind it.
+            lost[: order.began + 1] = table.shown[: order.began + 1]
         in_order = [packet for packet in decoded if packet in without_pts]
         pts[in_order] = np.sort(pts[in_order])
     if not lost.any() and not without_pts:
         return index
-    packets = replace(table, pts=pts, shown=table.shown & ~lost)
+    # How soon libavcodec calls a refresh complete depends on every picture that it is given until then.
+    reference = table.reference | (np.arange(len(table)) < refreshed)
+    packets = replace(table, pts=pts, shown=table.shown & ~lost, reference=reference)
     return replace(index, packets=packets, dropped_at_start=int(lost.sum()))
 
 
@@ -108,6 +120,8 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             try:
                 fed = decoder.feed([Fed(number, data, bool(table.key[number]), wanted=True)])
                 out = [packet for news in fed for packet in news.decoded]
+                if out and found.began < 0:
+                    found.began = number
             except DecodeError:
                 # Damage is reported when the frame is asked for; the rest still comes in its order.
                 found.doubtful += inside

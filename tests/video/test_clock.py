@@ -259,6 +259,24 @@ def test_leading_pictures_at_the_start_of_an_edited_mp4_are_cut_off_with_the_res
     assert index.timestamps.tolist() == _judged_times(path) == _spaced(0, 30)
 
 
+@pytest.mark.parametrize("container", ["mp4", "mkv"])
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_a_cut_gradual_refresh_begins_where_its_pictures_are_whole(container, b_frames, tmp_path):
+    """Frames that came in a row were lost when asked for alone; what was cut away came back as lost frames."""
+    whole, path = tmp_path / "whole.mp4", tmp_path / f"cut.{container}"
+    refreshed = f"intra-refresh=1:keyint=12:bframes={b_frames}"
+    run_ffmpeg("-i", str(media.made("h264")), "-c:v", "libx264", "-x264-params", refreshed, str(whole))
+    run_ffmpeg("-i", str(whole), "-ss", "0.5", "-c", "copy", str(path))
+    index = build_index(open_source(path))
+    found = access.decode(path, index, range(len(index)))
+    judged = [p.md5 for p in ffmpeg.judge(path, planar=True).frames]
+    assert len(judged) - b_frames - 1 <= len(index) == len(found.frames)
+    assert index.dropped_at_start + len(index) == len(index.packets)
+    assert [found.frames[number] for number in range(len(index))] == judged[-len(index) :]
+    for number in range(len(index)):
+        assert access.decode(path, index, [number]).frames == {number: found.frames[number]}
+
+
 def test_times_are_rounded_once():
     index = access.indexed(media.made("ntsc"))
     tick = Fraction(1001, 30000)
