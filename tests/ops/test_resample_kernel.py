@@ -73,6 +73,20 @@ def test_every_filter_and_type(resized, interp_type, dtype):
     np.testing.assert_array_equal(resized(op, x), apply(op, x, backend="reference"))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity times 0
+@pytest.mark.parametrize("interp_type", ["linear", "cubic", "lanczos3", "gaussian", "area"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("after", [(8, 40), (21, 20), (60, 70), (3, 4)])
+def test_what_is_no_number_spoils_the_same_pixels(resized, interp_type, dtype, after):
+    """Also near each border, where taps are cut off, and where the weight is 0."""
+    for place in ((0, 0), (0, 14), (15, 0), (15, 28), (30, 14), (30, 28), (15, 14), (1, 1), (29, 27)):
+        x, op = values((31, 29, 3), dtype), ops.Resize(size=after, interp_type=interp_type)
+        x[place] = np.nan, np.inf, -np.inf
+        wanted = apply(op, x, backend="reference")
+        assert np.isnan(wanted).any()
+        np.testing.assert_array_equal(resized(op, x), wanted)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # what is far outside has no weight at all
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("interp_type", ["nearest", "linear", "cubic", "area"])

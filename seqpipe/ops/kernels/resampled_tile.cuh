@@ -52,10 +52,11 @@ struct __align__(16) Shared {
 
 __device__ __forceinline__ int limited(int place, int length) { return min(max(place, 0), length - 1); }
 
-// The first tap of a column. Where what is beyond the border is cut off, so many others take its place that all are inside.
+// The first tap of a column. Where what is beyond the border is cut off, so many others take its place that all are inside;
+// but not of floats, which may be no numbers: times 0 these are none, and they are not what the border is made of.
 __device__ __forceinline__ int place_of(const Axis& across, const Start& start) {
     const int last = across.length - across.taps;
-    return across.cut && last >= 0 ? min(max(start.place, 0), last) : start.place;
+    return IN < 3 && across.cut && last >= 0 ? min(max(start.place, 0), last) : start.place;
 }
 
 // Where the columns of the source lie that some columns of the result are made of.
