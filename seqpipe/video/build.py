@@ -32,6 +32,8 @@ _DEFAULT_RATE = Fraction(25)
 _MPEGTS_SECOND = 90_000
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
 _KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"})
+# B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
+_B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
@@ -266,10 +268,25 @@ def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
 
 
 def _pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
-    """Whether pts that ascend in decode order contradict B pictures: they were copied from what has only dts."""
+    """Whether pts contradict B pictures: all of them, or some, were copied from what has only dts."""
     pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
     reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
-    return bool(reordered) and all(before < here for before, here in itertools.pairwise(pts))
+    if not reordered:
+        return False
+    return all(before < here for before, here in itertools.pairwise(pts)) or _some_pts_are_dts(scan, info)
+
+
+def _some_pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+    """Whether a picture with its dts for a pts is to be shown before the B pictures that lie between it and another."""
+    if info.codec not in _B_BEFORE_REFERENCE:
+        return False
+    copied: int | None = None
+    for pts, dts, kind in zip(scan.pts, scan.dts, scan.kind, strict=True):
+        if kind.picture_type != "B":
+            copied = pts if pts == dts else None
+        elif copied is not None and pts is not None and pts > copied:
+            return True
+    return False
 
 
 def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:

@@ -11,7 +11,7 @@ Rules for clocks that containers leave out or break, each tested:
   dts are the clock; where they are reordered, one decoding pass at index time tells the order, and the sorted dts are
   the clock. Without dts the clock runs at the stream's rate, 25 Hz if it has none.
 - **pts that ascend as packets are decoded**, though B pictures are reordered, as where raw streams were copied: the
-  same, with these pts in place of the dts.
+  same, with these pts in place of the dts; so too where only some pictures of MPEG-1, 2 or 4 have their dts for a pts.
 - **Missing durations**: the last frame lasts as long as the container says, else as the one before it.
 - **Frames before the first key frame**, and leading pictures of the first key frame that cannot be decoded without what
   came before, are no frames: nothing could ever be shown for them.

@@ -5,6 +5,7 @@ Frames are told by the numbers in their pixels; times are ffmpeg's wherever it d
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from pathlib import Path
 
@@ -90,6 +91,22 @@ def test_pts_that_are_dts_do_not_tell_the_order(name, container, tmp_path):
     with VideoReader(path) as video:
         assert [read(frame.numpy()) for frame in video] == drawn
         assert (np.diff(video.timestamps) > 0).all()
+
+
+@pytest.mark.parametrize("container", ["mp4", "mov"])
+@pytest.mark.parametrize("name", ["mpeg1", "mpeg2_ps"])
+def test_some_pts_that_are_dts_do_not_tell_the_order_either(name, container, tmp_path):
+    """As whoever copies a DVD's program stream, which has pts for some pictures only: P came before its B pictures."""
+    path = tmp_path / f"copied.{container}"
+    run_ffmpeg("-ss", "0.5", "-i", str(media.made(name)), "-c", "copy", str(path))
+    with av.open(str(path)) as source:
+        pts = [packet.pts for packet in source.demux(video=0) if packet.size]
+    assert any(before >= here for before, here in itertools.pairwise(pts))
+    numbers = _numbers(path)
+    assert len(numbers) > 24
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    with VideoReader(path) as video:
+        assert [read(frame.numpy()) for frame in video] == numbers
 
 
 def test_dropped_frames_of_avi_leave_a_gap_in_the_clock():
