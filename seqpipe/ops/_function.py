@@ -95,13 +95,23 @@ def _made(name: str, cls: Any) -> Any:
     function.__name__ = name.rpartition(".")[2]
     function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
-    lines = "\n".join(f"        {q.name}: {q.sentence}" for q in cls.parameters)
+    lines = "\n".join(f"        {q.name}: {_sentence(cls, q)}" for q in cls.parameters)
     if cls.takes == "images":
         call = _CALL.format(parameters=lines)
     else:
         call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n"
     function.__doc__ = f"{inspect.getdoc(cls)}\n{call}"
     return function
+
+
+def _sentence(cls: Any, parameter: Any) -> str:
+    """What a parameter means to an operator."""
+    if parameter.name == "per_frame" and not cls.by_frame:
+        return (
+            f"{parameter.param.doc.rstrip('.')}; always False, as the frames of a sequence belong together."
+        )
+    sentence: str = parameter.sentence(by_frame=cls.by_frame)
+    return sentence
 
 
 def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Hashable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -72,24 +72,35 @@ class Parameter:
         kind = _TYPES[self.param.kind]
         return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
 
+    @cached_property
+    def one(self) -> Param:
+        """What one number of it may be, of a vector, a range or a distribution: None stands for all of it only."""
+        return dataclasses.replace(self.param, optional=False)
+
     @property
     def allowed(self) -> str:
         """The allowed values in words."""
-        one = self.param.allowed
-        names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
-        count = names.get(self.size, f"{self.size} values")
-        return f"{count}, each {one}" if self.size else one
+        return self._words(self.one)
 
-    @property
-    def sentence(self) -> str:
-        """What it means and what it may be, for documentation."""
+    def sentence(self, *, by_frame: bool = True) -> str:
+        """What it means and what it may be, for documentation.
+
+        Args:
+            by_frame: whether parameters of the operator may differ between the frames of a sequence.
+        """
         forms = "a Choice" if self.param.kind is bool else "a range, a distribution"
-        forms += ", an array, per_frame" if self.by_frame else ", an array"
+        forms += ", an array, per_frame" if self.by_frame and by_frame else ", an array"
         forms = f" (or {forms})" if self.drawn else ""
         unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
         still = "" if self.identity is None else f"; {self.identity!r} changes nothing"
-        allowed = self.allowed.removesuffix(f" {self.param.unit}") + unit
+        allowed = self._words(dataclasses.replace(self.one, unit=""), unit)
         return f"{self.param.doc.rstrip('.')}; {allowed}{forms}; by default {self.default!r}{still}."
+
+    def _words(self, one: Param, unit: str = "") -> str:
+        names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
+        count = names.get(self.size, f"{self.size} values")
+        words = f"{count}, each {one.allowed}{unit}," if self.size else one.allowed + unit
+        return f"{words} or None" if self.param.optional else words.removesuffix(",")
 
     def normal(self, value: Any) -> Any:
         """The value in its normal form: a constant, a tuple of them, a Distribution, a Table or a PerFrame.
@@ -208,10 +219,12 @@ class Parameter:
             value = (value,)
         if self.size == MATRIX:
             return self._matrix(value)
-        values = np.asarray(value) if isinstance(value, (tuple, list, np.ndarray)) else np.empty(0)
-        if values.shape != ((values.size or 1,) if self.size == ANY else (self.size,)):
+        parts = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(parts, (tuple, list)) or len(parts) != (
+            len(parts) or 1 if self.size == ANY else self.size
+        ):
             raise self._error(value, self.allowed)
-        return tuple(self._constant(part.item(), one=True) for part in values)
+        return tuple(self._constant(_plain(part), one=True) for part in parts)
 
     def _matrix(self, value: Any) -> tuple[tuple[Any, ...], ...]:
         rows = [tuple(row) if np.ndim(row) == 1 else () for row in value] if np.iterable(value) else []
@@ -224,7 +237,7 @@ class Parameter:
             raise self._error(value, self.allowed)
         if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
             value = bool(value)  # as DALI has it, whose flags are numbers
-        checked = self.param.check(value)
+        checked = (self.one if one else self.param).check(value)
         most = _MOST.get(self.param.kind) if self.drawn and checked is not None else None
         if most is not None and abs(checked) > most:
             raise self._error(value, f"{self.param.allowed}, none beyond {most:g} in either direction")

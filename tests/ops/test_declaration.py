@@ -216,6 +216,38 @@ def test_what_is_no_distribution_is_refused(make, said):
 
 
 @pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: ops.Crop(crop=(3, None)),
+            "crop: crop=None is not valid; allowed: a whole number of at least 1. ",
+        ),
+        (
+            lambda: ops.Resize(size=(None, 4)),
+            "resize: size=None is not valid; allowed: a whole number of at lea",
+        ),
+        (lambda: ops.Slice(start=((None, 1), 2)), "slice: start=None is not valid; allowed: a number"),
+        (lambda: ops.Slice(start=per_frame((1, None))), "slice: start=None is not valid; allowed: a number"),
+        (lambda: ops.Rotate(fill_value=(None, 1)), "rotate: fill_value=None is not valid; allowed: a number"),
+        (
+            lambda: ops.Pad(shape=[None]),
+            "pad: shape=None is not valid; allowed: a whole number of at least -1",
+        ),
+        (lambda: ops.Crop(crop=(3, (4, 5))), r"crop=\(4, 5\) is not valid; allowed: a whole number"),
+        (lambda: ops.Crop(crop=3), "allowed: 2 values, each a whole number of at least 1, or None"),
+        (
+            lambda: ops.Crop(crop=np.ones((2, 2))), r"crop=\[1.0, 1.0\] is not valid; allowed: a whole number"),
+            "allowed: 2 values, each a whole number of at least 1, or None",
+        ),
+        (lambda: ops.Normalize(mean=()), "allowed: one value or more, each a number, or None"),
+    ],
+)
+def test_none_stands_for_all_of_a_parameter_only(make, said):
+    with pytest.raises(ParameterError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
     ("distribution", "plain"),
     [
         (Uniform(np.zeros(2), np.ones(2)), Uniform((0, 0), (1, 1))),
