@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import io
 import os
-import sys
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
@@ -15,6 +14,7 @@ from urllib.parse import unquote
 
 from ..errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from .afterwards import Afterwards
+from .byte_ranges import cut_out, merged
 
 __all__ = ["Origin", "Source", "Stamp", "open_source"]
 
@@ -24,6 +24,8 @@ Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview,
 Stamp: TypeAlias = tuple[str, int, str]
 """(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
 
+# of fsspec, which may name several to be gone through, as in simplecache::s3://
+_URL = re.compile(r"(?:[a-z][a-z0-9+_.-]*::)*[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
 _BLOCK = 1 << 20
 _WORTH_A_REQUEST = 1 << 18
 # Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
@@ -100,9 +102,9 @@ class _LocalFile(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
-        runs = _merged(ranges, _WORTH_A_CALL)
+        runs = merged(ranges, _WORTH_A_CALL)
         try:
-            return _cut(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
+            return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
         except OSError as error:
             raise SourceError(f"cannot be read ({error.strerror})", source=self.name) from error
 
@@ -171,16 +173,11 @@ class _FileObject(Source):
     """A seekable binary file object of the user; its position is moved, one reader at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.name = f"<{getattr(file, 'name', type(file).__name__)}>"
-        if not (hasattr(file, "read") and hasattr(file, "seek") and file.seekable()):
-            raise ParameterError(
-                "the file object cannot seek",
-                source=self.name,
-                advice="Read it into bytes first, or give a path or URL",
-            )
+        self.name = f"<{getattr(file, 'name', None) or type(file).__name__}>"
         self._file = file
         self._lock = threading.Lock()
-        _check_size(file.seek(0, os.SEEK_END), self.name)
+        self._check()
+        _check_size(self.size(), self.name)
 
     def stamp(self) -> None:
         return None
@@ -190,15 +187,43 @@ class _FileObject(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         with self._lock:
-            return [self._read(offset, size) for offset, size in ranges]
+            try:
+                return [self._read(offset, size) for offset, size in ranges]
+            except (OSError, ValueError) as error:
+                raise SourceError(
+                    f"the file object cannot be read ({error})",
+                    source=self.name,
+                    advice="Leave it open as long as frames of it are asked for",
+                ) from error
 
     def size(self) -> int:
         with self._lock:
-            return self._file.seek(0, os.SEEK_END)
+            self._file.seek(0, os.SEEK_END)  # not every file object says where that leads
+            return self._file.tell()
+
+    def _check(self) -> None:
+        """See that it is one; what does not say whether it can seek is tried.
+
+        Raises:
+            ParameterError: it is not.
+        """
+        fact, advice = "", "Read it into bytes first, or give a path or URL"
+        try:
+            if not (hasattr(self._file, "seek") and getattr(self._file, "seekable", _yes)()):
+                fact = "the file object cannot seek"
+            elif not isinstance(self._file.read(0), bytes):
+                fact, advice = "the file object gives text", "Open it with mode 'rb'"
+        except (OSError, ValueError) as error:
+            fact, advice = f"the file object cannot be read ({error})", "Give one that is open for reading"
+        if fact:
+            raise ParameterError(fact, source=self.name, advice=advice)
 
     def _read(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
-        return self._file.read(size)
+        data = self._file.read(size)
+        while 0 < len(data) < size and (more := self._file.read(size - len(data))):
+            data += more  # one without a buffer may give less than it has
+        return data
 
 
 class _Remote(Source):
@@ -214,7 +239,7 @@ class _Remote(Source):
             self._fs, self._path = fsspec.core.url_to_fs(url)
             details = self._fs.info(self._path)
         except (ImportError, ValueError) as error:
-            extra = url.partition("://")[0]
+            extra = url.partition("://")[0].rpartition("::")[2]
             raise BackendError(
                 f"no package for {extra}:// is installed ({error})",
                 source=url,
@@ -249,12 +274,12 @@ class _Remote(Source):
         return file
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = _merged(ranges, _WORTH_A_REQUEST, self._size)
+        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
         try:
             parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
         except Exception as error:
             raise SourceError(f"cannot be read ({error})", source=self.name) from error
-        return _cut(ranges, runs, parts)
+        return cut_out(ranges, runs, parts)
 
     def read_on(self, offset: int, size: int) -> bytes:
         # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
@@ -280,8 +305,10 @@ class _View:
         self.name = shared.name
 
     def read(self, size: int = -1) -> bytes:
-        wanted = self._size - self._position if size < 0 else size
-        data = self._shared.read([(self._position, max(0, wanted))])[0]
+        left = max(0, self._size - self._position)
+        if not left:
+            return b""
+        data = self._shared.read([(self._position, left if size < 0 else min(size, left))])[0]
         self._position += len(data)
         return data
 
@@ -321,9 +348,9 @@ def open_source(origin: Origin) -> Source:
         name = os.fspath(origin)
         if not name:  # which the file system takes for the current folder
             raise SourceNotFoundError("the path '' is empty", allowed="a path or a URL")
-        scheme, colon, rest = name.partition("://")
-        if not (colon and scheme.isalnum() and isinstance(origin, str)):
+        if not (_URL.match(name) and isinstance(origin, str)):
             return _LocalFile(name)
+        scheme, _, rest = name.partition("://")
         return _LocalFile(_local_path(rest)) if scheme == "file" else _Remote(name)
     if hasattr(origin, "read"):
         return _FileObject(origin)
@@ -333,43 +360,14 @@ def open_source(origin: Origin) -> Source:
     )
 
 
+def _yes() -> bool:
+    return True
+
+
 def _local_path(rest: str) -> str:
     """The path that stands in a ``file`` URL: escaped, as it should be, or as it is, as it often is."""
     rest = rest.removeprefix("localhost")
     return rest if os.path.lexists(rest) else unquote(rest)
-
-
-def _merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:
-    """Ascending (begin, end) runs that cover all ranges; gaps of no more than so many bytes are fetched along."""
-    runs: list[tuple[int, int]] = []
-    begin = stop = -1
-    for offset, size in sorted(ranges):
-        last = offset + size
-        if begin >= 0 and offset <= stop + gap:
-            if last > stop:
-                stop = last
-        else:
-            if begin >= 0:
-                runs.append((begin, stop))
-            begin, stop = offset, last
-    if begin >= 0:
-        runs.append((begin, stop))
-    return [(min(begin, end), min(stop, end)) for begin, stop in runs]
-
-
-def _cut(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
-    """Each range's bytes, from those of the runs that cover them."""
-    if len(runs) == 1:  # as most often, and then this takes half as long
-        ((begin, _),) = runs
-        data = parts[0]
-        return [data[offset - begin : offset - begin + size] for offset, size in ranges]
-    begins = [begin for begin, _ in runs]
-    found = []
-    for offset, size in ranges:
-        run = bisect.bisect_right(begins, offset) - 1
-        begin = offset - begins[run]
-        found.append(parts[run][begin : begin + size])
-    return found
 
 
 def _check_size(size: int, name: str) -> None:

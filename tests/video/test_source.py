@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -30,16 +32,24 @@ ODD_NAMES = [
     "-dash.mp4",
 ]
 
+CLOSED = io.BytesIO(b"video")
+CLOSED.close()
+
 
 @pytest.fixture(scope="module")
 def video():
     return made("h264")
 
 
+@pytest.fixture(scope="module")
+def expected(video):
+    return VideoReader(video)[5:40:7]
+
+
 @pytest.mark.parametrize(
     "kind", ["str", "path", "bytes", "bytearray", "memoryview", "file", "BytesIO", "file URL"]
 )
-def test_every_kind_of_origin_gives_the_same_frames(kind, video):
+def test_every_kind_of_origin_gives_the_same_frames(kind, video, expected):
     data = video.read_bytes()
     origins = {
         "str": str(video),
@@ -50,7 +60,6 @@ def test_every_kind_of_origin_gives_the_same_frames(kind, video):
         "BytesIO": io.BytesIO(data),
         "file URL": f"file://{video}",
     }
-    expected = VideoReader(video)[5:40:7]
     if kind == "file":
         with video.open("rb") as file:
             file.seek(100)
@@ -60,6 +69,73 @@ def test_every_kind_of_origin_gives_the_same_frames(kind, video):
         found = VideoReader(origins[kind])[5:40:7]
     assert (found.numpy() == expected.numpy()).all()
     assert found.frames.tolist() == [5, 12, 19, 26, 33]
+
+
+class _Plain:
+    """A file object with the least that reading at random takes, without a word on whether it can seek."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> None:
+        self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+class _InPieces(io.RawIOBase):
+    """One that gives less than it is asked for, as those without a buffer may."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(memoryview(buffer)[:100])
+
+
+@pytest.mark.parametrize("kind", [_Plain, _InPieces, "mmap"])
+def test_file_objects_need_no_more_than_to_read_and_to_seek(kind, video, expected):
+    """``seekable`` is new in Python 3.13 for mmap, in 3.11 for spooled files: they were an AttributeError before."""
+    data = video.read_bytes()
+    if kind == "mmap":
+        with video.open("rb") as file:
+            origin = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    else:
+        origin = kind(data)
+    with VideoReader(origin) as reader:
+        assert reader.index.by_offset
+        assert (reader[5:40:7].numpy() == expected.numpy()).all()
+
+
+def test_a_file_object_that_is_closed_meanwhile_is_named(video):
+    file = io.BytesIO(video.read_bytes())
+    with VideoReader(file) as reader:
+        file.close()
+        with pytest.raises(
+            SourceError, match=r"<BytesIO>: the file object cannot be read \(I/O operation on clo"
+        ):
+            reader[3]
+
+
+def test_urls_may_be_chained(video, expected):
+    """As fsspec does it: what is read is kept on disk."""
+    with VideoReader(f"simplecache::file://{video}") as reader:
+        assert (reader[5:40:7].numpy() == expected.numpy()).all()
+    with pytest.raises(BackendError, match=r"no package for nosuch:// is installed"):
+        open_source("simplecache::nosuch://a/b.mp4")
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -102,6 +178,16 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
         (3, ParameterError, r"a int cannot be opened; allowed: a path, a URL, bytes"),
         ("nosuchscheme://a/b.mp4", BackendError, r"no package for nosuchscheme://"),
         ("memory://none/such.mp4", SourceNotFoundError, r"memory://none/such\.mp4: no such object"),
+        (
+            io.StringIO("text"),
+            ParameterError,
+            r"<StringIO>: the file object gives text\. Open it with mode 'rb'",
+        ),
+        (
+            CLOSED,
+            ParameterError,
+            r"<BytesIO>: the file object cannot be read \(I/O operation on closed file\.\)",
+        ),
     ],
 )
 def test_what_cannot_be_opened_says_why(origin, error, match):
