@@ -40,9 +40,19 @@ class Together:
 
     Args:
         op: the operator. Unless it moves pixels or frames, masks, boxes and points stay as they are.
+
+    Raises:
+        ParameterError: this is no operator.
     """
 
     def __init__(self, op: Declaration) -> None:
+        if not isinstance(op, Declaration):
+            raise ParameterError(
+                f"{op!r} is no operator",
+                source="Together",
+                allowed="an operator, such as ops.Flip()",
+                advice="Take the operators of a chain one after the other, each on what the one before it gave",
+            )
         self.op = op
 
     def __repr__(self) -> str:

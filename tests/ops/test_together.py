@@ -7,7 +7,7 @@ import pytest
 
 from seqpipe import Batch, Sequence
 from seqpipe.errors import ParameterError
-from seqpipe.ops import BrightnessContrast, Crop, Flip, Pad, Together, WarpAffine, per_frame
+from seqpipe.ops import BrightnessContrast, Chain, Crop, Flip, Pad, Together, WarpAffine, per_frame
 from tests.support.operators import compare, images
 
 FLIP = Flip(p=0.5, seed=1)
@@ -135,3 +135,11 @@ def test_batches_need_boxes_for_each_sample_and_one_shape():
 
 def test_it_prints_its_operator():
     assert repr(Together(Flip(p=0.5))) == "Together(Flip(p=0.5))"
+
+
+@pytest.mark.parametrize("op", [Chain(Flip(), Crop(crop=(2, 2))), Flip, None])
+def test_what_is_no_operator_is_refused(op):
+    with pytest.raises(
+        ParameterError, match=r"^Together: .* is no operator; allowed: an operator, such as ops.Flip"
+    ):
+        Together(op)
