@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,12 +18,14 @@ from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
 from ..video.engine import Engine, available_cores
 from ..video.index import PacketIndex
 from ._dry_run import show_plans
-from ._files import Input, find_inputs, prepare_folder, write_whole
+from ._files import Input, find_inputs, write_whole
 from ._indexing import for_each_index
 from ._job import Outcome, Work, export_source
+from ._lock import held
 from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan
 from ._progress import progress_bar
+from ._record import Settings, make_own_place, note, own_place
 from ._report import Report
 from ._request import Options, Request
 from ._resume import Finished, finished
@@ -58,18 +62,36 @@ def _export(options: Options) -> int:
     planned = _plan_all(request)
     plans = [plan for _, plan in planned if isinstance(plan, Plan)]
     _refuse_collisions(plans, request)
-    before = _look_back(plans, request)
     if options.dry_run:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
-        show_plans(plans, before, errors, request, report)
+        show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    prepare_folder(request.folder)
-    interrupted = _export_to_manifest(planned, before, request, report)
+    with _claimed(request):
+        before = _look_back(plans, request)
+        sources = (plan.source for plan in plans)
+        note(request.folder, sources, Settings.of(request), anew=options.overwrite)
+        interrupted = _export_to_manifest(planned, before, request, report)
     kept = sum(int(files.sum()) for files in before.files)
     report.summary(sources=len(planned), kept=kept, out=options.out)
     if interrupted:
         return _INTERRUPTED
     return _DONE if report.all_done else _FAILED
+
+
+@contextlib.contextmanager
+def _claimed(request: Request) -> Iterator[None]:
+    """Keep other exports off the manifest and the contact sheet; off the files, source by source.
+
+    Raises:
+        OutputError: another export is writing one of them.
+    """
+    make_own_place(request.folder)
+    with contextlib.ExitStack() as stack:
+        if request.manifest is not None:
+            stack.enter_context(held(request.manifest, "this manifest"))
+        if request.options.contact_sheet:
+            stack.enter_context(held(own_place(request.folder, _SHEET), "the contact sheet of this folder"))
+        yield
 
 
 @dataclass(frozen=True)
@@ -163,7 +185,7 @@ def _look_back(plans: Seq[Plan], request: Request) -> Finished:
     """What is there already: the finished part of an earlier run, or nothing."""
     options, manifest = request.options, request.manifest
     if options.resume:
-        return finished(plans, request.folder, read_rows(manifest) if manifest else ())
+        return finished(plans, request.folder, read_rows(manifest) if manifest else (), Settings.of(request))
     if not options.overwrite:
         there = first_existing(plans, request.folder, *[_SHEET] * options.contact_sheet)
         if there is None and manifest is not None and manifest_exists(manifest):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceErr
 from ..video.extensions import VIDEO_ENDINGS
 from ..whole_file import replacing
 
-__all__ = ["Input", "find_inputs", "prepare_folder", "write_whole"]
+__all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,30 @@ def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
         )
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make a folder, and try whether a file can be written there, before any work starts.
+def beside(path: Path, ending: str) -> Path:
+    """A hidden file beside a place, the same every time. The place's name may be as long as names can be."""
+    digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
+    return path.with_name(f".{digest}.{ending}")
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Name the file that cannot be written.
 
     Raises:
-        OutputError: it cannot be made or written to.
+        OutputError: as the block does, or for what the file system says in it.
     """
-    probe = folder / f".seqpipe-{uuid.uuid4().hex}"  # others may begin in the same folder
-    write_whole(probe, lambda _: None)
-    probe.unlink(missing_ok=True)
+    try:
+        yield
+    except SeqpipeError:
+        raise
+    except OSError as error:
+        advice = "Free space or choose a folder that you may write to; --resume then goes on from here"
+        if error.errno == errno.ENAMETOOLONG:
+            advice = "Give shorter names, by --out or --pattern"
+        raise OutputError(
+            f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice
+        ) from error
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
@@ -108,24 +123,9 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     Raises:
         OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
     """
-    # The same every time: --resume replaces what a killed run left. A name may be as long as the file system has them.
-    partial = path.with_name(
-        f".{hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()}.part"
-    )
-    try:
+    partial = beside(path, "part")  # which --resume replaces where a killed run has left it
+    with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, beside=partial), partial.open("wb") as file:
             write(file)
-            size = file.tell()
-    except SeqpipeError:
-        raise
-    except OSError as error:
-        raise _output_error(path, error) from error
-    return size
-
-
-def _output_error(path: Path, error: OSError) -> OutputError:
-    advice = "Free space or choose a folder that you may write to; --resume then goes on from here"
-    if error.errno == errno.ENAMETOOLONG:
-        advice = "Give shorter names, by --out or --pattern"
-    return OutputError(f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice)
+            return file.tell()

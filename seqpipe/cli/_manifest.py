@@ -7,19 +7,18 @@ more, which reading drops.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
-from ..errors import BackendError, ManifestError, OutputError, ParameterError, SeqpipeError
-from ._files import write_whole
+from ..errors import BackendError, ManifestError, ParameterError
+from ._files import told, write_whole
 
 __all__ = [
     "Manifest",
@@ -28,6 +27,7 @@ __all__ = [
     "manifest_exists",
     "manifest_format",
     "read_rows",
+    "text_in_utf8",
     "written_by_manifest",
 ]
 
@@ -96,7 +96,7 @@ class Manifest:
         if path is not None:
             lines = [f"{row.to_json()}\n".encode("ascii") for row in kept]
             write_whole(_journal(path), lambda file: file.writelines(lines))
-            with _told(path):
+            with told(path):
                 self._journal = _journal(path).open("ab")
 
     def add(self, row: Row) -> None:
@@ -106,8 +106,8 @@ class Manifest:
             OutputError: the disk is full.
         """
         with self._lock:
-            if self._journal is not None:
-                with _told(self._path):
+            if self._journal is not None and self._path is not None:
+                with told(self._path):
                     self._journal.write(f"{row.to_json()}\n".encode("ascii"))
                     self._journal.flush()
             self._listener(row)
@@ -122,29 +122,12 @@ class Manifest:
             return
         opened, self._journal = self._journal, None
         journal = _journal(self._path)
-        with _told(self._path):
+        with told(self._path):
             opened.close()  # which writes what a full disk has not taken
             if journal != self._path:
                 rows = _read_jsonl(journal)
                 write_whole(self._path, lambda file: _WRITERS[manifest_format(self._path)](rows, file))
                 journal.unlink()
-
-
-@contextlib.contextmanager
-def _told(path: Path | None) -> Iterator[None]:
-    """Name the manifest that cannot be written.
-
-    Raises:
-        OutputError: as the block does, or for what the file system says in it.
-    """
-    try:
-        yield
-    except SeqpipeError:
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path} ({error.strerror})", advice="Free space; --resume then goes on from here"
-        ) from error
 
 
 def manifest_format(path: Path | None) -> str:
@@ -297,11 +280,14 @@ def in_utf8(row: Row) -> Row:
     """The row with names that are not UTF-8 escaped: parquet holds nothing else."""
     texts: dict[str, str | None] = {name: getattr(row, name) for name in _TEXTS}
     escaped: dict[str, Any] = {
-        name: text.encode("utf-8", "backslashreplace").decode("utf-8")
-        for name, text in texts.items()
-        if text is not None and not text.isascii()
+        name: text_in_utf8(text) for name, text in texts.items() if text is not None and not text.isascii()
     }
     return replace(row, **escaped) if escaped else row  # a million rows have nothing to be escaped
+
+
+def text_in_utf8(text: str) -> str:
+    """The text with what is not UTF-8 escaped."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _pyarrow() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from ..array import BoolArray
-from ._manifest import Row, in_utf8
+from ._manifest import Row, in_utf8, text_in_utf8
 from ._plan import Plan
+from ._record import Entry, Settings, read_entries, source_key
 
 __all__ = ["Finished", "finished"]
 
@@ -29,49 +31,79 @@ class Finished:
     kept: list[Row] = field(default_factory=list)
 
 
-def finished(plans: Seq[Plan], folder: Path, rows: Iterable[Row]) -> Finished:
-    """Compare the plans with the folder and the manifest of the earlier run.
+def finished(plans: Seq[Plan], folder: Path, rows: Iterable[Row], settings: Settings) -> Finished:
+    """Compare the plans with the folder, its note and the manifest of the earlier run.
 
-    A file counts as finished if it is there, as large as the manifest says, and holds what this run would
-    write; one that the manifest does not name counts as well, as files are only ever moved to their place
-    whole. Rows of sources that this run does not concern are kept.
+    A file counts as finished if it holds what this run would write: if the manifest has that very row for it, its size
+    included, and its pixels were not made with other options. A file that no row names, as there is no manifest or the
+    run was killed before the row was written, counts if all options were the same: files are only ever moved to their
+    place whole. Rows of sources that this run does not concern are kept, but for files that it will write.
 
     Args:
         plans: what this run wants.
         folder: the output folder.
         rows: the earlier run's manifest; empty if it kept none.
+        settings: this run's options.
     """
+    entries = read_entries(folder)
     sources = {in_utf8(Row(source=plan.source, status="done")).source for plan in plans}
     by_output: dict[str, Row] = {}
-    result = Finished()
+    others: dict[str, Row] = {}
     for row in rows:
         known = in_utf8(row)  # as every manifest can hold it
-        if known.source not in sources and known.status == "done":
-            result.kept.append(row)
-        elif known.output is not None:
+        if known.output is not None:
             by_output[known.output] = known
+            if known.source not in sources and known.status == "done":
+                others[known.output] = row
+    result, wanted = Finished(), list[Row]()
     for plan in plans:
-        result.files.append(_finished(plan, folder, by_output, result))
+        entry = entries.get(source_key(plan.source))
+        before = _Before(folder, by_output, entry, settings)
+        result.files.append(before.finished(plan, wanted))
+        for name in plan.names() if others else ():
+            others.pop(text_in_utf8(name), None)
+    result.kept = [*others.values(), *wanted]
     return result
 
 
-def _finished(plan: Plan, folder: Path, by_output: Mapping[str, Row], result: Finished) -> BoolArray:
-    done = np.zeros(len(plan), dtype=bool)
-    for file, name in enumerate(plan.names()):
-        size = _size(folder / name)
-        if size is None:
-            continue
-        wanted = plan.row(file, status="done", bytes=size)
-        held = in_utf8(wanted)
-        # A file without a row was moved to its place just before the run was killed.
-        if by_output.get(held.output or "", held) == held:
-            result.kept.append(wanted)
-            done[file] = True
-    return done
+@dataclass(frozen=True)
+class _Before:
+    """What is known of the files of one source.
+
+    Attributes:
+        folder: the output folder.
+        by_output: the rows of the manifest.
+        entry: what the note says of the source.
+        settings: this run's options.
+    """
+
+    folder: Path
+    by_output: Mapping[str, Row]
+    entry: Entry | None
+    settings: Settings
+
+    def finished(self, plan: Plan, rows: list[Row]) -> BoolArray:
+        """Which files of a plan are; their rows are added to those given."""
+        done = np.zeros(len(plan), dtype=bool)
+        for file, name in enumerate(plan.names()):
+            found = _look(self.folder / name)
+            if found is None:
+                continue
+            wanted = plan.row(file, status="done", bytes=found.st_size)
+            if self._is_finished(in_utf8(wanted), found.st_mtime_ns):
+                rows.append(wanted)
+                done[file] = True
+        return done
+
+    def _is_finished(self, wanted: Row, changed_ns: int) -> bool:
+        entry, row = self.entry, self.by_output.get(wanted.output or "")
+        if row is not None:
+            return row == wanted and (entry is None or entry.pixels == self.settings.pixels)
+        return entry is not None and entry.is_of(self.settings) and changed_ns >= entry.since_ns
 
 
-def _size(path: Path) -> int | None:
+def _look(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_size
+        return path.stat()
     except OSError:
         return None

@@ -57,7 +57,11 @@ _PATTERN_HELP = (
 @click.option(
     "--manifest", type=click.Path(dir_okay=False), help="List all files here: .jsonl, .csv or .parquet."
 )
-@click.option("--resume", is_flag=True, help="Go on with an export that was stopped: keep what is whole.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with an export that was stopped: keep what is whole and was made with these options.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
 @click.option(
     "--on-error",
@@ -81,6 +85,9 @@ def export(**given: Any) -> None:
     Of --fps, --every, --frames, --num, --keyframes and --sequence-length at most one is given; without any,
     every frame is exported. Times go by the timestamps, so variable frame rates come out right; they count
     from the first frame, as players show them.
+
+    Several exports may write different sources into one folder at once. DIR/.seqpipe notes what the files were made
+    with, for --resume.
 
     Exit codes: 0 all done; 1 some inputs failed or frames were lost, or a file could not be written; 2 wrong
     usage, names that collide, or files that are there already; 130 interrupted or terminated.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from seqpipe import whole_file
-from seqpipe.cli._files import Input, find_inputs, prepare_folder, write_whole
+from seqpipe.cli._files import Input, find_inputs, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 
 from .written import files
@@ -100,12 +98,6 @@ def test_a_full_disk_says_what_to_do(tmp_path):
         write_whole(tmp_path / "x", write)
 
 
-def test_a_folder_below_a_file_is_refused(tmp_path):
-    touch(tmp_path, "taken")
-    with pytest.raises(OutputError, match=r"cannot write .*taken/"):
-        prepare_folder(tmp_path / "taken")
-
-
 def test_a_name_may_be_as_long_as_the_file_system_has_them(tmp_path):
     longest = "n" * os.pathconf(tmp_path, "PC_NAME_MAX")
     write_whole(tmp_path / longest, lambda file: file.write(b"x"))
@@ -114,26 +106,3 @@ def test_a_name_may_be_as_long_as_the_file_system_has_them(tmp_path):
         OutputError, match=r"\(File name too long\)\. Give shorter names, by --out or --pattern"
     ):
         write_whole(tmp_path / f"{longest}n", lambda file: file.write(b"x"))
-
-
-def test_several_exports_may_prepare_one_folder_at_once(tmp_path, monkeypatch):
-    """The one that began first had its file taken away by the other."""
-    begun = []
-
-    @contextmanager
-    def replacing(path, beside):
-        with whole_file.replacing(path, beside=beside) as part:
-            yield part
-            begun.append(path)
-            if len(begun) == 1:
-                prepare_folder(tmp_path)
-
-    monkeypatch.setattr("seqpipe.cli._files.replacing", replacing)
-    prepare_folder(tmp_path)
-    assert len(begun) == 2
-    assert files(tmp_path) == []
-
-
-def test_a_prepared_folder_is_empty(tmp_path):
-    prepare_folder(tmp_path / "new/deep")
-    assert list((tmp_path / "new/deep").iterdir()) == []

@@ -15,8 +15,9 @@ __all__ = ["files", "lines", "number", "numbers"]
 
 
 def files(folder: Path) -> list[str]:
-    """All files below a folder, relative to it, sorted."""
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    """All files below a folder, relative to it, sorted; but for what an export keeps for itself, in ``.seqpipe``."""
+    below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in below if ".seqpipe" not in path.parts)
 
 
 def number(picture: Path) -> int:

@@ -1,0 +1,87 @@
+"""Locks between exports that run at once: the kernel gives them back, however the process that holds one ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ..errors import OutputError
+from ._files import beside, told
+
+__all__ = ["held"]
+
+_WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+"""What file systems answer that have no locks; exports into them are on their own."""
+
+
+@contextlib.contextmanager
+def held(path: Path, what: str, *, source: str | None = None, wait: bool = False) -> Iterator[None]:
+    """Keep other exports off a file, or off what it stands for, while the block runs.
+
+    The lock is a file beside it, taken with ``flock``: one that a killed process has left is free.
+
+    Args:
+        path: the file; it need not be there.
+        what: it is, for the message.
+        source: what the message names; by default the file.
+        wait: whether to wait for another export that holds it.
+
+    Raises:
+        OutputError: another export holds it, or the lock cannot be written.
+    """
+    lock = beside(path, "lock")
+    with told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _taken(lock, wait=wait)
+    if descriptor is None:
+        raise OutputError(
+            f"another export is writing {what}",
+            source=source or str(path),
+            advice="Wait for it to end, or stop it; --resume then goes on from there",
+        )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            lock.unlink()  # before it is free: who waits for it sees that, and makes a new one
+        os.close(descriptor)
+
+
+def _taken(lock: Path, *, wait: bool) -> int | None:
+    """The locked file; None if another process, or another thread, holds it."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if _lock(descriptor, wait=wait) and _is_at(descriptor, lock):
+                return descriptor
+            if not wait and _is_at(descriptor, lock):
+                os.close(descriptor)
+                return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
+    return True
+
+
+def _is_at(descriptor: int, lock: Path) -> bool:
+    """Whether a file is still at its place: who held its lock may have taken it away."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), lock.stat())
+    except FileNotFoundError:
+        return False

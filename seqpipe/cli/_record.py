@@ -1,0 +1,140 @@
+"""What the files in an output folder were made with: a note that ``--resume`` compares its own options with.
+
+``DIR/.seqpipe/export.json`` has an entry for each source. A manifest tells which frame a file holds, but not how its
+pixels were made, and there need not be one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ._files import told, write_whole
+from ._lock import held
+from ._request import Request
+
+__all__ = ["Entry", "Settings", "make_own_place", "note", "own_place", "read_entries", "source_key"]
+
+_OWN = ".seqpipe"
+_NAME = "export.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Digests of the options that decide what a file of some name holds.
+
+    Attributes:
+        pixels: of those that make a picture of a frame.
+        frames: of those that choose the frames and name the files.
+    """
+
+    pixels: str
+    frames: str
+
+    @classmethod
+    def of(cls, request: Request) -> Settings:
+        """Those of an export."""
+        encoder = request.encoder
+        return cls(
+            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None),
+            _digest(request.selection, request.pattern.text),
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the files of one source were made with.
+
+    Attributes:
+        pixels: as :class:`Settings` has it.
+        frames: the same.
+        since_ns: when the first export with these options began, by the clock of the file system; what is older is
+            another export's.
+    """
+
+    pixels: str
+    frames: str
+    since_ns: int
+
+    def is_of(self, settings: Settings) -> bool:
+        """Whether these options made them."""
+        return (self.pixels, self.frames) == (settings.pixels, settings.frames)
+
+
+def own_place(folder: Path, name: str) -> Path:
+    """A file of seqpipe's own in an output folder."""
+    return folder / _OWN / name
+
+
+def make_own_place(folder: Path) -> None:
+    """Make an output folder, and in it the folder for what is seqpipe's own, for all who may write there.
+
+    Raises:
+        OutputError: one of them cannot be made.
+    """
+    own = folder / _OWN
+    with told(own):
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            own.mkdir()
+            own.chmod(folder.stat().st_mode & 0o777)
+
+
+def source_key(source: str) -> str:
+    """The name of a source in the note, from wherever it was named."""
+    return source if "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
+
+
+def read_entries(folder: Path) -> dict[str, Entry]:
+    """The entries by source; none where there is no note, or none that can be read: then nothing is known."""
+    try:
+        found = json.loads(own_place(folder, _NAME).read_bytes())
+        return {source: Entry(**values) for source, values in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool) -> None:
+    """Note the options of an export before its first file is written.
+
+    Args:
+        folder: the output folder, made ready by :func:`make_own_place`.
+        sources: of this export.
+        settings: its options.
+        anew: whether files that are there are replaced, though they were made with the same options.
+
+    Raises:
+        OutputError: it cannot be written, and so nothing else could.
+    """
+    place = own_place(folder, _NAME)
+    with held(place, "the note of what is in this folder", wait=True):
+        entries = read_entries(folder)
+        since_ns = _now_ns(place)
+        for key in map(source_key, sources):
+            if anew or key not in entries or not entries[key].is_of(settings):
+                entries[key] = Entry(settings.pixels, settings.frames, since_ns)
+        _write(place, entries)
+
+
+def _write(place: Path, entries: Mapping[str, Entry]) -> None:
+    text = json.dumps({source: asdict(entry) for source, entry in entries.items()}, indent=0)
+    write_whole(place, lambda file: file.write(text.encode("ascii")))
+
+
+def _now_ns(place: Path) -> int:
+    """The time by the file system, which need not have this machine's clock."""
+    with told(place), tempfile.TemporaryFile(dir=place.parent) as file:
+        return os.fstat(file.fileno()).st_mtime_ns
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha1(repr(values).encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()[
+        :16
+    ]
