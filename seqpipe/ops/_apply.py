@@ -16,7 +16,7 @@ from ..sequence import Batch, Sequence
 from ._declaration import Declaration
 from ._draw import Block, resolve
 from ._drawing import alike
-from ._given import Given, check, check_size, gathered, given
+from ._given import Given, check, check_size, check_some, gathered, given
 from ._kernel import Item
 from ._run import on_device_of, on_host, run
 from ._spec import Backend, Spec
@@ -159,8 +159,8 @@ def apply(
         indices = x.indices if index is None else index
         return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)
     many = isinstance(x, (list, tuple))
-    if many and not x:
-        raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
+    if many:
+        check_some(op, x)
     call = Call.of(op, x if many else (x,), layout, epoch, index)
     results = call.finished(call.results(backend, device, passing=passing))
     return gathered(x, results) if many else results[0]

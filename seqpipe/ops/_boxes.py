@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ._apply import indices_of
 from ._declaration import Declaration, Takes
 from ._draw import resolve, values_of
-from ._given import admitted, gathered, like
+from ._given import admitted, check_some, gathered, like
 from ._param import param
 from ._spec import Spec
 
@@ -53,6 +53,7 @@ class Boxes(Declaration, register=False):
         """
         given: Any = boxes
         parts = list(given) if isinstance(given, (list, tuple)) else [given]
+        check_some(self, parts)
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
         found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
         result: Any = gathered(given, found) if isinstance(given, (list, tuple)) else found[0]

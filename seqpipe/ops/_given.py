@@ -17,7 +17,18 @@ from ._declaration import Declaration
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
-__all__ = ["Form", "Given", "admitted", "check", "check_size", "gathered", "given", "like", "naming"]
+__all__ = [
+    "Form",
+    "Given",
+    "admitted",
+    "check",
+    "check_size",
+    "check_some",
+    "gathered",
+    "given",
+    "like",
+    "naming",
+]
 
 _MOST_PIXELS: Final = 2**31 - 1  # of an image: an int of a kernel holds their number
 _KEPT: Final = 64  # forms of arrays that an operator knows
@@ -104,6 +115,16 @@ def like(value: Any, array: Array) -> Any:
 def gathered(values: list[Any] | tuple[Any, ...], results: list[Any]) -> Any:
     """Results for some values as a list, a tuple or a named tuple, whichever held the values."""
     return values._make(results) if hasattr(values, "_make") else type(values)(results)
+
+
+def check_some(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
+    """See that there are arrays in a list.
+
+    Raises:
+        ParameterError: there are none.
+    """
+    if not values:
+        raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
 
 
 def given(op: Declaration, value: Any, layout: str | None) -> Given:

@@ -224,12 +224,22 @@ class Mixing(Declaration, register=False):
         """Labels as floats, mixed as the samples are."""
         if labels is None:
             return None
-        values = np.asarray(labels) if isinstance(labels, (list, tuple)) else admitted(self, labels)
+        values = self._array_of(labels) if isinstance(labels, (list, tuple)) else admitted(self, labels)
         with on_device_of(values):
             chances = self._chances(values, samples)
             weights = np.where(block.rows["acts"] != 0, block.rows["weight"], 1)
             own = namespace(values).asarray(weights.astype(chances.dtype))[:, None]
             return like(labels, chances * own + namespace(values).roll(chances, 1, axis=0) * (1 - own))
+
+    def _array_of(self, labels: list[Any] | tuple[Any, ...]) -> Array:
+        try:
+            return np.asarray(labels)
+        except ValueError as error:
+            raise ParameterError(
+                f"labels that are no array ({error})",
+                source=self.name,
+                allowed="as many numbers for each sample",
+            ) from error
 
     def _chances(self, values: Array, samples: int) -> Array:
         """Labels as floats ``(N, classes)``.

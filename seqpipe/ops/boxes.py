@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, FloatArray, admit
+from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ..random import place_number, streams
 from ._apply import indices_of
 from ._bbox_windows import BboxWindows, centred
 from ._boxes import Boxes
 from ._distribution import Flag, Number
-from ._given import like
+from ._given import admitted, check_some, like
 from ._param import ANY, param
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
@@ -174,9 +174,11 @@ class RandomBboxCrop(Boxes):
         """
         if not isinstance(boxes, (list, tuple)):
             return self._sample(boxes, labels, epoch, indices_of(self, index, 1)[0])
-        if labels is not None and len(labels) != len(boxes):
+        check_some(self, boxes)
+        count = len(boxes) if labels is None else len(labels) if hasattr(labels, "__len__") else "no"
+        if count != len(boxes):
             raise ParameterError(
-                f"labels of {len(labels)} samples",
+                f"labels of {count} samples",
                 source=self.name,
                 allowed=f"{len(boxes)}, as there are boxes",
             )
@@ -197,8 +199,9 @@ class RandomBboxCrop(Boxes):
 
     def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
         corners = self.corners(boxes)
-        if corners.ndim != 2 or (labels is not None and len(labels) != len(corners)):
-            count = "no" if labels is None else len(labels)
+        names = None if labels is None else admitted(self, labels)
+        if corners.ndim != 2 or (names is not None and names.shape[:1] != corners.shape[:1]):
+            count = "no" if names is None else len(names) if names.ndim else "unnumbered"
             raise ParameterError(
                 f"boxes of shape {corners.shape} with {count} labels",
                 source=self.name,
@@ -208,7 +211,7 @@ class RandomBboxCrop(Boxes):
             window = self._window(corners, rng)
         kept = centred(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
-        left = None if labels is None else like(labels, admit(labels)[kept])
+        left = None if names is None else like(labels, names[kept])
         return BoxCrop(
             window[:2].astype(np.float32), (window[2:] - window[:2]).astype(np.float32), moved, left
         )

@@ -13,7 +13,7 @@ from ._apply import indices_of
 from ._declaration import Declaration, Takes
 from ._distribution import Number, PerFrame
 from ._draw import resolve, values_of
-from ._given import admitted, gathered, like
+from ._given import admitted, check_some, gathered, like
 from ._param import param
 from ._run import on_device_of
 from ._spec import MOVED, Spec
@@ -86,6 +86,7 @@ class CoordTransform(Declaration):
         given: Any = points
         many = isinstance(given, (list, tuple))
         parts = list(given) if many else [given]
+        check_some(self, parts)
         arrays = [self._admitted(part) for part in parts]
         specs = [Spec(len(array) if array.ndim > 1 else 1, 1, 1, 2, array.dtype.name) for array in arrays]
         block = resolve(self, specs, epoch, indices_of(self, index, len(parts)))

@@ -161,5 +161,15 @@ def test_what_are_no_boxes_is_refused():
             fn.bb_flip(boxes, ltrb=True)
     with pytest.raises(ParameterError, match=r"boxes of shape \(3, 4\) with 2 labels; allowed: \(K, 4\)"):
         fn.random_bbox_crop(BOXES, np.zeros(2))
+    for labels, said in ([1, 2, 3], "a list is not an array"), (np.array(3), "with unnumbered labels"):
+        with pytest.raises(ParameterError, match=rf"^random_bbox_crop: .*{said}.*; allowed"):
+            fn.random_bbox_crop(BOXES, labels)
+    with pytest.raises(ParameterError, match="labels of no samples; allowed: 1, as there are boxes"):
+        fn.random_bbox_crop([BOXES], 3)
+    for function in (fn.bb_flip, fn.random_bbox_crop):
+        with pytest.raises(
+            ParameterError, match=f"^{function.__name__}: a list of no arrays; allowed: one or more"
+        ):
+            function([])
     with pytest.raises(ParameterError, match="labels of 1 samples; allowed: 2, as there are boxes"):
         fn.random_bbox_crop([BOXES] * 2, [np.zeros(3)])

@@ -339,6 +339,11 @@ def test_labels_that_do_not_fit_are_refused(op):
         (op, np.zeros((4, 5), np.float32), r"labels of float32 of shape \(4, 5\); allowed"),
         (op, np.zeros(4, np.float32), r"labels of float32 of shape \(4,\)"),
         (op, np.zeros((4, 4), int), r"labels of int64 of shape \(4, 4\)"),
+        (
+            op,
+            [[0.5, 0.5], [1.0]] * 2,
+            "labels that are no array .*; allowed: as many numbers for each sample",
+        ),
         (op, ["a", "b", "c", "d"], r"labels of <U1 of shape \(4,\)"),
         (free, [0, 1, 2, 3], "num_classes is not given"),
     ):

@@ -130,6 +130,7 @@ def test_whole_numbers_and_tensors(torch):
             lambda: fn.coord_transform([POINTS], M=np.ones((2, 4))),
             r"M has values for \(2,\); allowed: \(1,\), the samples",
         ),
+        (lambda: fn.coord_transform([], T=1.0), "coord_transform: a list of no arrays; allowed: one or more"),
         (lambda: fn.coord_transform("here", T=1.0), "coord_transform: a str is not an array"),
     ],
 )
