@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import av
 import av.container
 import av.error
+import av.filter
 import av.video
 import numpy as np
 
@@ -40,6 +41,7 @@ _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
+_EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
 def probe(origin: Origin) -> StreamInfo:
@@ -251,19 +253,36 @@ def _disposition(stream: VideoStream) -> int:
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     """Degrees counter-clockwise, and whether to mirror left to right before the turn."""
-    try:
-        matrix = None if frame is None else frame.side_data.get("DISPLAYMATRIX")
-    except ValueError:
-        # PyAV lists nothing where one thing beside a picture has no name in it, such as EXIF; it still tells the turn.
-        return (0 if frame is None else round(frame.rotation / 90) * 90 % 360), False
+    matrix = None if frame is None else _beside(frame, "DISPLAYMATRIX")
     if matrix is None:
         return 0, False
-    turn = np.frombuffer(cast("bytes", matrix), "<i4", count=9).reshape(3, 3)[:2, :2].astype(float)
+    turn = np.frombuffer(matrix, "<i4", count=9).reshape(3, 3)[:2, :2].astype(float)
     flipped = bool(np.linalg.det(turn) < 0)
     if flipped:
         turn[0] = -turn[0]
     quarters = round(-np.degrees(np.arctan2(turn[0, 1], turn[0, 0])) / 90)
     return int(quarters * 90 % 360), flipped
+
+
+def _beside(frame: av.VideoFrame, kind: str) -> bytes | None:
+    """What a decoder has put beside a picture, None if it is not there."""
+    try:
+        found = frame.side_data.get(kind)
+    except ValueError:  # PyAV lists nothing where one thing has no name in it; a filter takes that away
+        found = _without(_EXIF, frame).side_data.get(kind)
+    return None if found is None else bytes(cast("bytes", found))
+
+
+def _without(kind: int, frame: av.VideoFrame) -> av.VideoFrame:
+    graph = av.filter.Graph()
+    time_base = frame.time_base or Fraction(1)
+    given = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=time_base)
+    taken, made = graph.add("sidedata", f"mode=delete:type={kind}"), graph.add("buffersink")
+    given.link_to(taken)
+    taken.link_to(made)
+    graph.configure()
+    given.push(frame)
+    return cast("av.VideoFrame", made.pull())
 
 
 def _chroma(pixel: av.VideoFormat) -> str:

@@ -182,9 +182,13 @@ def test_a_full_disk_is_an_error_of_the_output(tmp_path):
     manifest, _ = write(tmp_path / "m.jsonl", [DONE])
     manifest._journal.close()
     disk = manifest._journal = FullDisk()
-    with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space or .*; --resume"):
+    with pytest.raises(
+        OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space or .*; --resume"
+    ):
         manifest.add(LOST)
-    with pytest.raises(OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space or .*; --resume"):
+    with pytest.raises(
+        OutputError, match=r"m\.jsonl \(No space left on device\)\. Free space or .*; --resume"
+    ):
         manifest.close()
     manifest.close()
     assert read_rows(tmp_path / "m.jsonl") == [DONE]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 
 from data_scripts.frame_code import find, read
 from data_scripts.make_videos import ITEMS
@@ -269,6 +269,25 @@ def test_the_exif_of_motion_jpeg_tells_the_turn(orientation, degrees, tmp_path):
     with VideoReader(path) as video:
         assert (video.info.rotation_degrees, video.info.flipped) == (degrees, False)
         assert find(video[7].numpy()) == find(_autorotated(path))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("ending", ["jpg", "png", "webp", "tiff"])
+def test_the_exif_of_a_picture_tells_turn_and_mirror(orientation, ending, tmp_path):
+    """Pillow judges. Mirrored ones came out mirrored, and those of orientation 2 on their heads too."""
+    pixels = np.random.default_rng(7).integers(0, 256, (6, 8, 3), np.uint8).repeat(8, 0).repeat(8, 1)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    path = tmp_path / f"x.{ending}"
+    lossless = {"jpg": {"quality": 100, "subsampling": 0}, "webp": {"lossless": True}}
+    Image.fromarray(pixels).save(path, exif=exif, **lossless.get(ending, {}))
+    with Image.open(path) as picture:
+        upright = np.asarray(ImageOps.exif_transpose(picture)).astype(int)
+    with VideoReader(path) as video:
+        shown = video[0].numpy()
+        assert video.info.flipped == (orientation in (2, 4, 5, 7))
+    assert shown.shape == upright.shape
+    assert np.abs(shown - upright).max() <= (4 if ending == "jpg" else 0)
 
 
 def _autorotated(path: Path, frame: int = 7) -> np.ndarray:
