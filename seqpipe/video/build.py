@@ -52,7 +52,7 @@ class _Scan:
     damaged: list[bool] = field(default_factory=list)
     kind: list[PacketKind] = field(default_factory=list)
     set_ups: tuple[SetUp, ...] = ()
-    palette: bytes = b""
+    palettes: list[tuple[int, bytes]] = field(default_factory=list)
     empty: int = 0
     error: str = ""
 
@@ -80,7 +80,7 @@ def build_index(source: Source) -> PacketIndex:
             end_s=0.0,
             cut=_cut(scan, info, source),
             set_ups=scan.set_ups,
-            palette=scan.palette,
+            palettes=tuple(scan.palettes),
         )
     if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
@@ -108,8 +108,8 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
                 data, before, number = bytes(packet), b"", len(scan.size)
                 if packet.has_sidedata("new_extradata"):
                     before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
-                if not scan.palette and packet.has_sidedata("palette"):
-                    scan.palette = bytes(packet.get_sidedata("palette"))
+                if packet.has_sidedata("palette"):
+                    _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
                 if packet.is_keyframe:
                     sets.look(number, data)
                 scan.kind.append(_kind(classify(before + data), data, codec))
@@ -131,6 +131,12 @@ def _kind(kind: PacketKind, data: bytes, codec: str) -> PacketKind:
     AV1 shows a picture (AV1 specification, clause 7.5).
     """
     return UNKNOWN if not any(data) or (codec == "av1" and not kind.shown) else kind
+
+
+def _note_palette(scan: _Scan, number: int, colours: bytes) -> None:
+    """AVI changes palettes on the way; QuickTime has one, beside the first packet."""
+    if not scan.palettes or scan.palettes[-1][1] != colours:
+        scan.palettes.append((number, colours))
 
 
 def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import av
@@ -73,7 +75,7 @@ class CpuDecoder:
         options = _OPTIONS.get(info.codec, {})
         context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
         self._context = context
-        self._palette = _palette(index.palette) if index.palette else None
+        self._palettes = index.palettes
         self.threads = threads
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
@@ -90,8 +92,8 @@ class CpuDecoder:
             packet.pts = packet.dts = number
             # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
             packet.is_keyframe = key
-            if self._palette is not None:
-                packet.set_sidedata(self._palette)
+            if self._palettes:
+                packet.set_sidedata(_palette(self._palettes, number))
             news = self._decode(packet, number)
             if news.decoded:
                 yield news
@@ -114,8 +116,10 @@ class CpuDecoder:
         return News([picture.packet for picture in pictures], damaged, pictures)
 
 
-def _palette(colours: bytes) -> av.packet.PacketSideData:
-    """What a decoder looks for beside a packet: QuickTime keeps the palette with the first one only."""
+def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketSideData:
+    """What a decoder looks for beside a packet; containers keep a palette with the first packet that it is for."""
+    place = bisect.bisect_right(palettes, number, key=itemgetter(0)) - 1
+    _, colours = palettes[max(0, place)]
     make: Any = av.packet.PacketSideData  # its stub does not say what it takes
     data: av.packet.PacketSideData = make(_PALETTE, len(colours))
     data.update(colours)

@@ -115,7 +115,8 @@ class PacketIndex:
         verified: whether the video was decoded once, so that all damage which can be noticed is known.
         set_ups: where parameter sets change on the way: the packet from which some hold, and these as packets have
             them; key packets are given out with theirs. Empty where the extradata's hold throughout.
-        palette: the colours that the container keeps beside the packets, as FFmpeg has them; empty if it keeps none.
+        palettes: the colours that the container keeps beside the packets: the packet from which some hold, and these as
+            FFmpeg has them. Empty if it keeps none.
     """
 
     info: StreamInfo
@@ -128,7 +129,7 @@ class PacketIndex:
     cut: str = ""
     verified: bool = False
     set_ups: tuple[tuple[int, bytes], ...] = ()
-    palette: bytes = b""
+    palettes: tuple[tuple[int, bytes], ...] = ()
 
     def __len__(self) -> int:
         """The number of frames."""

@@ -64,5 +64,5 @@ class DecoderPool:
 
 def _key(index: PacketIndex, threads: int) -> Hashable:
     info = index.info
-    set_up = index.codec_tag, index.extradata, index.set_ups, index.palette
+    set_up = index.codec_tag, index.extradata, index.set_ups, index.palettes
     return info.codec, set_up, info.width, info.height, info.pixel_format, threads

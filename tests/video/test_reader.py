@@ -185,6 +185,22 @@ def test_a_palette_beside_the_packets_holds_from_the_first_to_the_last(encoder, 
         assert np.array_equal(video.frames([7, 3]).numpy(), [drawn[7], drawn[3]])
 
 
+@pytest.mark.parametrize("encoder", ["msrle", "rawvideo"])
+def test_a_palette_that_changes_on_the_way_is_that_of_each_packet(encoder, tmp_path):
+    """AVI can have one for each picture; all were drawn with the first one's colours."""
+    path = tmp_path / "palettes.avi"
+    own = "hue=H=n/8:s=3,split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1:dither=none"
+    run_ffmpeg("-i", str(made("h264")), "-filter_complex", own, "-c:v", encoder, "-g", "12", str(path))
+    with av.open(str(path)) as source:
+        drawn = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
+    with seqpipe.open(path, cache_dir=tmp_path) as video:
+        assert len(video.index.palettes) > 20
+        assert np.array_equal([frame.numpy() for frame in video], drawn)
+    with seqpipe.open(path, cache_dir=tmp_path) as video:
+        for number in (47, 3, 30, 0):
+            assert np.array_equal(video[number].numpy(), drawn[number])
+
+
 def test_a_frame_that_is_kept_is_never_overwritten(video):
     kept = [frame.numpy() for frame in video.stream(range(20))]
     copies = [frame.copy() for frame in kept]
