@@ -82,5 +82,6 @@ def test_a_call_costs_little(name):
 
 
 def test_what_is_counted():
-    assert functions(lambda: None) == 2, "the call, and the end of counting"
-    assert functions(lambda: len(sorted([2, 1]))) == 4
+    nothing = functions(lambda: None)
+    assert nothing in (1, 2), "the call, and from Python 3.11 on the end of counting"
+    assert functions(lambda: len(sorted([2, 1]))) == nothing + 2

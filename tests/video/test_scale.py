@@ -180,7 +180,8 @@ def test_a_size_does_not_depend_on_the_kind_of_output() -> None:
     np.testing.assert_array_equal(made(surface, info, short_side=45, colour="BGR"), rgb[..., ::-1])
     gray = made(surface, info, short_side=45, colour="GRAY")
     luma = made(surface, info, short_side=45, colour="YCbCr")[..., 0].astype(float)
-    # code values were rounded when they were scaled, what gray is made of was not
-    assert (
-        np.abs(gray[..., 0] - np.clip((luma - 16) * 255 / 219, 0, 255)).max() <= 0.5 + 0.5 * 255 / 219 + 0.01
-    )
+    # code values were rounded when they were scaled, what gray is made of was not; libswscale of PyAV 17 has another
+    # code value in 9 % of these, and the same gray
+    off = 0.5 if av.library_versions["libswscale"] >= (9, 5, 102) else 0.65
+    expected = np.clip((luma - 16) * 255 / 219, 0, 255)
+    assert np.abs(gray[..., 0] - expected).max() <= 0.5 + off * 255 / 219 + 0.01
