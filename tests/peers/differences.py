@@ -7,7 +7,7 @@ with DALI. Where there is the first alone, we are right; where there are both, i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -54,6 +54,13 @@ _BORDER: Final = (
 _SCALE: Final = (
     "Where a side of the result is rounded, DALI (subpixel_scale=True) keeps the scale and takes a part of the source,"
     " or more than it; we take all of it, as Pillow, OpenCV and torch do."
+)
+_CUT: Final = (
+    "DALI cuts levels beyond the image off to the type as C does: of bytes, 2.7 is 2, 300 is 44 and -3 is 253. Ours are"
+    " rounded and saturate, as all values."
+)
+_SQUARES: Final = (
+    "DALI squares whole numbers of 16 bits in 32 bits with a sign, which their squares do not fit in."
 )
 _HALVES: Final = "DALI rounds halves away from 0, we round them to even, as NumPy, CUDA and IEEE 754 do."
 
@@ -107,6 +114,39 @@ def _twisted(half: float) -> Formula:
 
 
 _TWIST: Final = {"hue": -20.0, "saturation": 0.7, "brightness": 1.2, "contrast": 1.4}
+
+
+def _padded(level: float) -> Formula:
+    return lambda x, **_: np.pad(x, ((0, 33), (0, 27), (0, 0)), constant_values=level)
+
+
+def _erased(level: float) -> Formula:
+    def formula(x: Floats, **_: Any) -> Floats:
+        x[10:15, 20:26] = level
+        return x
+
+    return formula
+
+
+def _filled(level: float) -> Judge:
+    """A warp with another level outside."""
+
+    def judge(case: Case, shape: tuple[int, ...]) -> NDArray[Any]:
+        return judges.by_scipy_warp(replace(case, arguments={**case.arguments, "fill_value": level}), shape)
+
+    return judge
+
+
+def _levels(
+    gap: Gap, case: Case, formula: Callable[[float], Formula], ours: float, theirs: float
+) -> Difference:
+    """Levels that are none of the type."""
+    by = judges.by_formula(formula(ours)), judges.by_formula(formula(theirs))
+    return Difference(case, gap, _CUT, (by[0], _EXACTLY), (by[1], _EXACTLY))
+
+
+_CANVAS: Final = {"axis_names": "HW", "shape": (100, 120)}
+_REGION: Final = {"anchor": (10.0, 20.0), "shape": (5.0, 6.0), "fill_value": -3.0}
 _AFFINE: Final = (0.913, 0.187, -1.03, -0.117, 1.093, 0.57)
 _PERSPECTIVE: Final = (0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.001, -0.002, 1.0)
 _FOUR: Final = [0.0, 0.1, 0.2, 0.3]
@@ -181,6 +221,29 @@ DIFFERENCES: Final[list[Difference]] = [
         "Without a fill_value DALI's perspective has black outside, its affine map repeats the border; ours repeat it.",
         (judges.by_opencv_perspective("replicate"), Gap(1, 0.01)),
         (judges.by_opencv_perspective("constant"), Gap(1, 0.01)),
+    ),
+    _levels(Gap(1, 0.4808), Case("pad", "image", {**_CANVAS, "fill_value": 2.7}), _padded, 3, 2),
+    _levels(Gap(211, 0.4808), Case("pad", "image", {**_CANVAS, "fill_value": 300.0}), _padded, 255, 44),
+    _levels(Gap(253, 0.0048), Case("erase", "image", _REGION, {"axis_names": "HW"}), _erased, 0, 253),
+    Difference(
+        Case("rotate", "image", {"angle": 20.0, "fill_value": 300.0}),
+        Gap(37, 0.03),
+        "DALI makes a fill_value a level of the image's type before it interpolates; ours is the number that is given,"
+        " and results saturate.",
+        (_filled(300.0), Gap(1, 0.01)),
+        (_filled(255.0), Gap(1, 0.01)),
+    ),
+    Difference(
+        Case("reductions.mean_square", "wide"),
+        Gap(1265766560, 1),
+        _SQUARES,
+        (judges.by_formula(lambda x: np.mean(x**2), "float32"), Gap(256, 1)),
+    ),
+    Difference(
+        Case("reductions.rms", "wide"),
+        Gap(23045, 1),
+        _SQUARES,
+        (judges.by_formula(lambda x: np.sqrt(np.mean(x**2)), "float32"), Gap(0.01, 1)),
     ),
     *(
         Difference(
