@@ -16,6 +16,7 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ..errors import BackendError
+from .bitstream.mpeg import frame_size, mpeg4_interlaced
 from .index import PacketIndex
 from .packet_decoder import DecodeError, Fed, News, Picture
 from .surface import Surface
@@ -47,6 +48,10 @@ _OPTIONS_WITH_THREADS = {
 }
 
 
+_BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
+"""Whose decoder forgets the pictures that it has yet to give out where the size of frames changes."""
+
+
 class CpuDecoder:
     """One libavcodec decoder, opened from the index alone.
 
@@ -76,6 +81,8 @@ class CpuDecoder:
         context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
         self._context = context
         self._palettes = index.palettes
+        self._codec = info.codec
+        self._size: tuple[int, int] | None = None
         self.threads = threads
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
@@ -94,6 +101,8 @@ class CpuDecoder:
             packet.is_keyframe = key
             if self._palettes:
                 packet.set_sidedata(_palette(self._palettes, number))
+            if key and self._codec in _BEGINS_ANEW and self._is_of_another_size(data):
+                yield from self.flush()
             news = self._decode(packet, number)
             if news.decoded:
                 yield news
@@ -103,6 +112,11 @@ class CpuDecoder:
         rest = self._decode(None)
         self._context.flush_buffers()
         yield rest
+
+    def _is_of_another_size(self, data: bytes) -> bool:
+        before, size = self._size, frame_size(self._codec, data)
+        self._size = size or before
+        return None not in (before, size) and size != before
 
     def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> News:
         try:
@@ -130,8 +144,6 @@ def _threads_differ(index: PacketIndex) -> bool:
     """Whether frame threads give other pictures: those of MPEG-4 do not tell one another how long a frame is."""
     if index.info.codec != "mpeg4":
         return False
-    from .bitstream.mpeg import mpeg4_interlaced
-
     return mpeg4_interlaced(index.extradata)
 
 

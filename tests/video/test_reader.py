@@ -173,6 +173,36 @@ def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tm
             assert np.array_equal(video.frames([number]).numpy()[0], every[number])
 
 
+@pytest.mark.parametrize("change", ["scale=176:144", "setdar=2", "null"])
+@pytest.mark.parametrize("options", ["-bf 0 -g 12", "-bf 2 -g 12", "-bf 2 -g 300"])
+@pytest.mark.parametrize("codec", ["mpeg1video", "mpeg2video", "mpeg4"])
+def test_no_frame_is_lost_where_the_size_or_the_shape_of_pixels_changes(codec, options, change, tmp_path):
+    """The decoder begins anew there, and forgot the pictures that it had yet to give out."""
+    path = tmp_path / "changed.ts"
+    for chain, offset in (("null", 0), (change, 10)):
+        encoded = (
+            "-vf",
+            chain,
+            "-c:v",
+            codec,
+            *options.split(),
+            "-b:v",
+            "2M",
+            "-output_ts_offset",
+            str(offset),
+        )
+        part = tmp_path / "part.ts"
+        run_ffmpeg("-i", str(made("h264")), *encoded, str(part))
+        with path.open("ab") as joined:
+            joined.write(part.read_bytes())
+    for threads in (1, 3):
+        with seqpipe.open(
+            path, output=OutputSpec(size=(128, 96)), threads=threads, cache_dir=tmp_path
+        ) as video:
+            assert [read(frame) for frame in video.frames(range(96)).numpy()] == [*range(48), *range(48)]
+            assert [read(frame) for frame in video.frames([47, 48]).numpy()] == [47, 0]
+
+
 @pytest.mark.parametrize(("encoder", "extension"), [("smc", "mov"), ("msrle", "avi"), ("rawvideo", "avi")])
 def test_a_palette_beside_the_packets_holds_from_the_first_to_the_last(encoder, extension, tmp_path):
     path = tmp_path / f"palette.{extension}"

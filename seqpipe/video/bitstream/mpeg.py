@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 
-__all__ = ["Mpeg4Classifier", "MpegClassifier", "mpeg4_interlaced"]
+__all__ = ["Mpeg4Classifier", "MpegClassifier", "frame_size", "mpeg4_interlaced"]
 
 _START = b"\0\0\1"
 _PICTURE = b"\0\0\1\0"
@@ -73,6 +73,7 @@ class _Layer(NamedTuple):
 
     time_bits: int
     interlaced: bool
+    size: tuple[int, int] | None
 
 
 class _Vop(NamedTuple):
@@ -129,6 +130,11 @@ class Mpeg4Classifier:
         """Whether fields may be predicted by themselves."""
         return self._layer is not None and self._layer.interlaced
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Columns and rows of a rectangular layer; None where none is known."""
+        return None if self._layer is None else self._layer.size
+
     def _sets_frame_time(self, letter: Picture) -> bool:
         """Whether later B-VOPs measure time by this one: an interlaced layer's first one tells how long a frame is.
 
@@ -173,6 +179,25 @@ class Mpeg4Classifier:
         return found
 
 
+def frame_size(codec: str, packet: bytes) -> tuple[int, int] | None:
+    """Columns and rows of all frames that follow, as headers in a packet have them.
+
+    Args:
+        codec: "mpeg1video", "mpeg2video" or "mpeg4".
+        packet: its bytes.
+
+    Returns:
+        The lower 12 bits of each for MPEG-1 and MPEG-2; None where no header is, or one that is cut.
+    """
+    if codec == "mpeg4":
+        return Mpeg4Classifier(packet).size
+    at = packet.find(_SEQUENCE)
+    sides = packet[at + 4 : at + 7]
+    if at < 0 or len(sides) < 3:
+        return None
+    return sides[0] << 4 | sides[1] >> 4, (sides[1] & 0x0F) << 8 | sides[2]
+
+
 def mpeg4_interlaced(extradata: bytes) -> bool:
     """Whether the headers of an MPEG-4 stream say that it is interlaced."""
     return Mpeg4Classifier(extradata).interlaced
@@ -200,6 +225,11 @@ def _layer(bits: BitReader) -> _Layer:
     bits.skip(1)
     if bits.flag():  # fixed_vop_rate
         bits.skip(time_bits)
+    size = None
     if shape == 0:  # rectangular
-        bits.skip(29)  # width and height
-    return _Layer(time_bits, shape != 2 and bits.flag())
+        bits.skip(1)
+        width = bits.u(13)
+        bits.skip(1)
+        size = width, bits.u(13)
+        bits.skip(1)
+    return _Layer(time_bits, shape != 2 and bits.flag(), size)
