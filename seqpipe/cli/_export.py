@@ -25,7 +25,7 @@ from ._lock import held
 from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan
 from ._progress import progress_bar
-from ._record import Settings, make_own_place, note, own_place
+from ._record import Settings, note, own_place
 from ._report import Report
 from ._request import Options, Request
 from ._resume import Finished, finished
@@ -85,7 +85,6 @@ def _claimed(request: Request) -> Iterator[None]:
     Raises:
         OutputError: another export is writing one of them.
     """
-    make_own_place(request.folder)
     with contextlib.ExitStack() as stack:
         if request.manifest is not None:
             stack.enter_context(held(request.manifest, "this manifest"))

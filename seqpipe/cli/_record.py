@@ -1,12 +1,11 @@
 """What the files in an output folder were made with: a note that ``--resume`` compares its own options with.
 
-``DIR/.seqpipe/export.json`` has an entry for each source. A manifest tells which frame a file holds, but not how its
-pixels were made, and there need not be one.
+``DIR/.seqpipe-export.json`` has an entry for each source. A manifest tells which frame a file holds, but not how its
+pixels were made, and there need not be one. It is a file, for folders are classes to those who train on images.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -20,9 +19,9 @@ from ._files import told, write_whole
 from ._lock import held
 from ._request import Request
 
-__all__ = ["Entry", "Settings", "make_own_place", "note", "own_place", "read_entries", "source_key"]
+__all__ = ["Entry", "Settings", "note", "own_place", "read_entries", "source_key"]
 
-_OWN = ".seqpipe"
+_OWN = ".seqpipe-"
 _NAME = "export.json"
 
 
@@ -70,21 +69,7 @@ class Entry:
 
 def own_place(folder: Path, name: str) -> Path:
     """A file of seqpipe's own in an output folder."""
-    return folder / _OWN / name
-
-
-def make_own_place(folder: Path) -> None:
-    """Make an output folder, and in it the folder for what is seqpipe's own, for all who may write there.
-
-    Raises:
-        OutputError: one of them cannot be made.
-    """
-    own = folder / _OWN
-    with told(own):
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            own.mkdir()
-            own.chmod(folder.stat().st_mode & 0o777)
+    return folder / f"{_OWN}{name}"
 
 
 def source_key(source: str) -> str:
@@ -105,7 +90,7 @@ def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool
     """Note the options of an export before its first file is written.
 
     Args:
-        folder: the output folder, made ready by :func:`make_own_place`.
+        folder: the output folder, which is made if it is not there.
         sources: of this export.
         settings: its options.
         anew: whether files that are there are replaced, though they were made with the same options.

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli._record import Entry, Settings, make_own_place, note, own_place, read_entries
+from seqpipe.cli._record import Entry, Settings, note, own_place, read_entries
 from seqpipe.errors import OutputError
 from tests.support.media import made
 
@@ -117,7 +117,6 @@ def test_a_dry_run_notes_nothing(run, tmp_path):
 
 
 def test_an_entry_stands_for_as_long_as_the_options_are_the_same(tmp_path):
-    make_own_place(tmp_path)
     note(tmp_path, ["a", "s3://b/c.mp4", "\udcff"], LIKE, anew=False)
     first = read_entries(tmp_path)
     assert {entry.is_of(LIKE) for entry in first.values()} == {True}
@@ -134,12 +133,10 @@ def test_an_entry_stands_for_as_long_as_the_options_are_the_same(tmp_path):
 def test_a_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "taken").touch()
     with pytest.raises(OutputError, match=r"cannot write .*taken/"):
-        make_own_place(tmp_path / "taken")
+        note(tmp_path / "taken", ["a"], LIKE, anew=False)
 
 
-def test_who_may_write_into_a_folder_may_write_its_note(tmp_path):
-    (tmp_path / "o").mkdir()
-    (tmp_path / "o").chmod(0o777)
-    make_own_place(tmp_path / "o")
-    make_own_place(tmp_path / "o")
-    assert own_place(tmp_path / "o", "x").parent.stat().st_mode & 0o777 == 0o777
+def test_an_export_makes_no_folder_of_its_own(run, tmp_path):
+    """Folders are classes to those who train on the images, as in torchvision's ImageFolder."""
+    export(run, tmp_path / "o")
+    assert [path.name for path in tmp_path.joinpath("o").rglob("*") if path.is_dir()] == ["h264"]

@@ -15,9 +15,9 @@ __all__ = ["files", "lines", "number", "numbers"]
 
 
 def files(folder: Path) -> list[str]:
-    """All files below a folder, relative to it, sorted; but for what an export keeps for itself, in ``.seqpipe``."""
+    """All files below a folder, relative to it, sorted; but for what an export notes for itself."""
     below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in below if ".seqpipe" not in path.parts)
+    return sorted(path.as_posix() for path in below if path.name != ".seqpipe-export.json")
 
 
 def number(picture: Path) -> int:
