@@ -36,6 +36,12 @@ WRONG = (
 )
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Some values are taken for a folder's name, and the folder is made."""
+    monkeypatch.chdir(tmp_path)
+
+
 def names(call):
     return [name for name in inspect.signature(call).parameters if name != "self"]
 
