@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ __all__ = ["main"]
 
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class _Commands(click.Group):
@@ -30,7 +32,14 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         _complete_streams()
-        return super().main(*args, **settings)
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:
+            # Files are written by those who name them; what has no name is a stream, and Click takes closed pipes.
+            if error.errno not in _NO_ROOM or error.filename is not None or os.environ.get(_DEBUG):
+                raise
+            click.echo(f"Error: cannot write to stdout ({error.strerror}).", err=True)
+            sys.exit(_FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

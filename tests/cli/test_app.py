@@ -108,6 +108,19 @@ def test_streams_may_be_closed(tmp_path, closed, command):
     assert (tmp_path / "o").exists() == ("o" in command)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "command", [["probe"], ["probe", "--json"], ["export", "--out", "o", "--json"], ["--help"]]
+)
+def test_results_that_stdout_does_not_take_are_an_error_without_a_traceback(tmp_path, command):
+    arguments = [sys.executable, "-m", "seqpipe", *command, str(made("h264"))]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "Error: cannot write to stdout (No space left on device).\n")
+
+
 @pytest.mark.parametrize("command", [["export", "--help"], ["export", "--dry-run", "--out", "o"]])
 def test_letters_that_the_users_encoding_does_not_have_are_escaped(tmp_path, command):
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
