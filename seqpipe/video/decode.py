@@ -15,6 +15,7 @@ import numpy as np
 
 from ..array import IntArray
 from .index import PacketIndex, PacketTable
+from .inherited import is_inherited
 from .packet_decoder import AnySurface, DecodeError, Decoders, Fed, News, PacketDecoder, Picture
 from .packets import PacketReader
 from .plan import Segment, awaited, damaged_by, make_plan, undecodable
@@ -122,15 +123,17 @@ class Decoding:
     def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
         while part := run.part(list(islice(data, _FED_AT_ONCE))):
-            yield from self._sort(run, decoder.feed(part), threads)
-        yield from self._sort(run, decoder.flush(), threads)
+            yield from self._sort(run, decoder, decoder.feed(part), threads)
+        yield from self._sort(run, decoder, decoder.flush(), threads)
         for packet in run.swallowed():
             if threads > 1:
                 raise DecodeError("the decoder gives no picture for it")
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
-    def _sort(self, run: _Run, steps: Iterator[News], threads: int) -> Iterator[AnySurface | Lost]:
+    def _sort(
+        self, run: _Run, decoder: PacketDecoder, steps: Iterator[News], threads: int
+    ) -> Iterator[AnySurface | Lost]:
         for news in steps:
             run.hear(news)
             damaged = news.damaged
@@ -142,6 +145,8 @@ class Decoding:
                     yield from self._lose(packet, "the decoder had to invent parts of its picture")
             if run.held:
                 yield from self._release(run)
+            if is_inherited(decoder):  # this was left at a picture, and is gone on with in a forked process
+                raise DecodeError("the threads of its decoder are another process's")
 
     def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 
 from .cpu import CpuDecoder
 from .index import PacketIndex
+from .inherited import is_inherited, watch
 from .packet_decoder import PacketDecoder
 
 __all__ = ["DecoderPool"]
@@ -16,7 +17,8 @@ __all__ = ["DecoderPool"]
 class DecoderPool:
     """Idle decoders by what they were opened for, the least recently used given up first.
 
-    A decoder is taken, run, and given back; one that has raised is simply not given back.
+    A decoder is taken, run, and given back; one that has raised is simply not given back. A forked process makes its
+    own in place of those with threads.
 
     Args:
         idle: how many idle decoders are kept.
@@ -37,15 +39,21 @@ class DecoderPool:
         """
         key = _key(index, threads)
         with self._lock:
-            if decoders := self._idle.get(key):
+            while decoders := self._idle.get(key):
                 decoder = decoders.pop()
                 if not decoders:
                     del self._idle[key]
-                return decoder
-        return self._make(index, threads)
+                if not is_inherited(decoder):
+                    return decoder
+        decoder = self._make(index, threads)
+        if threads > 1:
+            watch(decoder)
+        return decoder
 
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
         """Keep a flushed decoder for the next run."""
+        if is_inherited(decoder):
+            return
         key = _key(index, threads)
         with self._lock:
             self._idle.setdefault(key, []).append(decoder)

@@ -132,6 +132,42 @@ os._exit(0)
     assert len(one) > 100
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.parametrize("way", ["frames", "stream", "walk", "jump", "nothing"])
+def test_a_forked_process_waits_for_no_threads_of_a_decoder_that_is_its_parents(way):
+    """As a loader's workers have a video that their parent has read from: each of these waited for ever."""
+    program = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import seqpipe
+video, way = seqpipe.open(sys.argv[1], threads=3), sys.argv[2]
+first = video.frames(range(60))
+stream = video.stream(range(60))
+begun = [next(stream).numpy() for _ in range(3)]
+for number in range(3):
+    video[number]
+child = os.fork()
+if child:
+    status = os.waitpid(child, 0)[1]
+    begun += [frame.numpy() for frame in stream]
+    assert all((here == there).all() for here, there in zip(begun, first.numpy(), strict=True))
+    os._exit(os.waitstatus_to_exitcode(status))
+if way == "frames":
+    assert (video.frames(range(60)).numpy() == first.numpy()).all()
+elif way == "stream":
+    begun += [frame.numpy() for frame in stream]
+    assert all((here == there).all() for here, there in zip(begun, first.numpy(), strict=True))
+elif way == "walk":
+    assert all((video[number].numpy() == first.numpy()[number]).all() for number in range(3, 60))
+elif way == "jump":
+    assert (video[50].numpy() == first.numpy()[50]).all()
+"""
+    given = [sys.executable, "-c", program, *files("h264_long_gop"), way]
+    done = subprocess.run(given, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
 def test_two_iterators_in_two_threads_share_a_dataset():
     dataset = make(threads=2)
     expected = [gist(batch) for batch in dataset.batches(3)]
