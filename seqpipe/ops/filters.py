@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..array import Array
 from ..errors import ParameterError
 from ._body import Body
-from ._distribution import Number
+from ._distribution import Choice, Distribution, Number, Table, Uniform, unframed
 from ._filter import WHOLE, Separable, Weights
 from ._gaussian import Gaussian
 from ._param import param
@@ -52,26 +52,41 @@ class GaussianBlur(Gaussian):
         ({"border": "mirror"}, "border='mirror' is not valid; allowed: 'constant', 'clamp', 'reflect_101'"),
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check(_sizes_of(unframed(self.window_size)))  # not only once one of them is drawn
+
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """What all filters have.
 
         Raises:
             ParameterError: a window has an even size.
         """
-        sizes = rows["window_size"]
+        self._check(rows["window_size"])
+        return super().derive(rows, spec)
+
+    def _check(self, sizes: npt.NDArray[Any]) -> None:
         if (even := sizes[(sizes > 0) & (sizes % 2 == 0)]).size:
             raise ParameterError(
-                f"window_size={even[0]} is not valid",
+                f"window_size={even.flat[0]:g} is not valid",
                 source=self.name,
                 allowed="odd numbers, or 0",
                 advice="Draw it by Choice([3, 5, 7])",
             )
-        return super().derive(rows, spec)
 
     def taps(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The window's size, if it is stated."""
         sizes = rows["window_size"]
         return np.where(sizes > 0, sizes, super().taps(rows))
+
+
+def _sizes_of(value: Any) -> npt.NDArray[Any]:
+    """The sizes that a window may have, as far as they are known before they are drawn."""
+    if isinstance(value, Uniform):
+        return np.arange(value.lo, value.hi + 1)
+    if isinstance(value, Distribution) and not isinstance(value, Choice):
+        return np.empty(0)
+    return np.asarray(value.values if isinstance(value, (Choice, Table)) else value).ravel()
 
 
 class BoxBlur(Separable):

@@ -240,6 +240,16 @@ def test_each_frame_has_its_window(host):
     assert found[1].var() > 3 * found[2].var() > 0
 
 
+@pytest.mark.parametrize("size", [4, (3, 5), Choice([3, 4]), [3, 4], per_frame([3, 4]), per_frame((1, 7))])
+def test_windows_that_may_be_even_are_refused_before_one_is_drawn(size):
+    with pytest.raises(
+        ParameterError, match=r"gaussian_blur: window_size=[24] is not valid; allowed: odd numbers, or 0"
+    ):
+        GaussianBlur(window_size=size)
+    for odd in (0, 7, (5, 5), Choice([0, 3]), [3, 5], per_frame([1, 9])):
+        GaussianBlur(window_size=odd, sigma=1.0)
+
+
 def test_windows_of_even_size_are_refused():
     x = image((8, 8))
     for value in (4, Choice([2]), per_frame([6]), np.array([8])):
