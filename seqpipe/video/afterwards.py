@@ -7,7 +7,7 @@ after each call that one makes. What they raise there, a Ctrl-C, is printed and 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = ["Afterwards"]
 
@@ -21,3 +21,6 @@ class Afterwards(partial[Any]):
     __slots__ = ()
     # a slot of the type, not a method: nothing of this is Python's
     __del__ = partial.__call__
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("what is to be done once cannot be copied or pickled")

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -45,7 +46,8 @@ class VideoReader:
     """One video, random access, exact to the frame.
 
     Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
-    ``timestamps`` and ``info.start_s`` are on. A reader belongs to one thread at a time.
+    ``timestamps`` and ``info.start_s`` are on. A reader belongs to one thread at a time. Its copies, and what
+    is made of its pickle, open the video anew.
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
@@ -73,6 +75,16 @@ class VideoReader:
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        # Elsewhere, as in a loader's worker, it is opened anew: file, decoders and streams are this process's.
+        self._again = partial(
+            type(self),
+            origin,
+            device=device,
+            decode=decode,
+            threads=threads,
+            output=output,
+            cache_dir=cache_dir,
+        )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
         source = open_source(origin)
@@ -83,6 +95,9 @@ class VideoReader:
             self._shape, self._dtype = converter.shape, converter.dtype
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._again, ()
 
     @property
     def _index(self) -> PacketIndex:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from pathlib import Path
 
 import av
@@ -365,3 +367,17 @@ def test_a_stream_that_was_left_midway_closes_its_file_and_gives_up_its_decoder(
         finally:
             gc.enable()
         assert len(idle(reader)) <= 1
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda reader: pickle.loads(pickle.dumps(reader))])
+@pytest.mark.parametrize("kind", [Path, str, Path.read_bytes])
+def test_a_copy_opens_the_video_anew_and_leaves_the_first_one_alone(way, kind):
+    """A deep copy was a TypeError of a lock, and closed the file of the first one."""
+    gray = OutputSpec(colour="GRAY", size=(64, 48))
+    with VideoReader(kind(made("h264")), output=gray, threads=1) as reader:
+        reader[0], reader[1]
+        with way(reader) as other:
+            assert (other.frames([40, 7]).numpy() == reader.frames([40, 7]).numpy()).all()
+        gc.collect()
+        assert reader[2].frames.tolist() == [2]
+        assert reader.frames([30]).shape == (1, 48, 64, 1)
