@@ -25,7 +25,7 @@ from ._lock import held
 from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan
 from ._progress import progress_bar
-from ._record import Settings, note, own_place
+from ._record import NOTE, Settings, note, own_place
 from ._report import Report
 from ._request import Options, Request
 from ._resume import Finished, finished
@@ -171,7 +171,10 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
 
 
 def _refuse_collisions(plans: Seq[Plan], request: Request) -> None:
-    others = {_SHEET: "the contact sheet"} if request.options.contact_sheet else {}
+    note_place = own_place(request.folder, NOTE)
+    others = {os.path.relpath(note_place, request.folder): "the note of what is in this folder"}
+    if request.options.contact_sheet:
+        others[_SHEET] = "the contact sheet"
     for path in () if request.manifest is None else written_by_manifest(request.manifest):
         others[os.path.relpath(path, request.folder)] = "the manifest"
     try:

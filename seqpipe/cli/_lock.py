@@ -56,6 +56,10 @@ def _taken(lock: Path, *, wait: bool) -> int | None:
     """The locked file; None if another process, or another thread, holds it."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(PermissionError):  # it is another user's, who has done so
+            os.fchmod(
+                descriptor, 0o666
+            )  # whatever the umask: in a shared folder a killed one's is to be of use to all
         try:
             if _lock(descriptor, wait=wait) and _is_at(descriptor, lock):
                 return descriptor

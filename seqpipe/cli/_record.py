@@ -19,10 +19,10 @@ from ._files import told, write_whole
 from ._lock import held
 from ._request import Request
 
-__all__ = ["Entry", "Settings", "note", "own_place", "read_entries", "source_key"]
+__all__ = ["NOTE", "Entry", "Settings", "note", "own_place", "read_entries", "source_key"]
 
 _OWN = ".seqpipe-"
-_NAME = "export.json"
+NOTE = "export.json"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def source_key(source: str) -> str:
 def read_entries(folder: Path) -> dict[str, Entry]:
     """The entries by source; none where there is no note, or none that can be read: then nothing is known."""
     try:
-        found = json.loads(own_place(folder, _NAME).read_bytes())
+        found = json.loads(own_place(folder, NOTE).read_bytes())
         return {source: Entry(**values) for source, values in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -98,7 +98,7 @@ def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool
     Raises:
         OutputError: it cannot be written, and so nothing else could.
     """
-    place = own_place(folder, _NAME)
+    place = own_place(folder, NOTE)
     with held(place, "the note of what is in this folder", wait=True):
         entries = read_entries(folder)
         since_ns = _now_ns(place)

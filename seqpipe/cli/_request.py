@@ -93,6 +93,8 @@ class Request:
         devices = parse_devices(options.device)
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
+        if not options.out:  # as of a variable that is not set; it would be the current folder
+            raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         selection = _selection(options)
         writer = encoder(options.format, options.quality, dtype=options.dtype, encode=options.encode)
         for device in devices:

@@ -171,6 +171,11 @@ def test_what_the_video_does_not_have_fails_that_video(run, tmp_path, options, s
 
 USAGE = [
     ([], "Missing option '--out'"),
+    (["--out", ""], "out='' is empty; allowed: a folder; '.' for the current one"),
+    (
+        ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
+        "would be called .seqpipe-export.json, as the note of what is in this folder is",
+    ),
     (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 1e-06 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
     (["--out", "o", "--num", "1.5"], "num=1.5 is not valid; allowed: a whole number from 1 to 1e+07"),

@@ -63,6 +63,11 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
     assert hidden(tmp_path) == []
 
 
+def test_a_lock_that_another_user_has_left_is_of_use_to_all(tmp_path, holder):
+    (lock,) = tmp_path.glob(".*.lock")
+    assert lock.stat().st_mode & 0o777 == 0o666
+
+
 def test_a_lock_is_given_back_after_an_interrupt(tmp_path):
     with pytest.raises(KeyboardInterrupt), held(tmp_path / "x", "it"):
         raise KeyboardInterrupt
