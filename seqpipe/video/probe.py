@@ -234,6 +234,10 @@ def with_source(info: StreamInfo, name: str) -> StreamInfo:
 
 def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
     """FFmpeg's refusal to open or to demux, in our words."""
+    if isinstance(error, PermissionError):
+        return UnreadableSourceError(
+            f"cannot be opened ({error.strerror})", source=source.name, advice="Give a file that you may read"
+        )
     return UnreadableSourceError(
         f"this is not a video that FFmpeg can open ({getattr(error, 'strerror', None) or error})",
         source=source.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import re
@@ -10,6 +11,8 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
+import av
+import av.error
 import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageOps
@@ -18,6 +21,7 @@ from data_scripts.frame_code import find, read
 from data_scripts.make_videos import ITEMS
 from data_scripts.media_encode import ENCODERS, ffmpeg_exe, run_ffmpeg
 from data_scripts.media_item import Encode
+from seqpipe.errors import UnreadableSourceError
 from seqpipe.video.info import StreamInfo
 from seqpipe.video.output import OutputSpec
 from seqpipe.video.probe import probe
@@ -269,6 +273,17 @@ def test_the_exif_of_motion_jpeg_tells_the_turn(orientation, degrees, tmp_path):
     with VideoReader(path) as video:
         assert (video.info.rotation_degrees, video.info.flipped) == (degrees, False)
         assert find(video[7].numpy()) == find(_autorotated(path))
+
+
+def test_a_file_that_may_not_be_read_is_not_called_no_video(monkeypatch):
+    def refuse(*_, **__):
+        raise av.error.PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(av, "open", refuse)
+    with pytest.raises(
+        UnreadableSourceError, match=r"h264\.mp4: cannot be opened \(Permission denied\)\. Give a file"
+    ):
+        probe(media.made("h264"))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
