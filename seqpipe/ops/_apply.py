@@ -19,7 +19,7 @@ from ._drawing import alike
 from ._given import Given, check, check_size, check_some, gathered, given
 from ._kernel import Item
 from ._run import on_device_of, on_host, run
-from ._spec import Backend, Spec
+from ._spec import BACKENDS, Backend, Spec
 
 __all__ = ["Call", "apply", "indices_of"]
 
@@ -155,6 +155,12 @@ def apply(
     """
     if type(x) is np.ndarray and backend is None:
         return _here(op, given(op, x, layout), epoch, index)
+    if backend not in (None, *BACKENDS):
+        raise ParameterError(
+            f"backend={backend!r} is not valid",
+            source=op.name,
+            allowed=f"{', '.join(map(repr, BACKENDS))} or None",
+        )
     if isinstance(x, Batch):
         indices = x.indices if index is None else index
         return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)
@@ -255,11 +261,14 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
     """
     if index is None:
         return range(samples)
-    if isinstance(index, int) or np.ndim(index) == 0:
+    try:
+        indices = np.asarray(index)
+    except ValueError:  # rows of different lengths
+        indices = np.empty((0, 0), object)
+    if indices.ndim == 0:
         first = place_number(index, "index", op.name)
         place_number(first + samples - 1, "index", op.name)
         return range(first, first + samples)
-    indices = np.asarray(index)
     if indices.shape != (samples,) or indices.dtype.kind not in "iu":
         raise ParameterError(
             f"index has the shape {indices.shape} and the type {indices.dtype}",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, namespace
+from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ._declaration import Declaration
 from ._draw import Block, joined, values_of, values_of_all
@@ -72,7 +73,17 @@ def run(
 
 
 def cuda_device_of(array: Array) -> KernelDevice:
-    """The GPU that holds an array."""
+    """The GPU that holds an array.
+
+    Raises:
+        ParameterError: it is in main memory.
+    """
+    if isinstance(array, np.ndarray):
+        raise ParameterError(
+            "backend='cuda' for an array in main memory",
+            allowed="arrays on a GPU",
+            advice="Move it there first",
+        )
     return cuda_device(_number(array))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-__all__ = ["COMPUTED", "MOVED", "RANGES", "Backend", "Spec", "full_range", "half_range"]
+__all__ = ["BACKENDS", "COMPUTED", "MOVED", "RANGES", "Backend", "Spec", "full_range", "half_range"]
 
 Backend: TypeAlias = Literal["reference", "cpu", "cuda"]
+BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
 
 COMPUTED: Final = ("uint8", "uint16", "int16", "float16", "float32")
 """Types that operators compute with; in float32, which holds every value of each."""

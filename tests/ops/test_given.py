@@ -221,3 +221,16 @@ def test_torch_tensors_on_a_gpu_stay_there(torch):
         found = BRIGHTER(given, index=2) + 0
     stream.synchronize()
     compare(found.cpu().numpy(), apply(BRIGHTER, x, backend="reference", index=2))
+
+
+def test_backends_that_cannot_be_are_refused_by_name():
+    x = np.zeros((4, 4, 3), np.uint8)
+    for call in (lambda **how: apply(Flip(), x, **how), lambda **how: Chain(Flip(), BRIGHTER)(x, **how)):
+        with pytest.raises(
+            ParameterError, match="flip: backend='gpu' is not valid; allowed: 'reference', 'cpu', 'cuda'"
+        ):
+            call(backend="gpu")
+        with pytest.raises(
+            ParameterError, match="backend='cuda' for an array in main memory; allowed: arrays on a GPU"
+        ):
+            call(backend="cuda")
