@@ -18,6 +18,7 @@ NO_LABEL: Final = -1
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _LIMIT = 1 << 63
+_LONGEST = 1000  # characters of a number; Python refuses to read some thousands
 
 
 class Labels:
@@ -58,11 +59,11 @@ class Labels:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not whole and not (isinstance(value, str) and _NUMBER.fullmatch(value)):
             raise self._error(f"the label {value!r} is not a whole number", value)
-        number = int(value)
+        number = _LIMIT if isinstance(value, str) and len(value) > _LONGEST else int(value)
         if self.classes and not NO_LABEL <= number < len(self.classes):
-            raise self._error(f"the label {number} is the number of no class", value)
+            raise self._error(f"the label {value} is the number of no class", value)
         if not -_LIMIT <= number < _LIMIT:
-            raise self._error(f"the label {number} does not fit into 64 bits", value)
+            raise self._error(f"the label {value} does not fit into 64 bits", value)
         return number
 
     def _error(self, fact: str, value: Any) -> ParameterError:

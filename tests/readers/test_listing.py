@@ -298,6 +298,15 @@ BAD_TABLES = [
 ]
 BAD_LINES = [
     ('{"path": "a.mp4"}\n{"path": "b.mp4",}\n', r"m\.jsonl: line 2: the line is not JSON"),
+    ("[" * 200_000, r"m\.jsonl: line 1: the line cannot be read \(maximum recursion depth"),
+    (
+        '{"path": "a.mp4", "label": ' + "1" * 5000 + "}",
+        r"m\.jsonl: line 1: the line cannot be read \(Exceeds",
+    ),
+    (
+        '{"path": "a.mp4", "label": "' + "1" * 5000 + '"}',
+        r"m\.jsonl: line 1: the label 1+ does not fit into 64 bits",
+    ),
     ('{"path": "a.mp4"}\n["b.mp4"]\n', r"line 2: the line holds a list; allowed: an object"),
     ('{"path": "a.mp4"}\n\n{"label": 3}\n', r"line 3: there is no column 'path', only 'label'"),
     ('{"path": 7}\n', r"line 1: the path 7 is not valid"),
