@@ -112,10 +112,8 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
             value = json.loads(row)
         except json.JSONDecodeError as error:
             raise _bad(manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})") from error
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # a number of thousands of digits, or thousands of brackets
+        except (ValueError, RecursionError) as error:
+            # of a number with thousands of digits, or of thousands of brackets
             raise _bad(manifest, line, f"the line cannot be read ({error})") from error
         if not isinstance(value, dict):
             raise _bad(
