@@ -402,3 +402,20 @@ def test_one_window_for_a_sequence_or_one_for_each_frame():
         x, size=(20, 20), crop=(20, 10), crop_pos_x=per_frame(np.linspace(0, 1, 6))
     )
     assert len({one.tobytes() for one in panned}) == 6
+
+
+@pytest.mark.parametrize("dtype", [None, "uint8", "int16", "float32"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "int16"])
+@pytest.mark.parametrize("more", [{}, {"compat": "tf1"}, {"roi_start": (70.5, 3.0), "roi_end": (2.0, 80.0)}])
+def test_the_nearest_pixels_of_large_images_are_those_of_the_reference(kind, dtype, more):
+    bounds = np.iinfo(kind)
+    x = np.random.default_rng(0).integers(bounds.min, bounds.max, (2, 75, 90, 3), kind, endpoint=True)
+    for size in ((31, 40), (75, 90), (160, 7)):
+        op = Resize(size=size, interp_type="nearest", dtype=dtype, **more)
+        compare(apply(op, x), apply(op, x, backend="reference"))
+
+
+def test_nearest_pixels_take_no_sums(monkeypatch):
+    monkeypatch.setattr(_scaled, "quickly_resampled", None)  # which made floats of all of the image
+    found = fn.resize(picture(shape=(400, 300)), size=(31, 40), interp_type="nearest")
+    compare(found, cv2.resize(picture(shape=(400, 300)), (40, 31), interpolation=cv2.INTER_NEAREST_EXACT))
