@@ -170,6 +170,18 @@ class Policy(Geometry, register=False):
                 whole = whole.then(step.op.mapping(SimpleNamespace(**step.values), height, width))
         return whole
 
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
+        """Masks ``(N, F, H, W, C)`` moved step by step: what one moves out of an image, no later one brings back."""
+        moved = []
+        for n, spec in enumerate(specs):
+            part = mask[n : n + 1]
+            (p,) = values_of_each(block.of(n, 1))
+            for step in self._steps(self._chosen(p), spec):
+                if isinstance(step.op, Geometry):
+                    part = step.op.moved_mask(part, (spec,), Block(step.rows, (0,), 0))
+            moved.append(part)
+        return namespace(mask).concatenate(moved)
+
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: launch by launch, each of which takes all samples further."""
         pairs = zip(values_of_each(block.rows), specs, strict=True)

@@ -441,3 +441,25 @@ def test_their_kernels_compile_without_spilling(op):
         ("sm_120", "uint8", 3),
     ):
         assert_compiles_well(source_of(type(op)), architecture, defines_of(op, dtype, dtype, channels))
+
+
+def test_a_mask_has_nothing_where_a_step_moved_the_image_away():
+    x = np.random.default_rng(0).integers(1, 256, (6, 2, 21, 24, 3), dtype=np.uint8)
+    colours = (
+        "brightness",
+        "color",
+        "contrast",
+        "sharpness",
+        "posterize",
+        "solarize",
+        "auto_contrast",
+        "equalize",
+    )
+    op = RandAugment(n=4, m=20, fill_value=0.0, interp_type="nearest", excluded=colours)
+    batch = Batch.of([Sequence(one) for one in x], mask=x[..., 0] > 128)
+    moved = Together(op)(x, mask=x)
+    compare(moved.mask, moved.image)
+    compare(op(batch).mask, moved.image[..., 0] > 128)
+    assert (moved.mask == 0).any(axis=(1, 2, 3, 4)).sum() > 3
+    every = AutoAugment(interp_type="nearest", fill_value=0.0)
+    assert every(batch).mask.shape == batch.mask.shape
