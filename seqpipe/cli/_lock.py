@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,12 +16,13 @@ from ._files import beside, told
 
 __all__ = ["held"]
 
+_PAUSE_S: Final = 0.005
 _WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 """What file systems answer that have no locks; exports into them are on their own."""
 
 
 @contextlib.contextmanager
-def held(path: Path, what: str, *, source: str | None = None, wait: bool = False) -> Iterator[None]:
+def held(path: Path, what: str, *, source: str | None = None, wait_s: float = 0.0) -> Iterator[None]:
     """Keep other exports off a file, or off what it stands for, while the block runs.
 
     The lock is a file beside it, taken with ``flock``: one that a killed process has left is free.
@@ -29,15 +31,15 @@ def held(path: Path, what: str, *, source: str | None = None, wait: bool = False
         path: the file; it need not be there.
         what: it is, for the message.
         source: what the message names; by default the file.
-        wait: whether to wait for another export that holds it.
+        wait_s: how long to wait for another export that holds it; one that was stopped would hold it for ever.
 
     Raises:
-        OutputError: another export holds it, or the lock cannot be written.
+        OutputError: another export holds it still, or the lock cannot be written.
     """
     lock = beside(path, "lock")
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _taken(lock, wait=wait)
+        descriptor = _taken(lock, time.monotonic() + wait_s)
     if descriptor is None:
         raise OutputError(
             f"another export is writing {what}",
@@ -52,29 +54,29 @@ def held(path: Path, what: str, *, source: str | None = None, wait: bool = False
         os.close(descriptor)
 
 
-def _taken(lock: Path, *, wait: bool) -> int | None:
-    """The locked file; None if another process, or another thread, holds it."""
+def _taken(lock: Path, deadline_s: float) -> int | None:
+    """The locked file; None if another process, or another thread, holds it until then."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # whatever the umask: what a killed export has left in a shared folder is to be of use to all
         with contextlib.suppress(PermissionError):  # it is another user's, who has done so
-            os.fchmod(
-                descriptor, 0o666
-            )  # whatever the umask: in a shared folder a killed one's is to be of use to all
+            os.fchmod(descriptor, 0o666)
         try:
-            if _lock(descriptor, wait=wait) and _is_at(descriptor, lock):
+            if _lock(descriptor) and _is_at(descriptor, lock):
                 return descriptor
-            if not wait and _is_at(descriptor, lock):
+            if time.monotonic() >= deadline_s and _is_at(descriptor, lock):
                 os.close(descriptor)
                 return None
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
+        time.sleep(_PAUSE_S)
 
 
-def _lock(descriptor: int, *, wait: bool) -> bool:
+def _lock(descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:

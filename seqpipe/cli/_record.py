@@ -23,6 +23,7 @@ __all__ = ["NOTE", "Entry", "Settings", "note", "own_place", "read_entries", "so
 
 _OWN = ".seqpipe-"
 NOTE = "export.json"
+_WAIT_S = 30.0  # for others, who take some ms
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool
         OutputError: it cannot be written, and so nothing else could.
     """
     place = own_place(folder, NOTE)
-    with held(place, "the note of what is in this folder", wait=True):
+    with held(place, "the note of what is in this folder", wait_s=_WAIT_S):
         entries = read_entries(folder)
         since_ns = _now_ns(place)
         for key in map(source_key, sources):
@@ -120,6 +121,5 @@ def _now_ns(place: Path) -> int:
 
 
 def _digest(*values: Any) -> str:
-    return hashlib.sha1(repr(values).encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()[
-        :16
-    ]
+    text = repr(values).encode("utf-8", "surrogateescape")
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:16]

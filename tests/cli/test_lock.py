@@ -54,6 +54,16 @@ def test_what_another_process_holds_is_refused(tmp_path, holder):
     assert hidden(tmp_path)
 
 
+def test_nobody_waits_for_ever(tmp_path, holder):
+    """The one that holds it may have been stopped."""
+    holder.send_signal(signal.SIGSTOP)
+    with (
+        pytest.raises(OutputError, match="another export is writing it"),
+        held(tmp_path / "x", "it", wait_s=0.1),
+    ):
+        pass
+
+
 def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
@@ -82,7 +92,7 @@ def test_of_many_that_wait_one_is_in_at_a_time(tmp_path):
 
     def work():
         for _ in range(50):
-            with held(tmp_path / "x", "it", wait=True):
+            with held(tmp_path / "x", "it", wait_s=60):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -153,7 +163,7 @@ def export(folder, name):
 def stopped(tmp_path):
     """An export of "h264" that stands still in the middle of its files."""
     with export(tmp_path, "h264") as process:
-        while process.poll() is None and not files(tmp_path / "o"):
+        while process.poll() is None and not [*tmp_path.glob("o/**/*.png")]:
             pass
         process.send_signal(signal.SIGSTOP)
         yield process
