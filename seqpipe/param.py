@@ -120,9 +120,8 @@ def listed(name: str, values: Any, allowed: str) -> list[Any]:
         ParameterError: it is nothing to go through.
     """
     several = isinstance(values, Iterable) and not isinstance(values, (str, bytes, os.PathLike))
-    if (
-        several and getattr(values, "shape", None) != ()
-    ):  # NumPy's single numbers say that one can go through them
+    # NumPy's single numbers say that one can go through them
+    if several and getattr(values, "shape", None) != ():
         return list(values)
     raise ParameterError(f"{name}={values!r} is not valid", allowed=allowed)
 

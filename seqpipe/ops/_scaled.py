@@ -172,9 +172,8 @@ class Scaled(Geometry, register=False):
         size = mapping.height, mapping.width
         if max(x.size, size[0] * x.shape[1], size[1] * x.shape[2]) < _SMALL:
             return tiny_resampled(x.astype(np.float32), (down, size[0]), (along, size[1]))
-        if (
-            not along.filter
-        ):  # one pixel each: of large images, products of matrices take thousands of times as long
+        if not along.filter:
+            # one pixel each: of large images, products of matrices take hundreds of times as long
             lines, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
             picked: npt.NDArray[Any] = x[:, lines.places[0][:, None], columns.places[0]]
             return picked if self.dtype in (None, x.dtype.name) else picked.astype(np.float32)
