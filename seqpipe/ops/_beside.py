@@ -25,8 +25,9 @@ RUN: Final = 2
 """Operators on levels that are done one after the other in one go."""
 _ONE: Final = struct.Struct("i")
 _TWO: Final = struct.Struct("2i")
-_HEAD: Final = struct.Struct("3i")
-_FIELDS: Final = "    int work, blocks, aside;"
+_FIELDS: Final = ("work", "blocks", "aside")  # that a row begins with, as Beside says
+_HEAD: Final = struct.Struct(f"{len(_FIELDS)}i")
+_DECLARED: Final = f"    int {', '.join(_FIELDS)};"
 _PASSES: Final = 2  # that a part has at most
 _PART: Final = """#undef ALIKE
 #define ALIKE {alike}
@@ -103,7 +104,7 @@ class Beside(CutSource):
     def row(self) -> np.dtype[Any]:
         """What is done with an image, and the row of the part as so many bytes."""
         sizes = [8 + RUN * self._length_of_step, *(op.kernel_dtype().itemsize for op in self.others)]
-        heads = [(name, np.int32) for name in ("work", "blocks", "aside")]
+        heads = [(name, np.int32) for name in _FIELDS]
         return np.dtype([*heads, ("own", np.void, max(sizes))])
 
     @cached_property
@@ -124,7 +125,7 @@ class Beside(CutSource):
             _PART.format(alike=alike, number=number, source=part.own)
             for number, part in enumerate(self._parts)
         ]
-        row = f"struct Row {{\n{_FIELDS}\n    unsigned char own[{self.row['own'].itemsize}];\n}};\n"
+        row = f"struct Row {{\n{_DECLARED}\n    unsigned char own[{self.row['own'].itemsize}];\n}};\n"
         return "\n".join([prelude()[0], *parts, row, prelude()[1], _KERNEL.format(cases=self._cases)])
 
     def part_of(self, steps: Steps) -> int:
@@ -182,7 +183,7 @@ class Beside(CutSource):
     def _padded(self, row: str, length: int) -> str:
         """The fields of a part's row, which is as long as that of any other."""
         unused = (self.row["own"].itemsize - length) // 4
-        return f"{_FIELDS}\n{row}" + (f"\n    int unused[{unused}];" if unused else "")
+        return f"{_DECLARED}\n{row}" + (f"\n    int unused[{unused}];" if unused else "")
 
     @property
     def _cases(self) -> str:

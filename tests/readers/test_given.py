@@ -1,4 +1,4 @@
-"""Values of the wrong type, for every argument: named by the argument, never a bare error of Python or NumPy."""
+"""Values of the wrong type, for every argument: refused in a sentence of ours, never by a bare error of a library."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def dataset(name, value):
 
 
 @pytest.mark.parametrize("name", names(Video.__init__))
-def test_a_dataset_takes_a_value_or_names_it(name):
+def test_a_dataset_takes_a_value_or_refuses_it_in_a_sentence(name):
     for value in WRONG:
         assert refusal(dataset, name, value)[-1:] in ("", ".")
 
@@ -81,7 +81,7 @@ def test_an_output_takes_a_value_or_names_it(name):
 
 
 @pytest.mark.parametrize("name", names(seqpipe.open))
-def test_a_reader_takes_a_value_or_names_it(name):
+def test_a_reader_takes_a_value_or_refuses_it_in_a_sentence(name):
     for value in WRONG:
         said = refusal(lambda: seqpipe.open(**{"source": str(made("h264")), name: value}).close())  # noqa: B023  same
         assert said[-1:] in ("", ".")
@@ -104,7 +104,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_readers_method_takes_a_value_or_names_it(method):
+def test_a_readers_method_takes_a_value_or_refuses_it_in_a_sentence(method):
     with seqpipe.open(str(made("h264"))) as reader:
         for value in WRONG:
             assert refusal(METHODS[method], reader, value)[-1:] in ("", ".")
