@@ -16,6 +16,7 @@ import av
 
 from data_scripts.media_bits import vui_removed
 from data_scripts.media_item import Toolbox
+from seqpipe.video.av_packet import av_packet
 
 __all__ = [
     "Content",
@@ -163,7 +164,7 @@ class PackBFrames:
             stream = out.add_stream_from_template(source)
             packets = [bytes(packet) for packet in container.demux(source) if packet.size]
             for number, data in enumerate(_packed(packets)):
-                packet = av.Packet(data)
+                packet = av_packet(data)
                 packet.pts = packet.dts = number
                 packet.duration, packet.time_base, packet.stream = 1, Fraction(1, 25), stream
                 packet.is_keyframe = _vop_type(data) == 0

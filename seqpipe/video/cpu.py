@@ -16,6 +16,7 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ..errors import BackendError
+from .av_packet import av_packet
 from .bitstream.mpeg import frame_size, mpeg4_interlaced
 from .index import PacketIndex
 from .packet_decoder import DecodeError, Fed, News, Picture
@@ -92,9 +93,7 @@ class CpuDecoder:
             DecodeError: libavcodec refused one of them, or with threads: one that was fed shortly before.
         """
         for number, data, key, _ in packets:
-            # Packet(data) would lend the decoder our bytes without the zero padding that it reads beyond their end.
-            packet: av.Packet[Any] = av.Packet(len(data))
-            packet.update(data)
+            packet = av_packet(data)
             # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
             packet.pts = packet.dts = number
             # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.

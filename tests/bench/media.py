@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_scripts import frame_code
+from seqpipe.video.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = [
@@ -194,7 +195,7 @@ def _repeat(source: Path, path: Path, times: int) -> None:
             target = written.add_stream_from_template(stream)
             for turn in range(times):
                 for data, pts, dts, duration, key in packets:
-                    packet = av.Packet(data)
+                    packet = av_packet(data)
                     packet.pts, packet.dts, packet.duration = pts + turn * span, dts + turn * span, duration
                     packet.time_base, packet.stream, packet.is_keyframe = stream.time_base, target, key
                     written.mux(packet)

@@ -11,6 +11,7 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
 
 __all__ = ["CHROMA", "CODEC_NAMES", "SoftwareParser"]
@@ -173,7 +174,7 @@ def _context(codec: str) -> Any:
 
 
 def _packet(number: int, data: bytes) -> Any:
-    packet: Any = av.Packet(data)
+    packet = av_packet(data)
     packet.pts = number
     return packet
 

@@ -16,6 +16,7 @@ import av
 import numpy as np
 from av.video.frame import PictureType
 
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.surface import Surface
 
 MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).parents[4] / "shared" / "media"))
@@ -183,7 +184,7 @@ def decoded(stream: Stream, numbers: Iterable[int], decoder: str | None = None) 
             frames[frame.pts] = (hashlib.sha1(samples).hexdigest(), PictureType(frame.pict_type).name)
 
     for number in numbers:
-        packet = av.Packet(stream.packets[number])
+        packet = av_packet(stream.packets[number])
         packet.pts = number
         take(context.decode(packet))
     take(context.decode(None))
