@@ -15,6 +15,11 @@ import pytest
 from data_scripts.media_item import Entry
 from seqpipe.video.child_process import PROCESSES
 from tests.support import media
+from tests.support.last_words import (  # noqa: F401  hooks of pytest
+    pytest_configure,
+    pytest_terminal_summary,
+    pytest_unconfigure,
+)
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.register_profile("here", deadline=None)
