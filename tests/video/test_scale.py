@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import av
@@ -64,6 +67,29 @@ def test_any_view_is_scaled_like_its_copy(dtype: type[np.uint8] | type[np.uint16
     scaler = PlaneScaler()
     for view in (whole[7:50, 11:80], whole[::-1], whole[:, ::2], whole[:, ::-1], whole.T):
         np.testing.assert_array_equal(scaler(view, (31, 17)), PlaneScaler()(view.copy(), (31, 17)))
+
+
+AT_THE_END_OF_MEMORY = """
+import ctypes, itertools, mmap
+import numpy as np
+from seqpipe.video.scale import PlaneScaler
+
+page = mmap.PAGESIZE
+memory = np.frombuffer(mmap.mmap(-1, 2 * page), np.uint8)
+behind = ctypes.c_void_p(memory.ctypes.data + page)
+assert ctypes.CDLL(None).mprotect(behind, ctypes.c_size_t(page), 0) == 0
+sizes = list(itertools.product((1, 2, 3, 5, 15, 16, 17, 30), (2, 3, 7)))
+for columns, dtype, size in itertools.product((*range(1, 33), 59, 99), (np.uint8, np.uint16), sizes):
+    plane = memory[:page].view(dtype)[-3 * columns :].reshape(3, columns)
+    PlaneScaler()(plane, size)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no mprotect")
+def test_nothing_is_read_beyond_a_plane() -> None:
+    """Rows of 1, 2 or 3 samples, and others scaled to one or two columns, were read on from; here that is a crash."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END_OF_MEMORY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # ------------------------------------------------------------------------------------------ pictures
