@@ -5,7 +5,7 @@
     for batch in seqpipe.readers.Video(files=["clip.mp4"], sequence_length=16).batches(8):
         batch.numpy()                           # pixels NFHWC
 
-``import seqpipe`` loads this page and the vocabulary; the libraries that decode come with the first use.
+``import seqpipe`` loads this page and the errors; NumPy and the libraries that decode come with the first use.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .errors import (
     StateError,
     UnreadableSourceError,
 )
-from .sequence import Batch, Sequence
 
 if TYPE_CHECKING:
     from . import ops, pipeline, readers
     from .ops import operator
+    from .sequence import Batch, Sequence
     from .video.device import Decode
     from .video.output import OutputSpec
     from .video.reader import VideoReader
@@ -65,10 +65,12 @@ __version__ = "0.1.0"
 
 # name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
 _LAZY = {
+    "Batch": ("seqpipe.sequence", "Batch"),
     "OutputSpec": ("seqpipe.video.output", "OutputSpec"),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
     "pipeline": ("seqpipe.pipeline", None),
+    "Sequence": ("seqpipe.sequence", "Sequence"),
     "readers": ("seqpipe.readers", None),
 }
 

@@ -1,10 +1,19 @@
-"""``python -m seqpipe``: the command line, where its script is not on the path."""
+"""The command line as a program of its own: the installed ``seqpipe``, and ``python -m seqpipe``."""
 
 from __future__ import annotations
 
-from .cli import main
+from .interrupts import take_over
 
-__all__: list[str] = []
+__all__ = ["main"]
+
+
+def main(prog_name: str | None = None) -> None:
+    """Run the command that ``sys.argv`` names, and end the process with its exit code."""
+    take_over()
+    from .cli import main as commands
+
+    commands(prog_name=prog_name)
+
 
 if __name__ == "__main__":
     main(prog_name="python -m seqpipe")

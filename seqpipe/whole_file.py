@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+
+from .interrupts import tidied
 
 __all__ = ["replacing"]
 
@@ -26,10 +29,11 @@ def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
         OSError: the file cannot be moved; FileNotFoundError if the block wrote none.
     """
     part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if beside is None else beside
-    try:
-        yield part
-        part.replace(path)
-    except BaseException:
-        with suppress(OSError):  # what went wrong first is what is told
-            part.unlink(missing_ok=True)
-        raise
+    with tidied(partial(part.unlink, missing_ok=True)):
+        try:
+            yield part
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):  # what went wrong first is what is told
+                part.unlink(missing_ok=True)
+            raise

@@ -37,6 +37,7 @@ ROOMS = (
             "source_text",
             "kernel",
             "native",
+            "interrupts",
             "whole_file",
         ),
     ),

@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import ParameterError, SeqpipeError
+from ..interrupts import INTERRUPTED
 from .doctor import doctor
 from .export import export
 from .index import index
@@ -23,7 +24,7 @@ from .probe import probe
 __all__ = ["main"]
 
 _DEBUG = "SEQPIPE_DEBUG"
-_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+_FAILED, _USAGE = 1, 2
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -50,9 +51,9 @@ class _Commands(click.Group):
                 raise
             click.echo(f"Error: {error}", err=True)
             ctx.exit(_USAGE if isinstance(error, ParameterError) else _FAILED)
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            ctx.exit(_INTERRUPTED)
+        except KeyboardInterrupt as interrupt:
+            click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)
+            ctx.exit(INTERRUPTED)
 
 
 def _complete_streams() -> None:
@@ -72,15 +73,16 @@ def _complete_streams() -> None:
 
 @contextlib.contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM, which job schedulers send, leave whole files behind as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():  # nobody else may set handlers
+    """Let SIGTERM, which job schedulers send, do as Ctrl-C does, where no one else has a use for it."""
+    in_main = threading.current_thread() is threading.main_thread()  # nobody else may set handlers
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @click.group(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
+from ..interrupts import working
 from ..video.engine import Engine, available_cores
 from ..video.index import PacketIndex
 from ._dry_run import show_plans
@@ -33,7 +34,8 @@ from ._sheet import Gallery, Panel
 
 __all__ = ["run"]
 
-_DONE, _FAILED, _INTERRUPTED = 0, 1, 130
+_DONE, _FAILED = 0, 1
+_FAREWELL = "All files are whole; the same command with --resume goes on."
 _SHEET = "contact_sheet.html"
 
 Planned: TypeAlias = "Plan | SeqpipeError"
@@ -46,17 +48,8 @@ def run(options: Options) -> int:
         ParameterError: the options do not fit together.
         OutputError: a file cannot be written.
         SeqpipeError: the first error of an input, with ``--on-error raise``.
+        KeyboardInterrupt: interrupted; all files are whole, and the manifest has their rows.
     """
-    try:
-        code = _export(options)
-    except KeyboardInterrupt:
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        click.echo("Interrupted. All files are whole; the same command with --resume goes on.", err=True)
-    return code
-
-
-def _export(options: Options) -> int:
     request = Request.of(options)
     report = Report(as_json=options.as_json)
     planned = _plan_all(request)
@@ -66,16 +59,22 @@ def _export(options: Options) -> int:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with _claimed(request):
+    with working(_FAREWELL), _claimed(request):
         before = _look_back(plans, request)
         sources = (plan.source for plan in plans)
         note(request.folder, sources, Settings.of(request), anew=options.overwrite)
-        interrupted = _export_to_manifest(planned, before, request, report)
-    kept = sum(int(files.sum()) for files in before.files)
-    report.summary(sources=len(planned), kept=kept, out=options.out)
-    if interrupted:
-        return _INTERRUPTED
+        try:
+            _export_to_manifest(planned, before, request, report)
+        except KeyboardInterrupt:
+            _sum_up(planned, before, request, report)
+            raise
+    _sum_up(planned, before, request, report)
     return _DONE if report.all_done else _FAILED
+
+
+def _sum_up(planned: Seq[tuple[str, Planned]], before: Finished, request: Request, report: Report) -> None:
+    kept = sum(int(files.sum()) for files in before.files)
+    report.summary(sources=len(planned), kept=kept, out=request.options.out)
 
 
 @contextlib.contextmanager
@@ -138,8 +137,8 @@ class _Run:
 
 def _export_to_manifest(
     planned: Seq[tuple[str, Planned]], before: Finished, request: Request, report: Report
-) -> bool:
-    """Export everything, with the manifest and the contact sheet; returns whether it was interrupted."""
+) -> None:
+    """Export everything, with the manifest and the contact sheet."""
     gallery = Gallery(request.options.sheet_grid, len(planned)) if request.options.contact_sheet else None
     manifest = Manifest(request.manifest, before.kept, listener=report.row)
     try:
@@ -147,11 +146,8 @@ def _export_to_manifest(
         if gallery is not None:
             page = gallery.page().encode("utf-8")
             write_whole(request.folder / _SHEET, lambda file: file.write(page))
-    except KeyboardInterrupt:
-        return True
     finally:
         manifest.close()
-    return False
 
 
 def _plan_all(request: Request) -> list[tuple[str, Planned]]:

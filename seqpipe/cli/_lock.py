@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import OutputError
+from ..interrupts import tidied
 from ._files import beside, told
 
 __all__ = ["held"]
@@ -36,42 +37,58 @@ def held(path: Path, what: str, *, source: str | None = None, wait_s: float = 0.
     Raises:
         OutputError: another export holds it still, or the lock cannot be written.
     """
-    lock = beside(path, "lock")
-    with told(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _taken(lock, time.monotonic() + wait_s)
-    if descriptor is None:
-        raise OutputError(
-            f"another export is writing {what}",
-            source=source or str(path),
-            advice="Wait for it to end, or stop it; --resume then goes on from there",
-        )
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            lock.unlink()  # before it is free: who waits for it sees that, and makes a new one
-        os.close(descriptor)
-
-
-def _taken(lock: Path, deadline_s: float) -> int | None:
-    """The locked file; None if another process, or another thread, holds it until then."""
-    while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        # whatever the umask: what a killed export has left in a shared folder is to be of use to all
-        with contextlib.suppress(PermissionError):  # it is another user's, who has done so
-            os.fchmod(descriptor, 0o666)
+    lock = _Lock(beside(path, "lock"))
+    with tidied(lock.give_back):
         try:
-            if _lock(descriptor) and _is_at(descriptor, lock):
-                return descriptor
-            if time.monotonic() >= deadline_s and _is_at(descriptor, lock):
-                os.close(descriptor)
-                return None
-        except BaseException:
+            with told(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                taken = lock.take(time.monotonic() + wait_s)
+            if not taken:
+                raise OutputError(
+                    f"another export is writing {what}",
+                    source=source or str(path),
+                    advice="Wait for it to end, or stop it; --resume then goes on from there",
+                )
+            yield
+        finally:
+            lock.give_back()
+
+
+class _Lock:
+    """A file that is locked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def take(self, deadline_s: float) -> bool:
+        """Lock it; False if another process, or another thread, holds it until then."""
+        while True:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            # whatever the umask: what a killed export has left in a shared folder is to be of use to all
+            with contextlib.suppress(PermissionError):  # it is another user's, who has done so
+                os.fchmod(self._descriptor, 0o666)
+            if _lock(self._descriptor) and _is_at(self._descriptor, self._path):
+                return True
+            held_by_another = _is_at(self._descriptor, self._path)
+            self._close()
+            if time.monotonic() >= deadline_s and held_by_another:
+                return False
+            time.sleep(_PAUSE_S)
+
+    def give_back(self) -> None:
+        """Take the file away, if it is locked, and close it. May be done again."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError):
+            if _lock(self._descriptor) and _is_at(self._descriptor, self._path):
+                self._path.unlink()  # before it is free: who waits for it sees that, and makes a new one
+        self._close()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
             os.close(descriptor)
-            raise
-        os.close(descriptor)
-        time.sleep(_PAUSE_S)
 
 
 def _lock(descriptor: int) -> bool:

@@ -90,7 +90,8 @@ def export(**given: Any) -> None:
     were made with, for --resume.
 
     Exit codes: 0 all done; 1 some inputs failed or frames were lost, or a file could not be written; 2 wrong
-    usage, names that collide, or files that are there already; 130 interrupted or terminated.
+    usage, names that collide, or files that are there already; 130 interrupted or terminated: what is under way is
+    written first, or left out if that takes more than a second and Ctrl-C is pressed again.
     """
     from ._export import run
     from ._request import Options

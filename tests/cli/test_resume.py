@@ -29,7 +29,10 @@ def command(folder, ending, *more):
 
 
 # A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
-START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from seqpipe.cli import main; main()"
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from seqpipe.__main__ import main; main()"
+)
 
 
 def start(arguments):

@@ -1,0 +1,171 @@
+"""Ctrl-C once, or more often than that, at any moment: the program ends with 130 and leaves nothing half done."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.media import made
+
+from .written import files
+
+# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
+USUAL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+PROGRAM = USUAL + "from seqpipe.__main__ import main; main()"
+BEFORE_IMPORTS = USUAL + (
+    "from seqpipe import interrupts\nfrom seqpipe.__main__ import main\n"
+    "usual = interrupts.signal.signal\n"
+    "def told(number, handler):\n"
+    "    usual(number, handler)\n"
+    "    if number == signal.SIGTERM: print('begun', flush=True)\n"
+    "interrupts.signal.signal = told; main()"
+)
+TAKEN_OVER = USUAL + "import os, sys, time\nfrom pathlib import Path\nfrom seqpipe import interrupts\n"
+
+
+def start(program, *arguments):
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def press(process, times, within_s=0.3):
+    """Ctrl-C, by somebody impatient."""
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(random.uniform(0, within_s / times))
+    return process.communicate(timeout=60)[1]
+
+
+def left(folder):
+    return [path for path in folder.rglob(".*") if path.suffix in (".part", ".lock")]
+
+
+@pytest.fixture
+def exporting(tmp_path):
+    """The arguments of an export that takes its time, and how to wait until it writes."""
+    paths = [made(name) for name in ("h264", "vp9", "hevc")]
+    manifest = ("--manifest", tmp_path / "m.csv")
+    options = ("--out", tmp_path / "o", "--format", "png", "--size", "1000x750", *manifest)
+
+    def writing(process):
+        while process.poll() is None and not [*tmp_path.glob("o/**/*.png")]:
+            time.sleep(0.002)
+        time.sleep(random.uniform(0, 0.2))
+
+    return ("export", *paths, *options), writing
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 10])
+def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, times):
+    """The second one ended the waiting for the threads, and what they ran in C++ aborted at the program's end."""
+    arguments, writing = exporting
+    with start(PROGRAM, *arguments) as process:
+        writing(process)
+        said = press(process, times)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == (
+        "Interrupted. All files are whole; the same command with --resume goes on."
+    )
+    assert len(said.splitlines()) == 2
+    assert left(tmp_path) == []
+    with start(PROGRAM, *arguments, "--resume") as process:
+        assert "kept" in process.communicate()[1]
+    assert process.returncode == 0
+    assert len([name for name in files(tmp_path / "o") if name.endswith(".png")]) == 3 * 48
+
+
+@pytest.mark.parametrize("command", ["export", "index", "probe", "doctor"])
+@pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.4, 0.8])
+def test_so_does_every_command_while_it_loads_what_it_needs(tmp_path, command, delay_s):
+    """Most of a second: it was a traceback, from within NumPy or whatever was being loaded."""
+    options = ("--out", tmp_path / "o") if command == "export" else ()
+    paths = () if command == "doctor" else (made("h264"),)
+    with start(BEFORE_IMPORTS, command, *paths, *options, "--cache-dir", tmp_path / "c") as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(delay_s)
+        said = press(process, 3)
+    # a machine that is fast enough may have come to the command's end
+    assert process.returncode == 130 or (process.returncode == 0 and delay_s), said
+    assert "Traceback" not in said
+    assert "ignored" not in said
+    assert left(tmp_path) == []
+
+
+WAITS = """
+interrupts.take_over()
+with interrupts.working("So it is."):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    finally:
+        {afterwards}
+"""
+
+
+def test_who_presses_again_right_away_does_not_disturb_the_end(tmp_path):
+    program = TAKEN_OVER + WAITS.format(afterwards="time.sleep(0.4); Path(sys.argv[1]).touch()")
+    with start(program, tmp_path / "ended") as process:
+        assert process.stdout.readline() == "begun\n"
+        press(process, 10)
+    assert (tmp_path / "ended").exists()
+
+
+def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
+    """What is under way is tidied away all the same."""
+    afterwards = "\n        ".join(
+        [
+            "from seqpipe.whole_file import replacing; from seqpipe.cli._lock import held",
+            "with held(Path(sys.argv[1]), 'it'), replacing(Path(sys.argv[1])) as part:",
+            "    part.touch(); print(len(list(part.parent.iterdir())), flush=True); time.sleep(60)",
+        ]
+    )
+    with start(TAKEN_OVER + WAITS.format(afterwards=afterwards), tmp_path / "x") as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "2\n"
+        time.sleep(1.2)
+        said = press(process, 1)
+    assert (process.returncode, said) == (130, "Interrupted. So it is.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_nothing_has_to_be_left_in_order_the_program_ends_at_once(tmp_path):
+    """An index that is built, or a video that is verified, was waited for."""
+    program = TAKEN_OVER + (
+        "from seqpipe.whole_file import replacing\nfrom seqpipe.video.engine import Engine\n"
+        "def work(path):\n"
+        "    with replacing(Path(path)) as part:\n"
+        "        part.touch(); print('begun', flush=True); time.sleep(60)\n"
+        "interrupts.take_over()\nwith Engine(2) as engine: list(engine.map(work, sys.argv[1:]))"
+    )
+    with start(program, tmp_path / "x") as process:
+        assert process.stdout.readline() == "begun\n"
+        said = press(process, 1)
+    assert (process.returncode, said) == (130, "Interrupted.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_falls_where_python_can_raise_nothing_ends_the_program_too():
+    program = TAKEN_OVER + (
+        "interrupts.take_over()\n"
+        "class Left:\n"
+        "    def __del__(self): signal.raise_signal(signal.SIGINT)\n"
+        "with interrupts.working('So it is.'): Left(); time.sleep(60)"
+    )
+    with start(program) as process:
+        said = process.communicate(timeout=30)[1]
+    assert (process.returncode, said) == (130, "Interrupted. So it is.\n")
+
+
+def test_what_a_shell_has_put_in_the_background_goes_on_ignoring_it(tmp_path):
+    ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('begun', flush=True)\n"
+    program = ignoring + PROGRAM.partition("\n")[2]
+    with start(program, "export", made("h264"), "--out", tmp_path) as process:
+        assert process.stdout.readline() == "begun\n"
+        press(process, 5, within_s=2)
+    assert process.returncode == 0
