@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import signal
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -173,8 +172,6 @@ def serve(connection: Connection, memory: mmap.mmap) -> None:
 
 def main() -> None:
     """What a child runs; its arguments are how nice it is, and the descriptors of the connection and the memory."""
-    # a terminal sends Ctrl-C to it as well; it ends with its parent
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     nice, connection, memory = map(int, sys.argv[-3:])
     os.nice(nice)
     serve(Connection(connection), mmap.mmap(memory, 0))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -52,7 +55,8 @@ class ChildProcess:
             given = there.fileno(), self._pictures.descriptor
             command = [sys.executable, "-c", _RUN, _ROOT, str(nice), *map(str, given)]
             try:
-                self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
+                with _deaf_to_ctrl_c():
+                    self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
             except OSError:
                 here.close()
                 raise
@@ -150,3 +154,13 @@ class ChildProcess:
             f"the process that decoded it {how}",
             advice=f"It may have been short of memory; {PROCESSES.name}=0 decodes in this process instead",
         )
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Let processes that this thread starts be without it from their first line on: a terminal sends it to all."""
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)

@@ -360,6 +360,18 @@ sys.stdin.readline()
 """
 
 
+STARTING = """
+import signal
+signal.signal(signal.SIGINT, lambda *_: None)
+from seqpipe.video.child_process import ChildProcess
+children = [ChildProcess() for _ in range(2)]
+print("begun", flush=True)
+for child in children:
+    child.is_ready(None)
+print("ready")
+"""
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_children_end_with_their_parent(end):
     process = subprocess.Popen(
@@ -379,6 +391,22 @@ def test_children_end_with_their_parent(end):
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(map(alive, pids))
+
+
+def test_children_that_are_starting_say_nothing_of_an_interrupt():
+    """A terminal sends Ctrl-C to them as well: each showed a traceback, from whatever it was importing."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", STARTING],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == b"begun\n"
+    for _ in range(10):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.05)
+    assert process.communicate() == (b"ready\n", b"")
 
 
 def alive(pid):
