@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from .source_text import source_text
@@ -71,7 +72,7 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
 def load_functions(
     package: str, name: str, functions: Mapping[str, tuple[Any, ...]], *, quick: bool = False
 ) -> Any:
-    """A C source of the package as a library whose functions give nothing back; None as of :func:`load_native`.
+    """The functions of a C source of the package, which give nothing back; None as of :func:`load_native`.
 
     Args:
         package: the package whose folder the source lies in.
@@ -83,10 +84,13 @@ def load_functions(
     if library is None:
         return None
     library = ctypes.PyDLL(library._name) if quick else library
+    found = SimpleNamespace()
     for function, arguments in functions.items():
-        found = getattr(library, f"seqpipe_{function}")
-        found.restype, found.argtypes = None, arguments
-    return library
+        # Of this call alone: as an attribute another thread could replace it by one that has no types yet.
+        own = library[f"seqpipe_{function}"]
+        own.restype, own.argtypes = None, arguments
+        setattr(found, own.__name__, own)
+    return found
 
 
 def compiled(package: str, name: str, directory: Path) -> Path:

@@ -88,3 +88,13 @@ def test_what_is_kept_but_cannot_be_loaded_is_no_error(load, tmp_path) -> None:
     kept.parent.mkdir()
     kept.write_bytes(b"no library")
     assert load(*SOURCE) is None
+
+
+@needs_compiler
+def test_what_a_caller_says_of_a_function_holds_for_that_caller_alone() -> None:
+    """Threads that load one library at once shared its functions, and one could be called before it had its types."""
+    one, other = (
+        native.load_functions("seqpipe.ops", "noise.c", {"salt": types}) for types in ((ctypes.c_int64,), ())
+    )
+    assert one.seqpipe_salt.argtypes == (ctypes.c_int64,)
+    assert other.seqpipe_salt.argtypes == ()
