@@ -18,6 +18,7 @@ from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
 from ..interrupts import working
 from ..video.engine import Engine, available_cores
 from ..video.index import PacketIndex
+from ._claims import claimed
 from ._dry_run import show_plans
 from ._files import Input, find_inputs, write_whole
 from ._indexing import for_each_index
@@ -59,7 +60,7 @@ def run(options: Options) -> int:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with working(_FAREWELL), _claimed(request):
+    with working(_FAREWELL), _claimed(plans, request):
         before = _look_back(plans, request)
         sources = (plan.source for plan in plans)
         note(request.folder, sources, Settings.of(request), anew=options.overwrite)
@@ -78,8 +79,8 @@ def _sum_up(planned: Seq[tuple[str, Planned]], before: Finished, request: Reques
 
 
 @contextlib.contextmanager
-def _claimed(request: Request) -> Iterator[None]:
-    """Keep other exports off the manifest and the contact sheet; off the files, source by source.
+def _claimed(plans: Seq[Plan], request: Request) -> Iterator[None]:
+    """Keep other exports off the files, the manifest and the contact sheet.
 
     Raises:
         OutputError: another export is writing one of them.
@@ -89,6 +90,7 @@ def _claimed(request: Request) -> Iterator[None]:
             stack.enter_context(held(request.manifest, "this manifest"))
         if request.options.contact_sheet:
             stack.enter_context(held(own_place(request.folder, _SHEET), "the contact sheet of this folder"))
+        stack.enter_context(claimed(plans, request.folder, request.options.out))
         yield
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
-from urllib.parse import quote
 
 import numpy as np
 
@@ -21,11 +19,9 @@ from ..video.engine import Engine
 from ..video.reader import VideoReader
 from ._files import write_whole
 from ._images import thumbnail
-from ._lock import held
 from ._manifest import Manifest, Row
 from ._plan import Plan
 from ._progress import Bar
-from ._record import own_place
 from ._request import Request
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
@@ -77,8 +73,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
         The outcome; the rows of all files are in the manifest, unless the work was stopped.
 
     Raises:
-        OutputError: files cannot be written, or another export is writing them, so there is no point in going on with
-            any source.
+        OutputError: files cannot be written, so there is no point in going on with any source.
     """
     outcome = Outcome()
     stacked = plan.sequence is not None and work.request.encoder.packed
@@ -95,15 +90,13 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
             rows.append(plan.row(file, status="done", bytes=size))
         return rows
 
-    place = own_place(work.request.folder, quote(os.fsencode(plan.common_name), safe=""))
-    with held(place, f"its files into {work.request.options.out}", source=plan.source):
-        # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
-        for rows in _mapped(write, _batches(pieces, form.together), 1 if stacked else form.threads):
-            for row in rows:
-                work.manifest.add(row)
-                work.bar.advance(plan.frames.shape[1])
-        if not work.stop.is_set():
-            _record_losses(plan, todo[~assembler.delivered], work, outcome)
+    # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
+    for rows in _mapped(write, _batches(pieces, form.together), 1 if stacked else form.threads):
+        for row in rows:
+            work.manifest.add(row)
+            work.bar.advance(plan.frames.shape[1])
+    if not work.stop.is_set():
+        _record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
 
 

@@ -15,7 +15,10 @@ from ..errors import OutputError
 from ..interrupts import tidied
 from ._files import beside, told
 
-__all__ = ["held"]
+__all__ = ["ADVICE", "Lock", "held"]
+
+ADVICE: Final = "Wait for it to end, or stop it; --resume then goes on from there"
+"""What to do about another export."""
 
 _PAUSE_S: Final = 0.005
 _WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -23,7 +26,7 @@ _WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def held(path: Path, what: str, *, source: str | None = None, wait_s: float = 0.0) -> Iterator[None]:
+def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Keep other exports off a file, or off what it stands for, while the block runs.
 
     The lock is a file beside it, taken with ``flock``: one that a killed process has left is free.
@@ -31,46 +34,54 @@ def held(path: Path, what: str, *, source: str | None = None, wait_s: float = 0.
     Args:
         path: the file; it need not be there.
         what: it is, for the message.
-        source: what the message names; by default the file.
         wait_s: how long to wait for another export that holds it; one that was stopped would hold it for ever.
 
     Raises:
         OutputError: another export holds it still, or the lock cannot be written.
     """
-    lock = _Lock(beside(path, "lock"))
+    lock = Lock(beside(path, "lock"))
     with tidied(lock.give_back):
         try:
             with told(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                taken = lock.take(time.monotonic() + wait_s)
+                taken = lock.take(wait_s)
             if not taken:
                 raise OutputError(
                     f"another export is writing {what}",
-                    source=source or str(path),
-                    advice="Wait for it to end, or stop it; --resume then goes on from there",
+                    source=str(path),
+                    advice=ADVICE,
                 )
             yield
         finally:
             lock.give_back()
 
 
-class _Lock:
-    """A file that is locked."""
+class Lock:
+    """A file to be locked, which is there only while it is.
+
+    Args:
+        path: its place, in a folder that exists.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._descriptor: int | None = None
 
-    def take(self, deadline_s: float) -> bool:
-        """Lock it; False if another process, or another thread, holds it until then."""
+    def take(self, wait_s: float = 0.0) -> bool:
+        """Lock it; False if another process, or another thread, holds it for so long.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        deadline_s = time.monotonic() + wait_s
         while True:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             # whatever the umask: what a killed export has left in a shared folder is to be of use to all
             with contextlib.suppress(PermissionError):  # it is another user's, who has done so
                 os.fchmod(self._descriptor, 0o666)
-            if _lock(self._descriptor) and _is_at(self._descriptor, self._path):
+            if _lock(self._descriptor) and _is_at(self._descriptor, self.path):
                 return True
-            held_by_another = _is_at(self._descriptor, self._path)
+            held_by_another = _is_at(self._descriptor, self.path)
             self._close()
             if time.monotonic() >= deadline_s and held_by_another:
                 return False
@@ -81,8 +92,8 @@ class _Lock:
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):
-            if _lock(self._descriptor) and _is_at(self._descriptor, self._path):
-                self._path.unlink()  # before it is free: who waits for it sees that, and makes a new one
+            if _lock(self._descriptor) and _is_at(self._descriptor, self.path):
+                self.path.unlink()  # before it is free: who waits for it sees that, and makes a new one
         self._close()
 
     def _close(self) -> None:

@@ -73,22 +73,17 @@ class Plan:
         Raises:
             OutputError: the source's name leads out of the output folder.
         """
-        return self._named(
-            index=file,
-            frame=int(self.frames[file, 0]),
-            pts_ms=round(self.timestamps[file] * 1000),
-            sequence=0 if self.sequence is None else int(self.sequence[file]),
-            position=int(self.position[file]),
-        )
-
-    @property
-    def common_name(self) -> str:
-        """What the names of all files of this source, in whatever export, have in common."""
-        return self._named(index=0, frame=0, pts_ms=0, sequence=0, position=0)
-
-    def _named(self, **numbers: int) -> str:
-        texts = {"stem": self.input.stem, "parent": self.input.parent, "ext": self.ending}
-        return self.pattern.name({**texts, **numbers}, self.source)
+        values = {
+            "stem": self.input.stem,
+            "parent": self.input.parent,
+            "ext": self.ending,
+            "index": file,
+            "frame": int(self.frames[file, 0]),
+            "pts_ms": round(self.timestamps[file] * 1000),
+            "sequence": 0 if self.sequence is None else int(self.sequence[file]),
+            "position": int(self.position[file]),
+        }
+        return self.pattern.name(values, self.source)
 
     def names(self) -> Iterator[str]:
         """The names of all files in order."""

@@ -86,8 +86,8 @@ def export(**given: Any) -> None:
     every frame is exported. Times go by the timestamps, so variable frame rates come out right; they count
     from the first frame, as players show them.
 
-    Several exports may write different sources into one folder at once. DIR/.seqpipe-export.json notes what the files
-    were made with, for --resume.
+    Several exports may write into one folder at once, but not the same files. DIR/.seqpipe-export.json notes what the
+    files were made with, for --resume.
 
     Exit codes: 0 all done; 1 some inputs failed or frames were lost, or a file could not be written; 2 wrong
     usage, names that collide, or files that are there already; 130 interrupted or terminated: what is under way is

@@ -140,7 +140,7 @@ def test_a_manifest_that_another_export_writes_is_left_alone(run, tmp_path, endi
     assert files(tmp_path) == []
 
 
-def export(folder, name):
+def export(folder, name, *more):
     options = [
         "--out",
         str(folder / "o"),
@@ -151,6 +151,7 @@ def export(folder, name):
         "--jobs",
         "1",
         "--overwrite",
+        *more,
     ]
     return subprocess.Popen(
         [sys.executable, "-m", "seqpipe", "export", str(made(name)), *options],
@@ -177,13 +178,44 @@ def test_two_exports_of_one_source_into_one_folder(tmp_path, stopped):
     assert second.returncode == 1
     where = tmp_path / "o"
     assert (
-        f"Error: {made('h264')}: another export is writing its files into {where}. Wait for it to end" in said
+        f"Error: {made('h264')}: another export is writing h264/000000.png into {where}. Wait for it" in said
     )
     stopped.send_signal(signal.SIGCONT)
     stopped.communicate()
     assert stopped.returncode == 0
     assert len(files(where)) == 48
     assert hidden(where) == []
+
+
+@pytest.mark.parametrize("name", ["h264", "vp9"])
+@pytest.mark.parametrize(
+    ("pattern", "shared"),
+    [("h264/0000{index}.png", "h264/000010.png"), ("{stem}/{index:06d}.png", "h264/000000.png")],
+)
+def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped, name, pattern, shared):
+    """Each source was kept apart by the name of its first file: one wrote over the other's others."""
+    before = {path: path.read_bytes() for path in tmp_path.glob("o/**/*.png")}
+    with export(tmp_path, name, "--pattern", pattern) as second:
+        said = second.communicate()[1]
+    if name == "vp9" and "{stem}" in pattern:
+        assert second.returncode == 0
+    else:
+        assert (second.returncode, said) == (
+            1,
+            f"Error: {made(name)}: another export is writing {shared} into {tmp_path / 'o'}. "
+            "Wait for it to end, or stop it; --resume then goes on from there.\n",
+        )
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_what_a_killed_export_has_claimed_is_free(tmp_path, stopped):
+    stopped.kill()
+    stopped.wait()
+    assert len(hidden(tmp_path)) == 1
+    with export(tmp_path, "h264") as second:
+        second.communicate()
+    assert second.returncode == 0
+    assert hidden(tmp_path) == []
 
 
 def test_two_exports_of_different_sources_into_one_folder(tmp_path, stopped):
