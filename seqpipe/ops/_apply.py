@@ -18,8 +18,8 @@ from ._draw import Block, resolve
 from ._drawing import alike
 from ._given import Given, check, check_size, check_some, gathered, given
 from ._kernel import Item
-from ._run import on_device_of, on_host, run
-from ._spec import BACKENDS, Backend, Spec
+from ._run import check_backend, on_device_of, on_host, run
+from ._spec import Backend, Spec
 
 __all__ = ["Call", "apply", "indices_of"]
 
@@ -155,12 +155,7 @@ def apply(
     """
     if type(x) is np.ndarray and backend is None:
         return _here(op, given(op, x, layout), epoch, index)
-    if backend not in (None, *BACKENDS):
-        raise ParameterError(
-            f"backend={backend!r} is not valid",
-            source=op.name,
-            allowed=f"{', '.join(map(repr, BACKENDS))} or None",
-        )
+    check_backend(backend, op.name)
     if isinstance(x, Batch):
         indices = x.indices if index is None else index
         return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)

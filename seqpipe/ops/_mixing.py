@@ -19,7 +19,7 @@ from ._draw import Block, resolve, values_of_each
 from ._given import Given, admitted, gathered, given, like
 from ._kernel import Item, run_kernel, widened, with_fields
 from ._param import param
-from ._run import cuda_device_of, on_device_of
+from ._run import check_backend, cuda_device_of, on_device_of
 from ._spec import Backend
 from ._values import put
 
@@ -104,7 +104,12 @@ class Mixing(Declaration, register=False):
             index: the samples' indices, or that of the first.
             backend: who does it; None for the kernel on a GPU, and for the fast form on the CPU.
             device: what the kernel runs on; None for the GPU that holds the images.
+
+        Raises:
+            ParameterError: as a call does, or there is no such backend.
+            BackendError: the data is on a GPU that cannot be used.
         """
+        check_backend(backend, self.name)
         options: dict[str, Any] = {"epoch": epoch, "backend": backend, "device": device}
         if isinstance(x, Batch):
             return self._batch(x, labels, layout, index, options)

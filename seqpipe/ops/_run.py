@@ -19,10 +19,10 @@ from ._declaration import Declaration
 from ._draw import Block, joined, values_of, values_of_all
 from ._drawing import alike
 from ._kernel import Item, cuda_device, run_kernel
-from ._spec import Backend, Spec
+from ._spec import BACKENDS, Backend, Spec
 from ._values import put
 
-__all__ = ["cuda_device_of", "on_device_of", "on_host", "on_images", "run"]
+__all__ = ["check_backend", "cuda_device_of", "on_device_of", "on_host", "on_images", "run"]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -70,6 +70,24 @@ def run(
         op.compose(items, specs, block, device)
     else:
         run_kernel(op, items, _kernel_block(op, specs, block), device or cuda_device_of(items[0].x))
+
+
+def check_backend(backend: Backend | None, source: str) -> None:
+    """Refuse a backend that is none.
+
+    Args:
+        backend: what was given.
+        source: the operator it was given to, for the message.
+
+    Raises:
+        ParameterError: there is no such backend.
+    """
+    if backend is not None and backend not in BACKENDS:
+        raise ParameterError(
+            f"backend={backend!r} is not valid",
+            source=source,
+            allowed=f"{', '.join(map(repr, BACKENDS))} or None",
+        )
 
 
 def cuda_device_of(array: Array) -> KernelDevice:

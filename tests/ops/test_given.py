@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import AutoContrast, Brightness, BrightnessContrast, Chain, Flip, Resize, apply
+from seqpipe.ops import AutoContrast, Brightness, BrightnessContrast, Chain, Flip, Mixup, Resize, apply
 from tests.support.operators import compare, cupy, images
 
 BRIGHTER = BrightnessContrast(brightness=(0.2, 3.0), seed=4)
@@ -225,9 +225,13 @@ def test_torch_tensors_on_a_gpu_stay_there(torch):
 
 def test_backends_that_cannot_be_are_refused_by_name():
     x = np.zeros((4, 4, 3), np.uint8)
-    for call in (lambda **how: apply(Flip(), x, **how), lambda **how: Chain(Flip(), BRIGHTER)(x, **how)):
+    for name, call in (
+        ("flip", lambda **how: apply(Flip(), x, **how)),
+        ("flip", lambda **how: Chain(Flip(), BRIGHTER)(x, **how)),
+        ("mixup", lambda **how: Mixup().mixed(np.stack([x] * 3)[:, None], **how)),
+    ):
         with pytest.raises(
-            ParameterError, match="flip: backend='gpu' is not valid; allowed: 'reference', 'cpu', 'cuda'"
+            ParameterError, match=f"{name}: backend='gpu' is not valid; allowed: 'reference', 'cpu', 'cuda'"
         ):
             call(backend="gpu")
         with pytest.raises(
