@@ -29,10 +29,8 @@ __all__ = [
     "Filter",
     "Taps",
     "cubic",
-    "quickly_resampled",
     "resampled",
     "taps_of",
-    "tiny_resampled",
     "weights_of",
 ]
 
@@ -59,6 +57,12 @@ _NUMBERS: Final = {
     "area": 5,
 }
 _SHARP: Final = 6  # the number of the cubic that is not Keys's, but OpenCV's and TensorFlow's
+_ZERO_AT_OTHERS: Final = {
+    1,
+    2,
+    5,
+    _SHARP,
+}  # Lanczos's sines are not zero to the last bit, and the gaussian nowhere
 _SUPPORT: Final = (
     0.0,
     1.0,
@@ -68,7 +72,6 @@ _SUPPORT: Final = (
     0.0,
     2.0,
 )  # by the number of the filter, in pixels of the coarser grid
-_BLOCK: Final = 8  # pixels of an axis that one product of matrices makes
 _NEAR: Final = 1 << 11  # a place that is so little before a pixel, which is less than a millionth, is in it
 
 # sin(pi r) / r for |r| <= 1/2, and exp(-z) for 0 <= z <= 1/4: Taylor's series as float32, for powers of r² and z
@@ -116,6 +119,17 @@ class Axis(NamedTuple):
             compat: whose conventions are taken; all but Pillow's are without antialias.
         """
         return _axis(begin, step, kind, antialias, compat)
+
+    @property
+    def picks(self) -> bool:
+        """Whether each pixel is one of the source, as it is: of others that the filter reaches, the weight is 0."""
+        apart = abs(self.step) == ONE and self.begin % ONE == 0
+        return not self.filter or (apart and self.filter in _ZERO_AT_OTHERS)
+
+    @property
+    def means(self) -> bool:
+        """Whether each pixel is the mean of what it covers."""
+        return self.filter == _NUMBERS["area"]
 
 
 class Axes(NamedTuple):
@@ -331,60 +345,3 @@ def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
         along = along + there(weight)[:, None] * down[:, :, there(place)]
     part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
     return along * there(part)
-
-
-def quickly_resampled(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
-    """What :func:`resampled` gives, by products of matrices: as sums of float32 in another order.
-
-    Args:
-        x: the images, in main memory.
-        rows: what each row is made of.
-        columns: what each column is made of.
-    """
-    frames, height, width, channels = x.shape
-    down = _summed(x.reshape(frames, height, width * channels), rows).reshape(frames, -1, width, channels)
-    along = _summed(np.ascontiguousarray(down.transpose(0, 2, 1, 3)).reshape(frames, width, -1), columns)
-    back = along.reshape(frames, len(columns.total), len(rows.total), channels).transpose(0, 2, 1, 3)
-    share = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
-    result: npt.NDArray[Any] = back * share
-    return result
-
-
-def tiny_resampled(
-    x: npt.NDArray[Any], rows: tuple[Axis, int], columns: tuple[Axis, int]
-) -> npt.NDArray[Any]:
-    """What :func:`resampled` gives, by two products of matrices that are kept: for images of few pixels.
-
-    Args:
-        x: the images, in main memory.
-        rows: how rows are made, and how many.
-        columns: how columns are made, and how many.
-    """
-    frames, height, width, channels = x.shape
-    down = _matrix_of(*rows, height) @ x.reshape(frames, height, width * channels)
-    along = _matrix_of(*columns, width) @ down.reshape(-1, width, channels)
-    result: npt.NDArray[Any] = along.reshape(frames, rows[1], columns[1], channels)
-    return result
-
-
-@lru_cache(maxsize=64)
-def _matrix_of(axis: Axis, size: int, length: int) -> npt.NDArray[Any]:
-    """The shares ``(size, length)`` that the pixels of a source have in those of a result."""
-    places, weights, total = taps_of(axis, size, length)
-    matrix = np.zeros((size, length), np.float32)
-    np.add.at(matrix, (np.arange(size), places), weights / total)
-    return matrix
-
-
-def _summed(lines: npt.NDArray[Any], taps: Taps) -> npt.NDArray[Any]:
-    """Weighted sums of lines ``(F, length, values)``, some pixels at a time: their taps lie side by side."""
-    size = len(taps.total)
-    out = np.empty((len(lines), size, lines.shape[2]), np.float32)
-    for start in range(0, size, _BLOCK):
-        end = min(start + _BLOCK, size)
-        places = taps.places[:, start:end]
-        first, last = int(places.min()), int(places.max()) + 1
-        matrix = np.zeros((end - start, last - first), np.float32)
-        np.add.at(matrix, (np.arange(end - start), places - first), taps.weights[:, start:end])
-        np.matmul(matrix, lines[:, first:last], out=out[:, start:end])
-    return out

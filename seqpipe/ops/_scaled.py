@@ -21,11 +21,10 @@ from ._resample import (
     Axis,
     Compat,
     Filter,
-    quickly_resampled,
     resampled,
     taps_of,
-    tiny_resampled,
 )
+from ._resample_cpu import picked, quickly_resampled, shrunk_by_opencv, tiny_resampled
 from ._spec import COMPUTED, RANGES, Spec
 
 __all__ = ["Scaled"]
@@ -165,25 +164,27 @@ class Scaled(Geometry, register=False):
         )
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by torch, or by products of matrices; floats, for which the order of sums matters, by neither."""
+        """The same by torch, OpenCV or products of matrices; floats, for which the order of sums matters, by none."""
         if not p.whole or x.dtype.kind == "f":
             return self.reference(x.astype(np.float32), p)
         along, down, mapping = self._taps(x, p)
         size = mapping.height, mapping.width
         if max(x.size, size[0] * x.shape[1], size[1] * x.shape[2]) < _SMALL:
             return tiny_resampled(x.astype(np.float32), (down, size[0]), (along, size[1]))
-        if not along.filter:
-            # one pixel each: of large images, products of matrices take hundreds of times as long
-            lines, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
-            picked: npt.NDArray[Any] = x[:, lines.places[0][:, None], columns.places[0]]
-            return picked if self.dtype in (None, x.dtype.name) else picked.astype(np.float32)
+        rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
+        if down.picks and along.picks:
+            # of large images, products of matrices take hundreds of times as long
+            pixels = picked(x, rows, columns)
+            return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
         if x.size < _SMALL:
             return self.reference(x.astype(np.float32), p)
+        means = shrunk_by_opencv(x, (down, size[0]), (along, size[1]))
+        if means is not None:
+            return means
         if x.size > _LARGE and x.dtype == np.uint8 and self._is_torchs(x, along, down, size):
             found = resized_by_torch(x, size)
             if found is not None:
                 return found
-        rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
         return quickly_resampled(x.astype(np.float32), rows, columns)
 
     def nearest(self) -> Geometry:
