@@ -12,7 +12,17 @@ import av.error
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from .bitstream import UNKNOWN, Leading, PacketKind, ParameterSets, SetUp, classifier, droppable
+from .bitstream import (
+    UNKNOWN,
+    UNREAD,
+    Coded,
+    Leading,
+    PacketKind,
+    ParameterSets,
+    SetUp,
+    classifier,
+    droppable,
+)
 from .extent import HEAD, declared_size
 from .index import PacketIndex, PacketTable
 from .info import StreamInfo
@@ -31,7 +41,7 @@ _HEADER_BEFORE_DATA = 64
 _DEFAULT_RATE = Fraction(25)
 _MPEGTS_SECOND = 90_000
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
-_KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"})
+_KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"}) | UNREAD
 # B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
 _B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
@@ -100,7 +110,8 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
     scan = _Scan()
     context = stream.codec_context
     codec, extradata = context.codec.canonical_name, bytes(context.extradata or b"")
-    classify, sets = classifier(codec, extradata).classify, ParameterSets(codec, extradata)
+    coded = Coded(context.width, context.height, context.bits_per_coded_sample)
+    classify, sets = classifier(codec, extradata, coded).classify, ParameterSets(codec, extradata)
     try:
         for packet in container.demux(stream):
             first.offer(packet)

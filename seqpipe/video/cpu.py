@@ -17,6 +17,7 @@ from av.codec.context import CodecContext
 
 from ..errors import BackendError
 from .av_packet import av_packet
+from .bitstream import REPLENISHED
 from .bitstream.mpeg import frame_size, mpeg4_interlaced
 from .index import PacketIndex
 from .packet_decoder import DecodeError, Fed, News, Picture
@@ -65,26 +66,15 @@ class CpuDecoder:
     """
 
     def __init__(self, index: PacketIndex, threads: int = 1) -> None:
-        info = index.info
         if threads > 1 and _threads_differ(index):
             threads = 1
-        context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
-        if index.extradata:
-            context.extradata = index.extradata
-        context.codec_tag = index.codec_tag
-        context.bits_per_coded_sample = index.coded_bits
-        context.width, context.height = info.width, info.height
-        if not info.pixel_format.startswith("yuvj"):
-            context.pix_fmt = info.pixel_format
-        context.thread_count = threads
-        context.thread_type = "FRAME" if threads > 1 else "SLICE"
-        options = _OPTIONS.get(info.codec, {})
-        context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
-        self._context = context
         self._palettes = index.palettes
-        self._codec = info.codec
+        self._codec = index.info.codec
         self._size: tuple[int, int] | None = None
         self.threads = threads
+        self._context = _opened(index, threads)
+        # libavcodec's flush leaves the picture there that the next one is drawn into
+        self._anew = partial(_opened, index, threads) if self._codec in REPLENISHED else None
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
         """Decode packets; their pictures come out whether they are wanted or not.
@@ -109,7 +99,10 @@ class CpuDecoder:
     def flush(self) -> Iterator[News]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
-        self._context.flush_buffers()
+        if self._anew is None:
+            self._context.flush_buffers()
+        else:
+            self._context = self._anew()
         yield rest
 
     def _is_of_another_size(self, data: bytes) -> bool:
@@ -127,6 +120,23 @@ class CpuDecoder:
         ]
         damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
         return News([picture.packet for picture in pictures], damaged, pictures)
+
+
+def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
+    info = index.info
+    context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
+    if index.extradata:
+        context.extradata = index.extradata
+    context.codec_tag = index.codec_tag
+    context.bits_per_coded_sample = index.coded_bits
+    context.width, context.height = info.width, info.height
+    if not info.pixel_format.startswith("yuvj"):
+        context.pix_fmt = info.pixel_format
+    context.thread_count = threads
+    context.thread_type = "FRAME" if threads > 1 else "SLICE"
+    options = _OPTIONS.get(info.codec, {})
+    context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
+    return context
 
 
 def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketSideData:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
 from .parameter_sets import ParameterSets, SetUp
+from .replenishment import REPLENISHED, UNREAD, Coded
 from .select import chroma_location, classifier
 
 __all__ = [
+    "REPLENISHED",
     "UNKNOWN",
+    "UNREAD",
     "Classifier",
+    "Coded",
     "Leading",
     "PacketKind",
     "ParameterSets",

@@ -13,6 +13,7 @@ from .h264 import H264Classifier
 from .hevc import HevcClassifier
 from .kind import UNKNOWN, Classifier, PacketKind
 from .mpeg import Mpeg4Classifier, MpegClassifier
+from .replenishment import READ_THROUGH, Coded, ReplenishedClassifier
 from .vp8 import Vp8Classifier
 from .vp9 import Vp9Classifier
 
@@ -38,12 +39,13 @@ class _UniformClassifier:
         return self._kind
 
 
-def classifier(codec: str, extradata: bytes) -> Classifier:
+def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Classifier:
     """The classifier for one stream.
 
     Args:
         codec: the name of FFmpeg's codec or of one of its decoders: ``h264``, ``libdav1d``.
         extradata: the stream's codec configuration as the container holds it; may be empty.
+        coded: what its pictures are, for codecs whose packets do not say.
 
     Returns:
         A classifier for the codec. For a codec that is not read here, every packet is a reference, or none is
@@ -53,6 +55,8 @@ def classifier(codec: str, extradata: bytes) -> Classifier:
     make = _CLASSIFIERS.get(name)
     if make is not None:
         return make(extradata)
+    if coded is not None and name in READ_THROUGH:
+        return ReplenishedClassifier(name, coded)
     return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
 
 

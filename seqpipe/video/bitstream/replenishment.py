@@ -1,0 +1,242 @@
+"""Conditional replenishment: codecs that draw what has changed into the picture before, and whether a packet draws all.
+
+Containers say which packets are key frames, and for these codecs that is often not true: a QuickTime file without a
+table of key frames has nothing else, and those that FFmpeg's encoders of rpza and smc write lean on the picture, or on
+colours, that came before. So each packet is read through, as far as the first thing that it leaves out: a key frame is
+the first packet, and each that the container calls one and that draws all pixels.
+
+Sources: libavcodec's decoders of these codecs, which are their only specifications; multimedia.cx's wiki.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from .kind import PacketKind, packet_kind
+
+__all__ = ["READ_THROUGH", "REPLENISHED", "UNREAD", "Coded", "ReplenishedClassifier"]
+
+
+class Coded(NamedTuple):
+    """What a packet's syntax depends on.
+
+    Attributes:
+        width: of the coded picture.
+        height: of the coded picture.
+        bits: of a pixel, as the container has them.
+    """
+
+    width: int
+    height: int
+    bits: int
+
+    @property
+    def blocks(self) -> int:
+        """Of 4 by 4 pixels, those at the border included."""
+        return -(-self.width // 4) * -(-self.height // 4)
+
+
+class ReplenishedClassifier:
+    """Tells the packets of a stream from which decoding can start: the first one, and those that draw all pixels.
+
+    Args:
+        codec: FFmpeg's name of it, one of :data:`READ_THROUGH`.
+        coded: what its pictures are.
+    """
+
+    def __init__(self, codec: str, coded: Coded) -> None:
+        self._draws_all, self._coded = READ_THROUGH[codec], coded
+        self._first = True
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """Whether decoding can start here; what ends in the middle leaves something out."""
+        first, self._first = self._first, False
+        try:
+            whole = first or self._draws_all(bytes(packet), self._coded)
+        except IndexError:
+            whole = False
+        return packet_kind(True, random_access=whole)
+
+
+def _rpza(data: bytes, coded: Coded) -> bool:
+    """Apple Video: runs of blocks that are skipped, of one colour, of four colours, or of one for each pixel."""
+    at, left = 4, coded.blocks
+    while left > 0:
+        code, count = data[at], (data[at] & 0x1F) + 1
+        at += 1
+        if code < 0x80:  # a colour; what follows tells whose
+            four = data[at + 1] >= 0x80
+            at += 1 + (6 if four else 30)
+            count = 1
+        elif code < 0xA0:
+            return False
+        elif code < 0xC0:
+            at += 2
+        elif code < 0xE0:
+            at += 4 + 4 * count
+        else:
+            return False
+        left -= count
+    return at <= len(data)
+
+
+def _smc(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Apple Graphics: never; tables of colours outlast the packets that draw all, for any later one to use."""
+    return False
+
+
+_QTRLE_UNITS: Final = {2: (16, 4), 4: (8, 4), 8: (4, 4), 16: (1, 2), 24: (1, 3), 32: (1, 4)}
+"""By the bits of a pixel: how many pixels are coded together, by how many bytes."""
+
+
+def _qtrle(data: bytes, coded: Coded) -> bool:
+    """QuickTime Animation: runs within lines, some of which are skipped."""
+    pixels, size = _QTRLE_UNITS.get(coded.bits & 31 or 32, (0, 0))
+    if not pixels or len(data) < 8:
+        return False
+    at, lines = 6, coded.height
+    if data[5] & 8:
+        if int.from_bytes(data[6:8], "big") or int.from_bytes(data[10:12], "big") < lines:
+            return False
+        at = 14
+    for _ in range(lines):
+        drawn, at = 0, at + 1
+        if data[at - 1] != 1:
+            return False
+        while (code := data[at]) != 0xFF:
+            if not code:
+                return False
+            run = 256 - code if code >= 0x80 else code
+            at += 1 + size * (1 if code >= 0x80 else run)
+            drawn += run * pixels
+        if drawn < coded.width:
+            return False
+        at += 1
+    return at <= len(data)
+
+
+def _msrle(data: bytes, coded: Coded) -> bool:
+    """Microsoft RLE: runs within lines, whose ends are told; or all pixels as they are."""
+    if coded.bits not in (4, 8):
+        return False
+    if len(data) == coded.height * -(-coded.width * coded.bits // 32) * 4:
+        return True
+    at, drawn, lines = 0, 0, coded.height
+    while lines:
+        count, value = data[at], data[at + 1]
+        at += 2
+        if not count and value > 2:
+            count = value
+            at += -(-count * coded.bits // 16) * 2
+        if count:
+            drawn += count
+        elif value == 2 or drawn < coded.width:
+            return False
+        else:
+            if value and lines > 1:
+                return False
+            drawn, lines = 0, lines - 1
+    return at <= len(data)
+
+
+def _msvideo1(data: bytes, coded: Coded) -> bool:
+    """Microsoft Video 1: blocks that are skipped, or of one, two or eight colours."""
+    at, wide = 0, coded.bits > 8
+    for _ in range((coded.width // 4) * (coded.height // 4)):
+        code = data[at + 1]
+        at += 2
+        if code & 0xFC == 0x84:
+            return False
+        if code < 0x80:
+            eight = wide and data[at + 1] >= 0x80
+            at += (16 if eight else 4) if wide else 2
+        elif not wide and code >= 0x90:
+            at += 8
+    return at <= len(data)
+
+
+def _cinepak(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the strips say how high they are
+    """Cinepak: strips of vectors, from tables that may be those of the strip or the picture before."""
+    at, inherits = 10, not data[0] & 1
+    have: set[int] = set()
+    for strip in range(int.from_bytes(data[8:10], "big")):
+        end = at + int.from_bytes(data[at + 2 : at + 4], "big")
+        if strip == 0 or not inherits:
+            have = set()
+        at += 12
+        if end <= at:
+            return False
+        while at < end:
+            code, size = data[at], int.from_bytes(data[at + 2 : at + 4], "big")
+            if code in (0x20, 0x22, 0x24, 0x26):
+                have.add(code & 2)
+            elif code == 0x31 or (code in (0x30, 0x32) and not have >= ({2} if code == 0x32 else {0, 2})):
+                return False
+            at += max(size, 4)
+    return True
+
+
+def _flashsv(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the packet says how large it is
+    """Screen video: blocks, each with its size; those of no size are left as they are."""
+    across, down = ((data[i] >> 4) + 1 << 4 for i in (0, 2))
+    width, height = (int.from_bytes(data[i : i + 2], "big") & 0xFFF for i in (0, 2))
+    at = 4
+    for _ in range(-(-width // across) * -(-height // down)):
+        size = data[at] << 8 | data[at + 1]
+        if not size:
+            return False
+        at += 2 + size
+    return at <= len(data)
+
+
+def _zmbv(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Zip Motion Blocks: a bit."""
+    return bool(data[0] & 1)
+
+
+def _svq1(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Sorenson Video 1: the picture's type, behind its start code and its number."""
+    return not data[3] & 3
+
+
+def _flv1(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Sorenson H.263: the picture's type, behind its start code, its number and its size."""
+    bits = int.from_bytes(data[:9].ljust(9, b"\0"), "big")
+    behind = {0: 16, 1: 32}.get(bits >> 72 - 33 & 7, 0)
+    return not bits >> 72 - 35 - behind & 3
+
+
+def _msmpeg4(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Microsoft's MPEG-4 2 and 3, and Windows Media Video 7: the picture's type comes first."""
+    return not data[0] >> 6
+
+
+def _wmv2(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Windows Media Video 8: the same, of one bit."""
+    return not data[0] >> 7
+
+
+READ_THROUGH: Final[dict[str, Callable[[bytes, Coded], bool]]] = {
+    "cinepak": _cinepak,
+    "flashsv": _flashsv,
+    "flv1": _flv1,
+    "msmpeg4v2": _msmpeg4,
+    "msmpeg4v3": _msmpeg4,
+    "msrle": _msrle,
+    "msvideo1": _msvideo1,
+    "qtrle": _qtrle,
+    "rpza": _rpza,
+    "smc": _smc,
+    "svq1": _svq1,
+    "wmv1": _msmpeg4,
+    "wmv2": _wmv2,
+    "zmbv": _zmbv,
+}
+"""By FFmpeg's name of a codec, whether a packet draws all pixels without a look at the picture before."""
+
+UNREAD: Final = frozenset({"cscd", "flashsv2", "flic", "snow", "svq3", "tscc", "tscc2", "vmnc"})
+"""Others, whose key flags are believed, unless each packet has one."""
+
+REPLENISHED: Final = frozenset(READ_THROUGH) | UNREAD
+"""All: their decoders keep the last picture even when they are flushed, and a first packet may lean on a blank one."""
