@@ -6,7 +6,10 @@ import contextlib
 import importlib
 import logging
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,6 +20,7 @@ from seqpipe import kernel
 from seqpipe.errors import BackendError
 from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
 from seqpipe.video.device import parse_device
+from tests.support.emulated import EmulatedDevice
 from tests.support.interrupts import lost_interrupts
 from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, compiled, missing_nvrtc, spread
 
@@ -215,3 +219,24 @@ def test_a_structure_is_given_by_value() -> None:
         device.launch(source, "add", {}, (1, 1, 1), 8, pair, queue)
         cupy.cuda.Device(0).synchronize()
     np.testing.assert_array_equal(kept.get(), np.arange(8) + 1)
+
+
+def test_emulated_kernels_run_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of two devices too: their libraries are the same, and so are the stacks of the threads in them."""
+    running: list[None] = []
+    at_once = []
+
+    def run(*_given: Any) -> None:
+        running.append(None)
+        time.sleep(0.02)
+        at_once.append(len(running))
+        running.pop()
+
+    monkeypatch.setattr(EmulatedDevice, "_library", lambda *_: SimpleNamespace(run=run))
+    given = Source("seqpipe.video.gpu", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
+    threads = [threading.Thread(target=EmulatedDevice(tmp_path).launch, args=given) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert at_once == [1, 1, 1, 1]

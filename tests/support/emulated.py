@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def kernel_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 class EmulatedDevice:
-    """Takes a GPU's place; its memory is NumPy's.
+    """Takes a GPU's place; its memory is NumPy's. Any thread may launch: kernels run one by one.
 
     Args:
         folder: where libraries go; devices of several processes may share one.
@@ -59,6 +60,8 @@ class EmulatedDevice:
     """
 
     argument_bytes = 32764
+    # of all devices of a process: a kernel has the numbers and stacks of its threads in variables of its library
+    _turn = threading.Lock()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -75,10 +78,11 @@ class EmulatedDevice:
         argument: NDArray[Any],
         stream: Any,  # noqa: ARG002  a device has streams
     ) -> None:
-        self.launches += 1
-        library = self._library(source, function, defines)
         blocks = (ctypes.c_int * 3)(*grid)
-        library.run(ctypes.c_void_p(argument.ctypes.data), blocks, ctypes.c_int(block))
+        with self._turn:
+            self.launches += 1
+            library = self._library(source, function, defines)
+            library.run(ctypes.c_void_p(argument.ctypes.data), blocks, ctypes.c_int(block))
 
     def _library(self, source: Source, function: str, defines: Defines) -> ctypes.CDLL:
         options = compile_options(defines)[1:]

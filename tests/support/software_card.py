@@ -51,7 +51,7 @@ class SoftwareCard:
 
     def __init__(self, device: EmulatedDevice) -> None:
         self.cuvid = SoftwareCuvid()
-        self._device = _OneByOne(device)
+        self._device = _Handles(device)
         self._launching = SoftwareDriver(self._device)
 
     def install(self, patch: pytest.MonkeyPatch, *, waits_s: float = 0.0) -> None:
@@ -79,16 +79,15 @@ class SoftwareCard:
         assert not faults, faults
 
 
-class _OneByOne:
-    """Runs one kernel at a time: an emulated one has its thread's numbers in variables of its own."""
+class _Handles:
+    """A device whose kernels have handles, as a driver's do."""
 
     def __init__(self, device: EmulatedDevice) -> None:
         self._device, self._lock = device, threading.Lock()
         self._kernels: list[Any] = []
 
     def launch(self, *given: Any) -> None:
-        with self._lock:
-            self._device.launch(*given)
+        self._device.launch(*given)
 
     def handle(self, *kernel: Any) -> int:
         with self._lock:
@@ -111,7 +110,7 @@ class SoftwareDriver:
         faults: what they raised.
     """
 
-    def __init__(self, device: _OneByOne) -> None:
+    def __init__(self, device: _Handles) -> None:
         self._device = device
         self.faults: list[BaseException] = []
         kinds = (self._launch, _LAUNCH), (self._record, _RECORD), (self._event, _WAIT), (self._stream, _WAIT)
