@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 from ..errors import ParameterError
+from ._horizon import across_horizon, shown_box
 from ._interpolate import places_of
 
 __all__ = ["Mapping", "Mappings", "scaling"]
@@ -55,24 +56,35 @@ class Mapping(NamedTuple):
         Raises:
             ParameterError: the result shows several of them in one place, or one in several.
         """
-        try:
-            inverse = np.linalg.inv(self.matrix)
-        except np.linalg.LinAlgError as error:
-            raise ParameterError(
-                f"boxes or points with a map that has no inverse, {self.matrix.tolist()}",
-                allowed="a map that sends no two places to one",
-            ) from error
-        return _projected(np.asarray(inverse, np.float64), np.asarray(places, np.float64))
+        return _projected(self._inverse(), np.asarray(places, np.float64))
 
     def boxes(self, boxes: npt.ArrayLike) -> FloatArray:
         """The smallest upright boxes around where boxes of the source go; they are not cut off at the borders.
+
+        But for those across the horizon of a map with perspective, of which a result shows what reaches to infinity:
+        these are around what it shows, and all 0 where that is nothing.
 
         Args:
             boxes: ``(…, 4)``, left, top, right and bottom in pixels.
         """
         given = np.asarray(boxes, np.float64)
-        corners = self.points(np.stack([given[..., [x, y]] for x in (0, 2) for y in (1, 3)], axis=-2))
-        return np.concatenate([corners.min(axis=-2), corners.max(axis=-2)], axis=-1)
+        corners = np.stack([given[..., [x, y]] for x, y in ((0, 1), (0, 3), (2, 3), (2, 1))], axis=-2)
+        moved = _homogeneous(self._inverse(), corners)
+        across = across_horizon(moved)
+        result = np.empty(given.shape)
+        places = moved[~across][..., :2] / moved[~across][..., 2:]
+        result[~across] = np.concatenate([places.min(axis=-2), places.max(axis=-2)], axis=-1)
+        result[across] = [shown_box(one, self.height, self.width) for one in moved[across]] or 0
+        return result
+
+    def _inverse(self) -> FloatArray:
+        try:
+            return np.asarray(np.linalg.inv(self.matrix), np.float64)
+        except np.linalg.LinAlgError as error:
+            raise ParameterError(
+                f"boxes or points with a map that has no inverse, {self.matrix.tolist()}",
+                allowed="a map that sends no two places to one",
+            ) from error
 
     def affine(self, affine: FloatArray) -> FloatArray:
         """The affine of the result of a volume.
@@ -156,7 +168,12 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
     return matrix
 
 
+def _homogeneous(matrix: FloatArray, places: FloatArray) -> FloatArray:
+    result: FloatArray = np.concatenate([places, np.ones_like(places[..., :1])], axis=-1) @ matrix.T
+    return result
+
+
 def _projected(matrix: FloatArray, places: FloatArray) -> FloatArray:
-    moved = np.concatenate([places, np.ones_like(places[..., :1])], axis=-1) @ matrix.T
+    moved = _homogeneous(matrix, places)
     result: FloatArray = moved[..., :2] / moved[..., 2:]
     return result

@@ -61,6 +61,10 @@ class WarpPerspective(Warped):
     """Move pixels by a projective map.
 
     ``out(x, y) = in(u / w, v / w)`` with ``(u, v, w) = matrix (x, y, 1)``.
+
+    A result shows the source on both sides of the horizon of the map, whatever the sign of ``w``, as OpenCV's do. A box
+    across that goes to infinity both ways: what is left of it is the smallest box around what the result shows of it,
+    cut off at the borders; 0, 0, 0, 0 if that is nothing.
     """
 
     matrix: Number = param(

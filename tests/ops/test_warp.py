@@ -15,6 +15,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, _interpolate, _warped, apply, per_frame
 from seqpipe.ops._apply import Call
 from seqpipe.ops._kernel import Item
+from seqpipe.ops._mapping import Mapping
 from seqpipe.ops._run import run
 from tests.support.operators import compare
 
@@ -279,3 +280,60 @@ def test_matrices_without_an_inverse_are_refused():
     ):
         fn.rotate(np.stack([np.stack([x])] * 2), angle=[0, 30])
     assert [one.shape for one in fn.rotate([x, x], angle=[0, 90])] == [(91, 71, 3), (71, 91, 3)]
+
+
+def across_a_horizon(rng):
+    """A map whose horizon goes through a box of the source, and that box."""
+    while True:
+        spread = np.array([[0.5, 0.5, 20], [0.5, 0.5, 20], [0.02, 0.02, 0.3]])
+        matrix = (np.eye(3) + rng.normal(0, 1, (3, 3)) * spread) * rng.choice([-1, 1])
+        box = np.sort(rng.integers(0, 60, (2, 2)), axis=0).ravel().astype(np.float64)
+        corners = [(x, y, 1) for x in box[::2] for y in box[1::2]]
+        signs = set(np.sign(corners @ np.linalg.inv(matrix)[2]))
+        if (box[2:] - box[:2] > 2).all() and len(signs) > 1:
+            return matrix, box
+
+
+def test_boxes_across_the_horizon_are_around_what_is_shown_of_them():
+    """Where their corners go, on both sides of infinity, are places in the middle of what they had become."""
+    rng, seen = np.random.default_rng(0), 0
+    for _ in range(200):
+        matrix, box = across_a_horizon(rng)
+        height, width = rng.integers(20, 80, 2).tolist()
+        op = WarpPerspective(matrix=matrix.ravel().tolist(), size=(height, width))
+        mask = np.zeros((60, 60), np.uint8)
+        left, top, right, bottom = box.astype(int)
+        mask[top:bottom, left:right] = 1
+        inside = np.stack(
+            np.meshgrid(*(np.linspace(*ends, 90) for ends in (box[::2], box[1::2]))), axis=-1
+        ).reshape(-1, 2)
+        moved = Together(op)(np.zeros((60, 60, 1), np.uint8), mask=mask, boxes=box[None], points=inside)
+        (found,) = moved.boxes
+        within = (moved.points >= 0).all(1) & (moved.points <= (width, height)).all(1)
+        shown = moved.points[within]
+        rows, columns = np.nonzero(moved.mask)
+        if not (len(shown) or len(rows)):
+            continue
+        seen += 1
+        places = np.concatenate([shown, np.stack([columns, rows], -1) + 0.5])
+        assert (places >= found[:2] - 1e-3).all()
+        assert (places <= found[2:] + 1e-3).all()
+        assert (found >= 0).all()
+        assert (found[2:] <= (width, height)).all()
+        if len(rows) > 200:  # not only slivers, narrower than a pixel
+            assert (np.abs(found - [*places.min(0), *places.max(0)]) < 4).sum() >= 3
+    assert seen > 50
+
+
+def test_a_matrix_and_its_negative_move_boxes_alike():
+    matrix, box = across_a_horizon(np.random.default_rng(1))
+    boxes = np.stack([box, [1, 2, 3, 4], [50, 2, 55, 30]])
+    one, other = (Mapping(sign * matrix, 40, 50).boxes(boxes) for sign in (1, -1))
+    np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_box_of_which_nothing_is_shown_is_empty():
+    horizon = Mapping(np.linalg.inv([[1, 0, 1000], [0, 1, 0], [1, 0, -10.0]]), 8, 8)
+    found = horizon.boxes([[5, 20, 15, 30], [0, 0, 2, 2]])
+    assert found[0].tolist() == [0, 0, 0, 0]
+    assert (found[1] != 0).any()
