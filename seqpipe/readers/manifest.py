@@ -21,6 +21,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,8 +109,9 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
     for line, row in enumerate(text.split("\n"), 1):
         if not row.strip():
             continue
+        names: list[str] = []  # of the outermost object, which is read last
         try:
-            value = json.loads(row)
+            value = json.loads(row, object_pairs_hook=partial(_object, names))
         except json.JSONDecodeError as error:
             raise _bad(manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})") from error
         except (ValueError, RecursionError) as error:
@@ -119,8 +121,14 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
             raise _bad(
                 manifest, line, f"the line holds a {type(value).__name__}", allowed='an object, {"path": …}'
             )
-        _check_columns(manifest, line, list(value))
+        _check_columns(manifest, line, names)
         yield line, {name: field for name, field in value.items() if field is not None}
+
+
+def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name that is there twice would be gone in it."""
+    names[:] = [name for name, _ in pairs]
+    return dict(pairs)
 
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
@@ -167,7 +175,8 @@ def _entry(manifest: str, folder: Path, line: int, row: Mapping[str, Any], label
 
 def _number(field: Any) -> Any:
     """A field as a number; what is none stays as it is, for the message."""
-    if not isinstance(field, str):
+    # float() takes the digits of all scripts, and 1_000: labels do not, and whoever sees these may mean something else
+    if not isinstance(field, str) or not field.isascii() or "_" in field:
         return field
     try:
         return float(field)

@@ -282,6 +282,8 @@ BAD_TABLES = [
     ("path,lable\na.mp4,1\n", r"line 1: the column 'lable' is unknown; .*Perhaps 'label' was meant"),
     ("path,Start_S\na.mp4,1\n", r"line 1: the column 'Start_S' is unknown; .*Perhaps 'start_s' was meant"),
     ("path,path\na.mp4,1\n", r"line 1: the column 'path' is there twice"),
+    ("path,end_frame\na.mp4,1_0\n", r"line 2: end_frame='1_0' is not valid; allowed: a whole number"),
+    ("path,end_frame\na.mp4,٣٠\n", r"line 2: end_frame='٣٠' is not valid; allowed: a whole number"),
     ("path,label\na.mp4,1,2\n", r"line 2: the line has 3 fields, but the header names 2"),
     ("path,label\na.mp4\n", r"line 2: the line has 1 fields"),
     ("path,label\n,1\n", r"line 2: the path is empty"),
@@ -298,6 +300,7 @@ BAD_TABLES = [
 ]
 BAD_LINES = [
     ('{"path": "a.mp4"}\n{"path": "b.mp4",}\n', r"m\.jsonl: line 2: the line is not JSON"),
+    ('{"path": "a.mp4", "path": "b.mp4"}\n', r"m\.jsonl: line 1: the column 'path' is there twice"),
     ("[" * 200_000, r"m\.jsonl: line 1: the line cannot be read \(maximum recursion depth"),
     (
         '{"path": "a.mp4", "label": ' + "1" * 5000 + "}",
