@@ -11,6 +11,7 @@ import pytest
 
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import Coded, classifier
 
 MOVING = (
@@ -63,7 +64,7 @@ def copied(source, target, packets=None):
         for number, packet in enumerate(packet for packet in before.demux(stream) if packet.size):
             written = packet
             if packets and number in packets:
-                written = av.Packet(packets[number])
+                written = av_packet(packets[number])
                 written.pts, written.dts, written.time_base = packet.pts, packet.dts, packet.time_base
                 written.duration = packet.duration
             written.is_keyframe, written.stream = True, new
