@@ -16,7 +16,7 @@ import av
 
 from data_scripts.media_bits import vui_removed
 from data_scripts.media_item import Toolbox
-from seqpipe.video.av_packet import av_packet
+from seqpipe.video.av_packet import av_packet, set_extradata
 
 __all__ = [
     "Content",
@@ -141,7 +141,7 @@ class WithoutVui:
         with av.open(str(base)) as container, av.open(str(target), "w", format="mp4") as out:
             source = container.streams.video[0]
             stream = out.add_stream_from_template(source)
-            stream.codec_context.extradata = vui_removed(source.codec_context.extradata or b"")
+            set_extradata(stream.codec_context, vui_removed(source.codec_context.extradata or b""))
             for packet in container.demux(source):
                 if packet.size:
                     packet.stream = stream

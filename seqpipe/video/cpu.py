@@ -16,7 +16,7 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ..errors import BackendError
-from .av_packet import av_packet
+from .av_packet import av_packet, set_extradata
 from .bitstream import REPLENISHED
 from .bitstream.mpeg import frame_size, mpeg4_interlaced
 from .index import PacketIndex
@@ -125,8 +125,7 @@ class CpuDecoder:
 def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
     info = index.info
     context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
-    if index.extradata:
-        context.extradata = index.extradata
+    set_extradata(context, index.extradata)
     context.codec_tag = index.codec_tag
     context.bits_per_coded_sample = index.coded_bits
     context.width, context.height = info.width, info.height

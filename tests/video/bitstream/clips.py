@@ -16,7 +16,7 @@ import av
 import numpy as np
 from av.video.frame import PictureType
 
-from seqpipe.video.av_packet import av_packet
+from seqpipe.video.av_packet import av_packet, set_extradata
 from seqpipe.video.surface import Surface
 
 MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).parents[4] / "shared" / "media"))
@@ -171,7 +171,7 @@ def demuxed(source: io.BytesIO | Path) -> Stream:
 def decoded(stream: Stream, numbers: Iterable[int], decoder: str | None = None) -> dict[int, tuple[str, str]]:
     """Packet number → (digest of the visible samples, picture type) of the frame that came of it."""
     context = av.CodecContext.create(decoder or DECODERS.get(stream.codec, stream.codec), "r")
-    context.extradata = stream.extradata or None
+    set_extradata(context, stream.extradata)
     context.thread_count = 1
     frames: dict[int, tuple[str, str]] = {}
 
