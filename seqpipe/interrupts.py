@@ -57,19 +57,18 @@ _unfinished: Final[dict[object, Callable[[], object]]] = {}
 def take_over() -> None:
     """Let interrupts end this process in quiet; for a program's first line, before the imports that take long."""
     # what a shell has put in the background ignores Ctrl-C, and is to go on doing so
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupts)
-        # after all other calls: what still comes then could only change how an ended program ends
-        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupts)
-    usual = sys.unraisablehook
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is usual:
+            signal.signal(number, _interrupts)
+            # after all other calls: what still comes then could only change how an ended program ends
+            atexit.register(signal.signal, number, signal.SIG_IGN)
+    printed = sys.unraisablehook
 
     def lost(found: sys.UnraisableHookArgs) -> None:
         """An interrupt that fell where Python can raise nothing would be printed and forgotten."""
         if found.exc_type is KeyboardInterrupt:
             _end_at_once()
-        usual(found)
+        printed(found)
 
     sys.unraisablehook = lost
 

@@ -35,10 +35,10 @@ def start(program, *arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def press(process, times, within_s=0.3):
+def press(process, times, within_s=0.3, number=signal.SIGINT):
     """Ctrl-C, by somebody impatient."""
     for _ in range(times):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         time.sleep(random.uniform(0, within_s / times))
     return process.communicate(timeout=60)[1]
 
@@ -62,13 +62,14 @@ def exporting(tmp_path):
     return ("export", *paths, *options), writing
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2, 3, 10])
-def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, times):
+def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, times, number):
     """The second one ended the waiting for the threads, and what they ran in C++ aborted at the program's end."""
     arguments, writing = exporting
     with start(PATIENT + PROGRAM, *arguments) as process:
         writing(process)
-        said = press(process, times)
+        said = press(process, times, number=number)
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == (
         "Interrupted. All files are whole; the same command with --resume goes on."
