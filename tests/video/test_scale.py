@@ -60,6 +60,59 @@ def test_a_plane_of_the_right_size_is_left_alone() -> None:
     assert PlaneScaler()(plane, (32, 18)) is plane
 
 
+def by_definition(samples: int, pixels: int) -> NDArray[Any]:
+    """The share of each sample in each pixel: a triangle, widened to shrink; the last one stands for those beyond."""
+    shares, step = np.zeros((pixels, samples)), samples / pixels
+    reach = max(1.0, step)
+    for pixel in range(pixels):
+        centre = (pixel + 0.5) * step - 0.5
+        for place in range(-2 * samples - 2, 3 * samples + 3):
+            shares[pixel, min(max(place, 0), samples - 1)] += max(0.0, 1 - abs(place - centre) / reach)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+# rows and columns, before and after; of the last ones swscale makes one axis, whose edges are somewhat others
+EXTREME = [
+    *(((rows, 40), (9, 40)) for rows in (1, 2, 3, 4, 7, 15)),
+    *(((40, columns), (40, pixels)) for columns in (2, 3, 9) for pixels in (1, 5, 12)),
+    *(
+        ((samples, 20), (pixels, 20))
+        for samples, pixels in ((50, 1), (64, 2), (300, 3), (850, 10), (1700, 20))
+    ),
+    ((3, 1168), (227, 4)),
+    ((2, 3), (1, 1)),
+    ((1, 2031), (168, 1)),
+]
+IN_PART = [((3, 200), (30, 90)), ((200, 1000), (90, 10)), ((200, 9), (90, 3))]
+
+
+@pytest.mark.parametrize(("dtype", "deep"), [(np.uint8, False), (np.uint8, True), (np.uint16, True)])
+@pytest.mark.parametrize(("shape", "wanted"), EXTREME + IN_PART)
+def test_what_swscale_makes_wrong_is_right(
+    shape: tuple[int, int], wanted: tuple[int, int], dtype: Any, deep: bool
+) -> None:
+    """It took the nearest of two or three samples, moved what it shrank by far, and refused some."""
+    unit = 256 if dtype == np.uint16 else 1
+    levels = np.random.default_rng(1).integers(0, 256 * unit, shape).astype(dtype)
+    if (shape, wanted) in IN_PART:
+        rows, columns = np.indices(shape)
+        levels = np.rint(unit * (rows / shape[0] + columns / shape[1]) * 127).astype(dtype)
+    scaled = PlaneScaler()(levels, wanted[::-1], deep=deep)
+    assert scaled.dtype == (np.uint16 if deep else dtype)
+    down, across = (by_definition(*sizes) for sizes in zip(shape, wanted, strict=True))
+    apart = np.abs(scaled / (256 if deep else 1) - down @ (levels / unit) @ across.T)
+    assert apart.max() < (1.6 if (shape, wanted) in IN_PART else 0.01 if deep else 0.51)
+
+
+def test_extreme_sizes_of_all_kinds_are_made() -> None:
+    """Which swscale would refuse, among others."""
+    rng = np.random.default_rng(5)
+    for sizes in np.exp2(rng.uniform(0, 11, (1500, 4))).astype(int).tolist():
+        rows, columns, height, width = sizes
+        if rows * columns < 100_000 > height * width:
+            assert (PlaneScaler()(np.full((rows, columns), 77, np.uint8), (width, height)) == 77).all()
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_any_view_is_scaled_like_its_copy(dtype: type[np.uint8] | type[np.uint16]) -> None:
     rng = np.random.default_rng(0)
