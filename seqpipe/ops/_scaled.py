@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, resized_by_torch
 from ..errors import ParameterError
 from ._body import Body
+from ._draw import values_of_each
 from ._geometry import Geometry, Nearest
 from ._mapping import Mapping
 from ._param import param
@@ -57,7 +58,8 @@ class Scaled(Geometry, register=False):
     """An operator that resamples images along rows and columns, as its mapping says.
 
     Pixel centres are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
-    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does.
+    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Both do along an axis of a window
+    that goes so far beyond the images that the centres of some pixels do, of which else nothing could be left.
 
     ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
     ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,
@@ -115,6 +117,23 @@ class Scaled(Geometry, register=False):
         """Whether the results are whole numbers."""
         return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether pixels may lie beyond the images."""
+        return False
+
+    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  those who may have an own
+        """Whether the centres of some columns, and of some rows, lie beyond the images, before any are cut off.
+
+        Asked only of those that may.
+
+        Args:
+            p: the parameters of one image or sequence.
+            height: rows of the images.
+            width: their columns.
+        """
+        return False, False
+
     def axes(self, mapping: Mapping) -> tuple[Axis, Axis]:
         """How columns and rows are made."""
         (across, _, left), (_, down, top), _ = (
@@ -129,6 +148,9 @@ class Scaled(Geometry, register=False):
         made = Axes.of(
             *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
         )
+        if self.may_leave:
+            leaving = [self.leaves(p, spec.height, spec.width) for p in values_of_each(rows)]
+            made = made._replace(cut=made.cut & ~np.array(leaving))
         acts = rows["acts"]
         return made if 0 not in acts.tolist() else made.where(acts[:, None] != 0, _all_nearest(matrices))
 
@@ -201,7 +223,11 @@ class Scaled(Geometry, register=False):
 
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])
-        return *self.axes(mapping), mapping
+        along, down = self.axes(mapping)
+        if self.may_leave:
+            pairs = zip((along, down), self.leaves(p, *x.shape[1:3]), strict=True)
+            along, down = (axis._replace(cut=axis.cut and not leaves) for axis, leaves in pairs)
+        return along, down, mapping
 
 
 class _Picked(Nearest, register=False):

@@ -105,6 +105,21 @@ class Sized(Scaled, register=False):
         )
         return Mapping(scaling(left, across, top, down), rows, columns)
 
+    @property
+    def may_leave(self) -> bool:
+        """A window may be anywhere."""
+        return self.roi_start is not None
+
+    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:
+        """Whether the window goes that far beyond the images."""
+        whole = self.whole(p, height, width)
+        first, last = whole.matrix @ [0.5, 0.5, 1], whole.matrix @ [whole.width - 0.5, whole.height - 0.5, 1]
+        columns, rows = (
+            not 0 <= min(first[n], last[n]) <= max(first[n], last[n]) <= length
+            for n, length in enumerate((width, height))
+        )
+        return columns, rows
+
     def _axis(self, start: float, end: float, side: float) -> tuple[float, float, int]:
         """Where an axis of the result begins, the source pixels for each of its pixels, and how many these are."""
         # what is a whole number but for its last bits is that number; halves are rounded up, and 0 to 1

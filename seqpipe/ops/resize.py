@@ -34,6 +34,7 @@ class Resize(Sized):
         {"size": (3, 5), "mode": "not_smaller", "interp_type": "gaussian"},
         {"resize_longer": 4, "interp_type": "nearest"},
         {"size": (6, 5), "roi_start": (0.5, 1.0), "roi_end": (4.0, 6.5)},
+        {"size": (4, 3), "roi_start": (-20.0, 3.0), "roi_end": (2.0, 40.0), "interp_type": "cubic"},
         {"size": (7, 4), "interp_type": "cubic", "compat": "opencv"},
         {
             "size": (3, 10),
@@ -90,6 +91,13 @@ class ResizeCropMirror(Windowed, Sized):
         {"resize_shorter": 8, "mirror": True},
         {"resize_x": 5, "interp_type": "cubic", "compat": "opencv"},
         {"resize_longer": 6, "crop": (1, 1), "antialias": False},
+        {
+            "size": (6, 5),
+            "crop": (2, 5),
+            "crop_pos_y": 1.0,
+            "roi_start": (-30.0, 0.0),
+            "roi_end": (5.0, -9.0),
+        },
     )
     errors = (
         ({"crop": (4, 4)}, "resize_crop_mirror: no size is given; allowed: one of size"),

@@ -219,6 +219,26 @@ def test_a_window_is_resized_as_pillow_does(anywhere, relative):
     np.testing.assert_allclose(anywhere(op, x), wanted, atol=4e-3)
 
 
+@pytest.mark.parametrize("kind", ["linear", "cubic", "lanczos3", "area"])
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ((-300.0, 20.0), (-200.0, 60.0)),
+        ((-90.0, 30.0), (40.0, 65.0)),
+        ((10.0, 50.0), (40.0, 250.0)),
+        ((300.0, -100.0), (-100.0, 300.0)),
+    ],
+)
+def test_a_window_that_goes_far_beyond_the_images_repeats_their_border(anywhere, kind, start, end):
+    """Of pixels beside the images nothing was left, and they were no numbers. Such an axis is as DALI's."""
+    x, beside = picture("float32"), 400
+    wide = np.pad(x, ((beside, beside), (beside, beside), (0, 0)), mode="edge")
+    window = {"size": (12, 9), "interp_type": kind}
+    inside = {"roi_start": np.add(start, beside), "roi_end": np.add(end, beside)}
+    wanted = fn.resize(wide, **window, **inside)
+    np.testing.assert_allclose(anywhere(Resize(**window, roi_start=start, roi_end=end), x), wanted, atol=2e-3)
+
+
 def test_a_window_upside_down_is_mirrored():
     x = picture("float32")
     plain = fn.resize(x, size=(23, 40), roi_start=(3, 10), roi_end=(50, 80))

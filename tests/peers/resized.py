@@ -65,6 +65,7 @@ RESIZED: Final = [
                 {"roi_start": (0.1, 0.2), "roi_end": (0.7, 0.9), "roi_relative": True},
             )
         ),
+        {"size": (23, 9), "roi_start": (-300.0, 30.0), "roi_end": (20.0, 60.0)},
         {"resize_shorter": 32, **_WINDOW, "antialias": False, "subpixel_scale": True},
         {
             "size": (32, 60),
