@@ -398,6 +398,7 @@ def test_children_that_are_starting_say_nothing_of_an_interrupt():
     process = subprocess.Popen(
         [sys.executable, "-c", STARTING],
         cwd=ROOT,
+        bufsize=0,  # communicate() knows nothing of what readline() has read too much
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
