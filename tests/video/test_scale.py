@@ -106,11 +106,13 @@ def test_what_swscale_makes_wrong_is_right(
 
 def test_extreme_sizes_of_all_kinds_are_made() -> None:
     """Which swscale would refuse, among others."""
+    off = 0 if int(av.__version__.partition(".")[0]) >= 18 else 2  # 17 cannot ask swscale to round accurately
     rng = np.random.default_rng(5)
     for sizes in np.exp2(rng.uniform(0, 11, (1500, 4))).astype(int).tolist():
         rows, columns, height, width = sizes
         if rows * columns < 100_000 > height * width:
-            assert (PlaneScaler()(np.full((rows, columns), 77, np.uint8), (width, height)) == 77).all()
+            scaled = PlaneScaler()(np.full((rows, columns), 77, np.uint8), (width, height))
+            assert np.abs(scaled.astype(int) - 77).max() <= off
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
