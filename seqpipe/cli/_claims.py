@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,13 @@ from numpy.typing import NDArray
 from ..errors import OutputError, printable
 from ..interrupts import tidied
 from ._files import told
-from ._lock import ADVICE, Lock, held
+from ._lock import ADVICE, WAIT_S, Lock, held
 from ._plan import Plan
 from ._record import own_place
 
 __all__ = ["claimed"]
 
 _Digests: TypeAlias = NDArray[np.uint64]
-
-_WAIT_S: Final = 30.0  # for others that claim theirs, who take some ms
 
 
 @contextlib.contextmanager
@@ -51,7 +49,7 @@ def claimed(plans: Seq[Plan], folder: Path, out: str) -> Iterator[None]:
             with held(
                 own_place(folder, "claims"),
                 "the list of what is being written into this folder",
-                wait_s=_WAIT_S,
+                wait_s=WAIT_S,
             ):
                 for others in _others(folder):
                     _refuse_shared(plans, digests, others, out)

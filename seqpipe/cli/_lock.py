@@ -15,10 +15,12 @@ from ..errors import OutputError
 from ..interrupts import tidied
 from ._files import beside, told
 
-__all__ = ["ADVICE", "Lock", "held"]
+__all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
 
 ADVICE: Final = "Wait for it to end, or stop it; --resume then goes on from there"
 """What to do about another export."""
+WAIT_S: Final = 30.0
+"""How long to wait for a lock that others hold for some ms; one that was stopped would hold it for ever."""
 
 _PAUSE_S: Final = 0.005
 _WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}

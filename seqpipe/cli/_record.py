@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ._files import told, write_whole
-from ._lock import held
+from ._lock import WAIT_S, held
 from ._request import Request
 
 __all__ = ["NOTE", "Entry", "Settings", "note", "own_place", "read_entries", "source_key"]
 
 _OWN = ".seqpipe-"
 NOTE = "export.json"
-_WAIT_S = 30.0  # for others, who take some ms
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool
         OutputError: it cannot be written, and so nothing else could.
     """
     place = own_place(folder, NOTE)
-    with held(place, "the note of what is in this folder", wait_s=_WAIT_S):
+    with held(place, "the note of what is in this folder", wait_s=WAIT_S):
         entries = read_entries(folder)
         since_ns = _now_ns(place)
         for key in map(source_key, sources):

@@ -57,12 +57,8 @@ _NUMBERS: Final = {
     "area": 5,
 }
 _SHARP: Final = 6  # the number of the cubic that is not Keys's, but OpenCV's and TensorFlow's
-_ZERO_AT_OTHERS: Final = {
-    1,
-    2,
-    5,
-    _SHARP,
-}  # Lanczos's sines are not zero to the last bit, and the gaussian nowhere
+# by their numbers, filters that are 0 at all other samples; Lanczos's sines not to the last bit, the gaussian nowhere
+_ZERO_AT_OTHERS: Final = frozenset({1, 2, 5, _SHARP})
 _SUPPORT: Final = (
     0.0,
     1.0,

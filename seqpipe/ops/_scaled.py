@@ -58,8 +58,9 @@ class Scaled(Geometry, register=False):
     """An operator that resamples images along rows and columns, as its mapping says.
 
     Pixel centres are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
-    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Both do along an axis of a window
-    that goes so far beyond the images that the centres of some pixels do, of which else nothing could be left.
+    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Where a window goes so far beyond
+    the images that the centres of some pixels are there, all filters repeat the border along that axis, as DALI's do:
+    nothing would be left of such pixels.
 
     ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
     ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,

@@ -10,7 +10,6 @@ These are made by products of matrices.
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import lru_cache
 from typing import Any, Final
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from .surface import Plane
 from .swscale import VideoReformatter, reformat
+from .triangle import triangle
 
 __all__ = ["PlaneScaler"]
 
@@ -80,13 +80,11 @@ def _is_extreme(samples: int, pixels: int) -> bool:
 def _shares(samples: int, pixels: int) -> npt.NDArray[np.float32]:
     """What share each sample of an axis has in each pixel, ``(pixels, samples)``."""
     step = samples / pixels
-    reach = max(1.0, step)
-    centres = (np.arange(pixels)[:, None] + 0.5) * step - 0.5
-    places = np.ceil(centres - reach) + np.arange(math.ceil(2 * reach) + 1)
-    weights = np.maximum(0.0, 1 - np.abs(places - centres) / reach)
+    places, weights = triangle((np.arange(pixels)[:, None] + 0.5) * step - 0.5, step)
     shares = np.zeros((pixels, samples))
     np.add.at(shares, (np.arange(pixels)[:, None], places.astype(np.int64).clip(0, samples - 1)), weights)
     result: npt.NDArray[np.float32] = (shares / shares.sum(axis=1, keepdims=True)).astype(np.float32)
+    result.flags.writeable = False  # it is kept
     return result
 
 

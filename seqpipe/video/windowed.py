@@ -8,7 +8,6 @@ samples beside what it scales.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
@@ -22,6 +21,7 @@ from ..array import IntArray
 from .chroma import ChromaAxis, ChromaGrid
 from .geometry import Placement, Stretch
 from .surface import Plane
+from .triangle import triangle
 
 __all__ = ["Bands", "Rounded", "Windowed", "bands_of", "within_reach"]
 
@@ -96,11 +96,8 @@ def bands_of(axis: ChromaAxis, stretch: Stretch) -> Bands:
 def _triangle(shown: int, stretch: Stretch) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """For each pixel the shown samples around it, and their weights: 0 out of reach, or if not shown."""
     scale = stretch.length / stretch.size
-    reach = max(1.0, scale)
     pixels = stretch.first + np.arange(stretch.pixels)[:, None]
-    centre = stretch.begin + (pixels + 0.5) * scale - 0.5
-    places = np.ceil(centre - reach) + np.arange(math.ceil(2 * reach) + 1)
-    weights = np.maximum(0.0, 1 - np.abs(places - centre) / reach)
+    places, weights = triangle(stretch.begin + (pixels + 0.5) * scale - 0.5, scale)
     weights[(places < 0) | (places >= shown)] = 0
     return places.clip(0, shown - 1), weights / weights.sum(axis=1, keepdims=True)
 
