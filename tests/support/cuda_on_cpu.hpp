@@ -95,6 +95,12 @@ template <class T> static inline T __ldg(const T* at) {
     return *at;
 }
 
+// products of two halves with the lower, or the upper, bytes
+static inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned sum) {
+    return sum + (a & 0xffff) * (b & 255) + (a >> 16) * (b >> 8 & 255);
+}
+static inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned sum) { return __dp2a_lo(a, b >> 16, sum); }
+
 static inline unsigned __vminu2(unsigned a, unsigned b) {
     const unsigned low = (a & 0xffff) < (b & 0xffff) ? a : b, high = a >> 16 < b >> 16 ? a : b;
     return (high & 0xffff0000u) | (low & 0xffff);

@@ -145,7 +145,8 @@ class Conversion:
             "WIDE": int(any(axis.wide for axis in filters)),
             "ENDS": int(placement.window is not None),
             "LEVELS": 0 if levels is None else int(_PEAKS[levels]),
-            **_siting(axes if direct else (), kind, placement),
+            **_siting(axes[2:] if direct or levels else ()),
+            **_tiling(axes, kind, placement, scaled=not direct),
             "JOB_BYTES": _JOB.itemsize,
         }
         tile = defines["TILE_U"], defines["TILE_V"]
@@ -195,28 +196,26 @@ def _orientation(placement: Placement) -> dict[str, int]:
     }
 
 
-def _siting(axes: Seq[ChromaAxis], kind: SurfaceKind, placement: Placement) -> dict[str, int]:
-    """The macros that only full size needs, and the size of a tile."""
-    if not axes:
-        names = ("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y", "ODD_X", "ODD_Y")
-        return {
-            "SCALED": 1,
-            **dict.fromkeys(names, 0),
-            "ALIGNED": int(kind.aligned),
-            "TILE_U": 32,
-            "TILE_V": 32,
-        }
-    x, y = axes[2:]
+def _siting(chroma: Seq[ChromaAxis]) -> dict[str, int]:
+    """Where chroma lies among luma; planes that are scaled by themselves need none of it."""
+    shifts = [axis.shift for axis in chroma] or [0, 0]
+    offsets = [round(2 * axis.offset) for axis in chroma] or [0, 0]
+    return dict(zip(("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y"), (*shifts, *offsets), strict=True))
+
+
+def _tiling(
+    axes: Seq[ChromaAxis], kind: SurfaceKind, placement: Placement, *, scaled: bool
+) -> dict[str, int]:
+    """The size of a tile, and how its luma samples begin."""
+    if scaled:
+        return {"SCALED": 1, "ODD_X": 0, "ODD_Y": 0, "ALIGNED": int(kind.aligned), "TILE_U": 32, "TILE_V": 32}
+    left, top = (axis.start for axis in axes[:2])
     transposed = placement.quarter_turns % 2
     return {
         "SCALED": 0,
-        "SHIFT_X": x.shift,
-        "SHIFT_Y": y.shift,
-        "OFFSET_X": round(2 * x.offset),
-        "OFFSET_Y": round(2 * y.offset),
-        "ODD_X": x.start % 2,
-        "ODD_Y": y.start % 2,
-        "ALIGNED": int(kind.aligned and x.start % 4 == 0),
+        "ODD_X": left % 2,
+        "ODD_Y": top % 2,
+        "ALIGNED": int(kind.aligned and left % 4 == 0),
         "TILE_U": 64 if transposed else 128,
         "TILE_V": 32 if transposed else 16,
     }

@@ -1,10 +1,16 @@
 // Pictures of another size. A block makes the weights of its columns and rows once, for all frames that it makes a tile of.
 // Then, a chunk of lines at a time, it filters lines of the source along u into shared memory, and from there along v.
 
-#define LINES 64         // of a chunk
-#define WORDS 10         // of a line that a pixel may be made of, so that its weights have room
-#define TAPS 32          // the same along v
-#define LINES_AT_ONCE 4  // that a thread sums up, so that each weight it reads is of use to some
+#define WORDS 10  // of a line that a pixel may be made of, so that its weights have room
+#define TAPS 32   // the same along v
+// lines that a thread sums up, so that each weight it reads is of use to some; and lines of a chunk
+#if LEVELS
+#define LINES_AT_ONCE 3
+#define LINES (LINES_AT_ONCE * WARPS)
+#else
+#define LINES_AT_ONCE 4
+#define LINES 64
+#endif
 #define ROWS_OF_A_THREAD (TILE_V / WARPS)
 // samples in a word, whose values are side by side: Cb and Cr, or one
 #define EACH(SIDE_BY_SIDE) (4 / (SAMPLE_BYTES * SIDE_BY_SIDE))
@@ -12,6 +18,11 @@
 // values of a line that are summed up together
 #if LEVELS
 #define SUMMED CHANNELS
+#define FOUR 4           // samples of a picture of full size whose levels are made together
+#define LEVEL_WORDS 76   // of a channel of a line that there is room for
+#define LEVEL_BYTES (LEVELS == 255 ? 1 : 2)
+#define MOST_FOURS (LEVEL_WORDS / LEVEL_BYTES)
+#define WEIGHT_BYTES 3
 #else
 #define SUMMED (INTERLEAVED && PLANES == 3 ? 2 : 1)
 #endif
@@ -19,37 +30,41 @@
 // What has been worked out for this tile of a plane.
 struct Filter {
     Span columns[TILE_U], rows[TILE_V];
+#if LEVELS
+    unsigned byte_weights[WORDS * WEIGHT_BYTES * TILE_U];  // by word, rank and column
+#else
     __align__(16) float column_weights[WORDS * TILE_U * 4 / SAMPLE_BYTES];  // by word, column, and sample in the word
-    float row_weights[TAPS * TILE_V];                                       // by line and row
+#endif
+    float row_weights[TAPS * TILE_V];  // by line and row
 };
+
+#if LEVELS
+#define CHROMA_PAIRS (SHIFT_Y == 1 ? 1 : 2)  // of rows, between which two lines lie
+// Where the samples of two lines are: those of luma, and of the chroma rows that they lie between.
+struct Lines {
+    Address luma[2], above[CHROMA_PAIRS], below[CHROMA_PAIRS];
+    float down[CHROMA_PAIRS];  // how far it is on its way to the second
+};
+#endif
 
 struct Shared {
     Filter filters[PLANES == 3 && !LEVELS ? 2 : 1];  // of luma and chroma
+#if LEVELS
+    Lines noted[LINES / 2];
+    float lines[LINES * TILE_U * SUMMED];
+    union {
+        unsigned levels[LINES * CHANNELS * LEVEL_WORDS];  // by line, channel and word
+        Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
+    };
+#else
     union {
         float lines[LINES * TILE_U * SUMMED];
         Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
+#endif
 };
 
 template <int N> struct Count { static constexpr int COUNT = N; };
-
-// How many words of a row there are, and of how many a pixel is made.
-template <int SIDE_BY_SIDE> __device__ __forceinline__ int words_in_row(const Axis& axis) {
-    constexpr int each = EACH(SIDE_BY_SIDE);
-    return (axis.samples + each - 1) / each;
-}
-template <int SIDE_BY_SIDE> __device__ __forceinline__ int words_of_pixel(const Axis& axis) {
-    constexpr int each = EACH(SIDE_BY_SIDE);
-    return min((axis.taps + 2 * (each - 1)) / each, words_in_row<SIDE_BY_SIDE>(axis));
-}
-// The first of them.
-template <int SIDE_BY_SIDE> __device__ __forceinline__ int first_word(const Axis& axis, const Span& span) {
-    return min(span.first / EACH(SIDE_BY_SIDE), words_in_row<SIDE_BY_SIDE>(axis) - words_of_pixel<SIDE_BY_SIDE>(axis));
-}
-// Whether a line is read by words: they must be aligned, and their weights need room.
-template <int SIDE_BY_SIDE> __device__ __forceinline__ bool by_words(const Axis& axis) {
-    return ALIGNED && words_of_pixel<SIDE_BY_SIDE>(axis) <= WORDS;
-}
 
 // ---------------------------------------------------------------------------------- weights
 
@@ -61,19 +76,6 @@ __device__ __forceinline__ void make_spans(const Axis* axes, Filter& filter, uns
     else if (thread < TILE_U + TILE_V)
         filter.rows[thread - TILE_U] =
             span_of(axes[1], blockIdx.y * TILE_V + thread - TILE_U);
-}
-
-template <int SIDE_BY_SIDE>
-__device__ __forceinline__ void weigh_columns(const Axis& axis, Filter& filter) {
-    constexpr int each = EACH(SIDE_BY_SIDE);
-    if (!by_words<SIDE_BY_SIDE>(axis)) return;
-    const unsigned count = words_of_pixel<SIDE_BY_SIDE>(axis) * TILE_U * each;
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < count; i += THREADS) {
-        const Span& span = filter.columns[i / each % TILE_U];
-        const int word = first_word<SIDE_BY_SIDE>(axis, span) + i / (each * TILE_U);
-        filter.column_weights[i] = weight_of(axis, span, word * each + i % each);
-    }
 }
 
 // Whether there is room for all weights of the rows; if not, they are made anew for each chunk.
@@ -90,101 +92,12 @@ __device__ __forceinline__ void weigh_rows(const Axis& axis, Filter& filter, int
     }
 }
 
-// ---------------------------------------------------------------------------------- along u
+// ---------------------------------------------------------------------------------- along u, of a word
 
 // A sample of a word as a number: the lowest bits of 2^23, which is quicker than the conversion.
 __device__ __forceinline__ float number_of(unsigned word, int sample) {
     const unsigned selector = SAMPLE_BYTES == 1 ? 0x7440 + sample : sample ? 0x7432 : 0x7410;
     return __uint_as_float(__byte_perm(word, 0x4b000000, selector)) - 8388608.0f;
-}
-
-template <int SIDE_BY_SIDE> struct Sums {
-    float values[LINES_AT_ONCE][SIDE_BY_SIDE];
-};
-
-// Some words of each line: all are read before the first is used.
-template <int SIDE_BY_SIDE, int N>
-__device__ __forceinline__ void add_words(
-    Count<N>, Sums<SIDE_BY_SIDE>& sums, const Address* rows, int word, const float* weights) {
-    constexpr int each = EACH(SIDE_BY_SIDE);
-    struct __align__(4 * each) Some {
-        float weights[each];
-    };
-    unsigned words[N][LINES_AT_ONCE];
-#pragma unroll
-    for (int k = 0; k < N; k++)
-#pragma unroll
-        for (int line = 0; line < LINES_AT_ONCE; line++) words[k][line] = __ldg((const unsigned*)rows[line] + word + k);
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        const Some some = ((const Some*)weights)[(word + k) * TILE_U];
-#pragma unroll
-        for (int line = 0; line < LINES_AT_ONCE; line++)
-#pragma unroll
-            for (int i = 0; i < each * SIDE_BY_SIDE; i++) {
-                float& sum = sums.values[line][i % SIDE_BY_SIDE];
-                sum = fmaf(some.weights[i / SIDE_BY_SIDE], number_of(words[k][line], i), sum);
-            }
-    }
-}
-
-// The sums of a pixel's words.
-template <int SIDE_BY_SIDE>
-__device__ __forceinline__ void sum_words(
-    const Axis& axis, const Filter& filter, int column, const Address* rows, Sums<SIDE_BY_SIDE>& sums) {
-    const int words = words_of_pixel<SIDE_BY_SIDE>(axis);
-    const Address first = 4 * first_word<SIDE_BY_SIDE>(axis, filter.columns[column]);
-    const float* weights = filter.column_weights + column * EACH(SIDE_BY_SIDE);
-    Address from[LINES_AT_ONCE];
-#pragma unroll
-    for (int line = 0; line < LINES_AT_ONCE; line++) from[line] = rows[line] + first;
-    int word = 0;
-#pragma unroll 1
-    for (; word + 2 <= words; word += 2) add_words(Count<2>(), sums, from, word, weights);
-    if (word < words) add_words(Count<1>(), sums, from, word, weights);
-}
-
-// The same sample by sample, wherever they lie and however many there are: each weight is made where it is needed.
-template <int SIDE_BY_SIDE>
-__device__ __forceinline__ void sum_samples(
-    const Axis& axis, const Span& span, const Address* rows, Sums<SIDE_BY_SIDE>& sums) {
-    const int end = min(span.first + axis.taps, axis.samples);
-#pragma unroll 1
-    for (int sample = span.first; sample < end; sample++) {
-        const float weight = weight_of(axis, span, sample);
-#pragma unroll
-        for (int line = 0; line < LINES_AT_ONCE; line++)
-#pragma unroll
-            for (int i = 0; i < SIDE_BY_SIDE; i++) {
-                const float value = ((const Sample*)rows[line])[sample * SIDE_BY_SIDE + i];
-                sums.values[line][i] = fmaf(weight, value, sums.values[line][i]);
-            }
-    }
-}
-
-// Lines of a plane, from `begin` on; a thread makes one column of some of them.
-template <int SIDE_BY_SIDE>
-__device__ __forceinline__ void filter_lines(
-    const Axis& axis, const Filter& filter, Address plane, int pitch, int begin, int count, float* lines) {
-    const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
-    const bool words = by_words<SIDE_BY_SIDE>(axis);
-#pragma unroll 1
-    for (int first = warp * LINES_AT_ONCE; first < count; first += LINES_AT_ONCE * WARPS) {
-        Address rows[LINES_AT_ONCE];
-#pragma unroll
-        for (int line = 0; line < LINES_AT_ONCE; line++)
-            rows[line] = plane + (Address)(begin + min(first + line, count - 1)) * pitch;
-        Sums<SIDE_BY_SIDE> sums = {};
-        if (words)
-            sum_words(axis, filter, column, rows, sums);
-        else
-            sum_samples(axis, filter.columns[column], rows, sums);
-#pragma unroll
-        for (int line = 0; line < LINES_AT_ONCE; line++)
-#pragma unroll
-            for (int i = 0; i < SIDE_BY_SIDE; i++)
-                lines[((first + line) * TILE_U + column) * SIDE_BY_SIDE + i] = sums.values[line][i];
-    }
 }
 
 // ---------------------------------------------------------------------------------- along v
@@ -220,26 +133,10 @@ __device__ __forceinline__ void filter_rows(
     }
 }
 
-// A plane, or two that are side by side: sums for each row of a thread.
-template <int SIDE_BY_SIDE>
-__device__ __forceinline__ void filter_plane(
-    const Axis* axes, Filter& filter, bool first, Address plane, int pitch, float* lines,
-    float (*sums)[ROWS_OF_A_THREAD]) {
-    const int end = min(filter.rows[TILE_V - 1].first + axes[1].taps, axes[1].samples);
-    const int top = filter.rows[0].first, most = keeps_rows(axes[1]) ? LINES : TAPS;
-#pragma unroll 1
-    for (int begin = top; begin < end; begin += most) {
-        const int stop = min(begin + most, end);
-        __syncthreads();
-        if ((first && begin == top) || !keeps_rows(axes[1])) weigh_rows(axes[1], filter, begin, stop - begin);
-        filter_lines<SIDE_BY_SIDE>(axes[0], filter, plane, pitch, begin, stop - begin, lines);
-        __syncthreads();
-        filter_rows<SIDE_BY_SIDE>(axes[1], filter, begin, stop, lines, sums);
-    }
-}
-
 #if LEVELS
 #include "colours.cuh"
+#else
+#include "planes.cuh"
 #endif
 
 // ---------------------------------------------------------------------------------- all of it
@@ -263,7 +160,7 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
 #if LEVELS
     float sums[CHANNELS][ROWS_OF_A_THREAD] = {};
-    filter_colours(job, frame, shared.filters[0], first, shared.lines, sums);
+    filter_colours(job, frame, first, shared, sums);
 #else
     float sums[PLANES][ROWS_OF_A_THREAD] = {};
 #if PLANES == 3
@@ -304,9 +201,13 @@ __device__ __forceinline__ void make_tiles(const Job& job) {
     make_spans(job.axes + 2, shared.filters[1], threadIdx.x - TILE_U - TILE_V);
 #endif
     __syncthreads();
+#if LEVELS
+    if (keeps_columns(job.axes[0])) weigh_levels(job.axes[0], shared.filters[0], 0);
+#else
     weigh_columns<1>(job.axes[0], shared.filters[0]);
-#if PLANES == 3 && !LEVELS
+#if PLANES == 3
     weigh_columns<1 + INTERLEAVED>(job.axes[2], shared.filters[1]);
+#endif
 #endif
 #pragma unroll 1
     for (int frame = blockIdx.z; frame < job.count; frame += gridDim.z) {

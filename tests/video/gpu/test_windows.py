@@ -31,13 +31,13 @@ STORED = [
 
 
 def made_there(
-    bench: Bench, stored: Any, output: OutputSpec, **changes: Any
+    bench: Bench, stored: Any, output: OutputSpec, size: tuple[int, int] = SIZE, **changes: Any
 ) -> tuple[Any, Surface, StreamInfo]:
     """The picture that the kernel makes, with the surface and its stream."""
     chroma, bits, interleaved, high = stored
     form = surface_format(chroma, bits)
-    info = frame_info(*SIZE, form, **changes)
-    surface = picture(*SIZE, form, resolve(info))
+    info = frame_info(*size, form, **changes)
+    surface = picture(*size, form, resolve(info))
     converter = DeviceConverter(info, output, bench.device)
     out = bench.array(np.zeros(converter.shape, converter.dtype))
     converter([bench.surface(surface, interleaved=interleaved, high=high)], [out])
@@ -101,7 +101,27 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
             assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
 
 
-def test_rounded_pictures_that_do_not_fit_into_shared_memory(bench: Bench) -> None:
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("stored", STORED, ids=lambda stored: f"{stored[0]} {stored[1]}")
+def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
+    bench: Bench, stored: Any, dtype: Any
+) -> None:
+    """Levels, weights of columns, and weights of rows: each alone, and all of them."""
+    doubt = 1e-3 if dtype == "uint8" else 0.05
+    for whole_size, wanted_sizes in (
+        ((1300, 60), ((100, 50), (40, 70), (9, 5))),
+        ((31, 400), ((50, 3), (20, 9))),
+        ((700, 310), ((3, 2), (1, 1))),
+    ):
+        whole, *_ = made_there(bench, stored, OutputSpec(dtype=dtype), whole_size)
+        for size in wanted_sizes:
+            output = OutputSpec(dtype=dtype, window=(0, 0, *whole_size), size=size, rounded=dtype)
+            found, *_ = made_there(bench, stored, output, whole_size)
+            for channel in range(3):
+                assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
+
+
+def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
     for window, size in (((0, 0, 147, 67), (3, 50)), ((0, 0, 147, 67), (70, 2)), ((0, 0, 147, 67), (1, 1))):
         output = OutputSpec(window=window, size=size, rounded="uint8", colour="GRAY")
         whole, *_ = made_there(bench, STORED[0], OutputSpec(colour="GRAY"))
