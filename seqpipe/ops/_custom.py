@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from ..array import Array
 from ..errors import ParameterError
@@ -13,6 +13,8 @@ from ._function import function_of
 from ._op import Op
 
 __all__ = ["operator"]
+
+_COMMON: Final = frozenset(q.name for q in Op.parameters)
 
 
 @overload
@@ -22,8 +24,9 @@ def operator(**parameters: Any) -> Callable[[Callable[..., Array]], Callable[...
 def operator(function: Callable[..., Array] | None = None, /, **parameters: Any) -> Any:
     """Make an operator of a function, as a decorator.
 
-    The function is given images ``(F, H, W, C)`` in float32 (NumPy, or CuPy on a GPU) and its parameters as
-    numbers, and returns images of the same shape; they are rounded to the type that came in::
+    The function is given images ``(F, H, W, C)`` in float32 (NumPy, or CuPy on a GPU) and its parameters by name, as
+    numbers, texts or arrays with the numbers of a vector; None, where one may be drawn, is NaN. It returns floats of
+    the same shape, which are rounded to the type that came in::
 
         @seqpipe.operator(strength=seqpipe.ops.param(0.5, "how dark the corners become", lo=0, hi=1, identity=0.0))
         def vignette(x, strength):
@@ -46,20 +49,20 @@ def operator(function: Callable[..., Array] | None = None, /, **parameters: Any)
 
 
 def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callable[..., Any]:
-    name = function.__name__
-    _, *taken = inspect.signature(function).parameters
-    if not function.__doc__ or not name.isidentifier():
-        raise ParameterError(
-            f"the function {name} cannot be an operator", allowed="a function with a docstring and a name"
-        )
+    name, taken = _signature_of(function)
     if set(taken) != set(parameters):
         raise ParameterError(
             f"{name} takes {', '.join(taken) or 'nothing'}, but {', '.join(parameters) or 'nothing'} is declared",
             advice=f"Declare its parameters: @seqpipe.operator({', '.join(f'{q}=param(…)' for q in taken)})",
         )
+    if common := _COMMON.intersection(taken):
+        raise ParameterError(
+            f"{name} takes {', '.join(sorted(common))}",
+            allowed="other names: all operators have these parameters, and they are not given to functions",
+        )
 
-    def reference(self: Op, images: Array, p: Any) -> Array:  # noqa: ARG001  the function has no self
-        return function(images, **{q: getattr(p, q) for q in taken})
+    def reference(self: Op, images: Array, p: Any) -> Array:
+        return function(images, **{q: getattr(p if q in drawn else self, q) for q in taken})
 
     body = {
         "__doc__": inspect.getdoc(function),
@@ -69,7 +72,35 @@ def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callabl
         **parameters,
     }
     kind: Any = type(Op)
-    kind("".join(part.title() for part in name.split("_")), (Op,), body, called=name)
+    cls = kind("".join(part.title() for part in name.split("_")), (Op,), body, called=name)
+    # what rows of a block hold; texts, and what is one value for all, are the operator's own
+    drawn = {q.name for q in cls.drawable}
     made: Any = function_of(name)
     made.__module__ = function.__module__
     return made  # type: ignore[no-any-return]  # a function, to which attributes are added
+
+
+def _signature_of(function: Any) -> tuple[str, list[str]]:
+    """The name of a function, and of what it takes besides the images.
+
+    Raises:
+        ParameterError: it is none, or cannot be called with images by place and all else by name.
+    """
+    name = getattr(function, "__name__", "")
+    if not (callable(function) and function.__doc__ and name.isidentifier()) or isinstance(function, type):
+        raise ParameterError(
+            f"{f'the function {name}' if inspect.isroutine(function) else repr(function)} cannot be an operator",
+            allowed="a function with a docstring and a name",
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:  # of some that are written in C
+        raise ParameterError(f"{name} does not say what it takes", allowed="a function that does") from error
+    images, others = [*signature.parameters.values()][:1], [*signature.parameters.values()][1:]
+    by_place = any(q.kind not in (q.KEYWORD_ONLY, q.VAR_KEYWORD) for q in images)
+    if not by_place or any(q.kind not in (q.POSITIONAL_OR_KEYWORD, q.KEYWORD_ONLY) for q in others):
+        raise ParameterError(
+            f"{name}{signature} cannot be an operator",
+            allowed="a function that takes the images by place, and each of its parameters by name",
+        )
+    return name, [q.name for q in others]

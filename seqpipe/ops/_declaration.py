@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -19,8 +18,12 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
-from ._distribution import Distribution, PerFrame, Table, encoded, settings_of, unframed
-from ._param import Parameter, block_dtype_of, param, parameters_of, signature_of
+from ._called import or_node
+from ._distribution import Distribution, PerFrame, Table, unframed
+from ._fields import block_dtype_of, check_names, parameters_of, signature_of, telling
+from ._node import DataNode
+from ._param import Parameter, param
+from ._settings import REGISTRY, Settings
 from ._spec import COMPUTED, Spec
 
 if TYPE_CHECKING:
@@ -35,20 +38,17 @@ else:
 __all__ = ["REGISTRY", "Declaration", "Takes"]
 
 Arguments: TypeAlias = Mapping[str, Any]
-Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays"]
-
-REGISTRY: dict[str, type[Declaration]] = {}
-"""Every operator by its name."""
+Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "nothing"]
 
 _warned: set[str] = set()
-_VARYING: Final = (Distribution, Table, PerFrame)
+_VARYING: Final = (Distribution, Table, PerFrame, DataNode)
 # methods, and what is said about them: what a class with a method of its own does not say, is as at first
 _SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Declaration(ABC):
+class Declaration(Settings, ABC):
     """What :class:`seqpipe.ops.Op` is, without the call.
 
     A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
@@ -130,9 +130,12 @@ class Declaration(ABC):
         for method, said in _SAID_ANEW:
             if method in cls.__dict__ and said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
+        if "__call__" in cls.__dict__:
+            cls.__call__ = or_node(cls.__dict__["__call__"])  # type: ignore[attr-defined]  # each kind has its own
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
+        check_names(cls)
         cls.__signature__ = signature_of(cls.parameters)
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
         if register:
@@ -173,11 +176,7 @@ class Declaration(ABC):
             )
         if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
             _warned.add(self.name)
-            arguments = ", ".join(f"{key}={value!r}" for key, value in (self.examples or ({},))[-1].items())
-            warnings.warn(
-                f"{self.name} without arguments does nothing; try {type(self).__name__}({arguments})",
-                stacklevel=3,
-            )
+            warnings.warn(f"{self.name} without arguments does nothing; {telling(self)}", stacklevel=3)
 
     # ------------------------------------------------------------------ what an operator states
 
@@ -321,6 +320,7 @@ class Declaration(ABC):
     @cached_property
     def template(self) -> npt.NDArray[Any]:
         """A block of one row, with the parameters that are constant; None is NaN there, or 0 of whole numbers."""
+        self.check_settled()
         row = np.zeros(1, self.block_dtype())
         for q in self.drawable:
             value = getattr(self, q.name)
@@ -363,36 +363,3 @@ class Declaration(ABC):
     def _is_identity(self) -> bool:
         known = [q for q in self.parameters if q.identity is not None]
         return bool(known) and all(getattr(self, q.name) == q.identity for q in known)
-
-    def settings(self) -> dict[str, Any]:
-        """Every parameter's value in its normal form."""
-        return {parameter.name: getattr(self, parameter.name) for parameter in self.parameters}
-
-    def __repr__(self) -> str:
-        given = {q.name: getattr(self, q.name) for q in self.parameters if getattr(self, q.name) != q.default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.settings())
-
-    def to_json(self) -> str:
-        """The operator as JSON, for :meth:`from_json`."""
-        state = {name: encoded(value) for name, value in self.settings().items()}
-        return json.dumps({"op": self.name, **state})
-
-    @staticmethod
-    def from_json(text: str) -> Declaration:
-        """The operator that :meth:`to_json` was called for.
-
-        Raises:
-            ParameterError: this is no such text, there is no such operator, or a parameter is out of its bounds.
-        """
-        settings = settings_of(text)
-        name = settings.pop("op", None)
-        if name not in REGISTRY:
-            raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
-        return REGISTRY[name](**settings)
-
-
-def _rebuild(cls: type[Declaration], settings: dict[str, Any]) -> Declaration:
-    return cls(**settings)

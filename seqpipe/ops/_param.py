@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Hashable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -16,18 +14,17 @@ import numpy.typing as npt
 from ..array import FloatArray
 from ..errors import ParameterError
 from ..param import Param
-from ._distribution import Distribution, PerFrame, Table, Uniform
+from ._distribution import Distribution, PerFrame, Table, Uniform, unframed
+from ._node import DataNode
 
 __all__ = [
     "ANY",
+    "KEY",
     "MATRIX",
     "Parameter",
     "at_most_one",
-    "block_dtype_of",
     "levels",
     "param",
-    "parameters_of",
-    "signature_of",
 ]
 
 ANY: Final = -1
@@ -35,7 +32,8 @@ ANY: Final = -1
 MATRIX: Final = -2
 """The size of matrices of any shape."""
 
-_KEY: Final = "seqpipe"
+KEY: Final = "seqpipe"
+"""Of a declaration, in the metadata of a field."""
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
 _MOST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
 """What a field of a block can hold."""
@@ -88,7 +86,7 @@ class Parameter:
         Args:
             by_frame: whether parameters of the operator may differ between the frames of a sequence.
         """
-        forms = "a Choice" if self.param.kind is bool else "a range, a distribution"
+        forms = "a Choice, a node" if self.param.kind is bool else "a range, a distribution, a node"
         forms += ", an array, per_frame" if self.by_frame and by_frame else ", an array"
         forms = f" (or {forms})" if self.drawn else ""
         unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
@@ -103,12 +101,19 @@ class Parameter:
         return f"{words} or None" if self.param.optional else words.removesuffix(",")
 
     def normal(self, value: Any) -> Any:
-        """The value in its normal form: a constant, a tuple of them, a Distribution, a Table or a PerFrame.
+        """The value in its normal form: a constant, a tuple of them, a Distribution, a Table, a DataNode or a PerFrame.
 
         Raises:
             ParameterError: it is out of bounds or of the wrong shape.
         """
         value = _plain(value)
+        if isinstance(node := unframed(value), DataNode):
+            if not self.drawn:
+                raise ParameterError(
+                    f"{self.name} is given a node, {node}",
+                    allowed=f"{self.allowed}, known beforehand: it is one for all samples",
+                )
+            value = PerFrame(node) if node.by_frame else value
         if value is None or not (self.drawn or self.size):
             return self._constant(value)
         if not self.drawn:
@@ -127,12 +132,14 @@ class Parameter:
         return self._constant(value) if varying is None else varying
 
     def _varying(self, value: Any, axes: int) -> Any:
-        """A distribution, a table, or a tuple for a constant vector; None for what must be a constant.
+        """A distribution, a table, a node, or a tuple for a constant vector; None for what must be a constant.
 
         Args:
             value: what was given.
             axes: how many a table may have, besides that of a vector.
         """
+        if isinstance(value, DataNode):
+            return value
         if isinstance(value, Distribution):
             return self._distribution(value)
         if isinstance(value, tuple) and self._is_range(value):
@@ -267,7 +274,7 @@ def param(
     Args:
         default: its value where none is given. None makes it optional; in a block of parameters it is then NaN.
         doc: what it means, a phrase or a sentence.
-        kind: ``float``, ``int``, ``bool`` or ``str``; by default that of ``default``.
+        kind: ``float``, ``int``, ``bool`` or ``str``; by default that of ``default``, or of its first number.
         unit: of its values.
         lo: the least value that is allowed.
         hi: the greatest value that is allowed.
@@ -278,8 +285,20 @@ def param(
         drawn: False for what is one value for all samples and cannot be drawn; texts never can.
         by_frame: False for what all frames of a sequence have in common, as what decides their size.
         optional: whether it may be None though that is not its default.
+
+    Raises:
+        ParameterError: its kind is none of these, or not known from the default; or its bounds are upside down.
     """
-    kind = kind or (str if choices else type(default))
+    default = _frozen(default)
+    kind = kind or (str if choices else _kind_of(default))
+    if kind not in (float, int, bool, str):
+        raise ParameterError(
+            f"a parameter of the kind {getattr(kind, '__name__', kind)}",
+            allowed="float, int, bool and str",
+            advice="Give kind=",
+        )
+    if lo is not None and hi is not None and not lo <= hi:
+        raise ParameterError(f"a parameter from lo={lo} to hi={hi}", allowed="lo up to hi")
     declared = Param(
         name="",
         doc=doc,
@@ -291,7 +310,7 @@ def param(
         optional=optional or default is None,
     )
     whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
-    return dataclasses.field(default=default, metadata={_KEY: whole})
+    return dataclasses.field(default=default, metadata={KEY: whole})
 
 
 def levels(doc: str) -> Any:
@@ -317,40 +336,15 @@ def at_most_one(op: Any, *names: str) -> None:
         )
 
 
-def parameters_of(cls: type) -> tuple[Parameter, ...]:
-    """The parameters of a dataclass, each with its name; those of the class itself before those of its bases."""
-    found = []
-    for entry in dataclasses.fields(cls):
-        whole = entry.metadata.get(_KEY)
-        if whole is None:
-            raise ParameterError(
-                f"{cls.__name__}.{entry.name} is not declared as a parameter",
-                allowed="param(default, doc, …)",
-            )
-        depth = max(
-            n for n, base in enumerate(cls.__mro__) if entry.name in vars(base).get("__annotations__", {})
-        )
-        named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
-        found.append((depth, named))
-    return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
+def _frozen(value: Any) -> Any:
+    """A default whose numbers are those of Python and cannot be changed."""
+    value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    return tuple(_frozen(part) for part in value) if isinstance(value, (list, tuple)) else value
 
 
-@lru_cache(maxsize=512)
-def block_dtype_of(op: Hashable) -> np.dtype[Any]:
-    """A row of an operator's block: whether it acts, its parameters that may be drawn, and what is derived of them."""
-    kind: Any = op
-    fields = [("acts", np.int32), *(q.field for q in kind.drawable)]
-    for entry in kind.derived:
-        name, length = entry if isinstance(entry, tuple) else (entry, 0)
-        fields.append((name, np.float32, (length,)) if length else (name, np.float32))
-    return np.dtype(fields)
-
-
-def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:
-    """The signature of what takes parameters, by keyword."""
-    return inspect.Signature(
-        [inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in parameters]
-    )
+def _kind_of(default: Any) -> type:
+    """The kind of a value, or of the first number of a vector."""
+    return _kind_of(default[0]) if isinstance(default, tuple) and default else type(default)
 
 
 def _plain(value: Any) -> Any:

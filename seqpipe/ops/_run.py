@@ -168,27 +168,50 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         p = _there(p, namespace(x))
     if not op.keeps_frames:
         raw = op.values == "moved" or (fast and op.takes_raw)
-        put(out, form(x if raw else x.astype(np.float32), p))
+        made = form(x if raw else x.astype(np.float32), p)
     elif fast and len(x) > 1 and x[0].size > _CACHED:
         for frame in range(len(x)):
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+        return
     elif op.values == "moved":
-        put(out, form(x, p) if p.acts else x)
+        made = form(x, p) if p.acts else x
     elif not p.acts:
-        put(out, x.astype(np.float32))
+        made = x.astype(np.float32)
     elif fast and op.takes_raw:
-        put(out, form(x, p))
+        made = form(x, p)
     elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
-        put(out, _by_table(op.cpu, x, out.dtype, p))
+        made = _by_table(op, x, out.dtype, p)
     else:
-        put(out, form(x.astype(np.float32), p))
+        made = form(x.astype(np.float32), p)
+    _write(op, out, made)
 
 
-def _by_table(form: Form, x: npt.NDArray[Any], dtype: np.dtype[Any], p: SimpleNamespace) -> npt.NDArray[Any]:
+def _write(op: Declaration, out: Array, made: Any) -> None:
+    """Write what a form of an operator made; NumPy would repeat what is too little, and give none of the names.
+
+    Raises:
+        ParameterError: it is not an array where the images are, of another shape, or neither floats nor of the type of
+            the result.
+    """
+    fits = type(made) is type(out) and made.shape == out.shape
+    if not (fits and (made.dtype.kind == "f" or made.dtype == out.dtype)):
+        alike = type(made) is type(out)
+        kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (type(made), type(out))]
+        raise ParameterError(
+            f"it makes {f'{made.dtype} of shape {made.shape}' if alike else f'a {kinds[0]}'}",
+            source=op.name,
+            allowed=f"a {kinds[1]} of shape {out.shape}, of floats or {out.dtype}",
+        )
+    put(out, made)
+
+
+def _by_table(
+    op: Declaration, x: npt.NDArray[Any], dtype: np.dtype[Any], p: SimpleNamespace
+) -> npt.NDArray[Any]:
     """Images of 8 bits by the results of all 256 levels."""
     levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
     table = np.empty(levels.shape, dtype)
-    put(table, form(levels, p))
+    _write(op, table, op.cpu(levels, p))
     if not x.flags.c_contiguous:
         return np.take(table.reshape(256), x)
     import cv2

@@ -1,0 +1,180 @@
+"""Operators that users make: what a function may take and give, and names and defaults of parameters."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn
+from seqpipe.errors import ParameterError
+from seqpipe.ops import Op, apply, param, per_frame
+from tests.support.operators import compare
+
+pytestmark = pytest.mark.usefixtures("unregistered")
+X = np.random.default_rng(0).integers(0, 200, (2, 3, 6, 8, 3), dtype=np.uint8)
+
+
+def scaled(x, by):
+    """Multiply."""
+    return x * np.asarray(by, np.float32)
+
+
+def made(function, name="own", /, **declared):
+    """An operator of a function that has no name of its own."""
+    function.__name__, function.__doc__ = name, "Do what it does."
+    return seqpipe.operator(**declared)(function)
+
+
+# ------------------------------------------------------------------------------------------ what it takes
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "factors"),
+    [
+        (param("twice", "how often", choices=("once", "twice")), {}, [2, 2]),
+        (param("twice", "how often", choices=("once", "twice")), {"by": "once"}, [1, 1]),
+        (param(1.0, "factor", drawn=False), {"by": 0.5}, [0.5, 0.5]),
+        (param((1.0,), "factors", size=-1), {"by": (0.0, 1.0, 2.0)}, [(0, 1, 2)] * 2),
+        (param([1.0, 1.0, 1.0], "factors", size=3), {"by": (0.0, 1.0, 2.0)}, [(0, 1, 2)] * 2),
+        (param(np.ones(3), "factors", size=3), {"by": [[0, 1, 2], [1, 0, 0]]}, [(0, 1, 2), (1, 0, 0)]),
+        (param(np.float32(1), "factor"), {"by": [0.5, 0.25]}, [0.5, 0.25]),
+        (param(1, "factor"), {"by": per_frame([0, 1, 0])}, [np.array([0, 1, 0]).reshape(3, 1, 1, 1)] * 2),
+    ],
+)
+def test_functions_are_given_parameters_of_every_kind(declared, given, factors):
+    op = made(
+        lambda x, by: scaled(x, {"once": 1, "twice": 2}[by] if isinstance(by, str) else by), by=declared
+    ).op(**given)
+    wanted = np.stack(
+        [
+            np.rint(np.minimum(np.float32(x) * f, 255)).astype(np.uint8)
+            for x, f in zip(X, factors, strict=True)
+        ]
+    )
+    compare(op(X), wanted)
+    compare(apply(op, X, backend="reference"), wanted)
+    assert Op.from_json(op.to_json()) == op
+
+
+@pytest.mark.parametrize("way", [3, functools.partial(scaled, by=2), int])
+def test_what_is_no_function_is_refused(way):
+    with pytest.raises(
+        ParameterError, match="cannot be an operator; allowed: a function with a docstring and a"
+    ):
+        seqpipe.operator(way)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda: X, lambda *, x: x, lambda x, by, /: x * by, lambda x, *by: x * by, lambda x, **by: x * by["by"]],
+)
+def test_functions_that_cannot_be_called_so_are_refused(function):
+    with pytest.raises(
+        ParameterError, match=r"^own\(.*\) cannot be an operator; allowed: a function that takes the"
+    ):
+        made(function, by=param(1.0, "factor"))
+
+
+@pytest.mark.parametrize("name", ["p", "seed", "per_frame"])
+def test_functions_cannot_take_what_all_operators_have(name):
+    with pytest.raises(ParameterError, match=rf"own takes {name}; allowed: other names"):
+        made(eval(f"lambda x, {name}: x"), **{name: param(1.0, "factor")})
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "layout", "epoch", "index", "acts", "op", "name", "dtypes", "sample", "reference", "self"]
+)
+def test_names_of_parameters_that_mean_something_else_are_refused(name):
+    with pytest.raises(ParameterError, match=rf"^Own\.{name} has the name of something else of the operator"):
+        made(eval(f"lambda images, {name}: images"), **{name: param(1.0, "factor")})
+
+
+def test_parameters_and_what_is_derived_have_different_names():
+    with pytest.raises(ParameterError, match=r"Derived\.level has the name of something else"):
+        type("Derived", (Level,), {"__module__": __name__, "derived": ("level",)})
+
+
+class Level(Op, register=False):
+    """Raise levels."""
+
+    level: Any = param(0.0, "that is added")
+
+    def reference(self, x: Any, p: Any) -> Any:
+        return x + p.level
+
+
+@pytest.mark.parametrize(
+    ("default", "more", "said"),
+    [
+        (5j, {}, "a parameter of the kind complex; allowed: float, int, bool and str. Give kind="),
+        ({}, {}, "a parameter of the kind dict"),
+        (None, {}, "a parameter of the kind NoneType"),
+        (1.0, {"lo": 2, "hi": 1}, "a parameter from lo=2 to hi=1; allowed: lo up to hi"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(default, more, said):
+    with pytest.raises(ParameterError, match=said):
+        param(default, "which", **more)
+
+
+# ------------------------------------------------------------------------------------------ what it gives
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: x[..., :1], r"float32 of shape \(3, 6, 8, 1\)"),
+        (lambda x: x[:, 1:], r"float32 of shape \(3, 5, 8, 3\)"),
+        (lambda x: x[0], r"float32 of shape \(6, 8, 3\)"),
+        (lambda x: x > 100, r"bool of shape \(3, 6, 8, 3\)"),
+        (lambda x: x.astype(np.int64), "int64 of shape"),
+        (lambda x: x.mean(), r"a numpy\.float32"),
+        (lambda x: x.sort(), r"a builtins\.NoneType"),
+        (lambda x: np.ma.masked_array(x, x > 3), r"a numpy\.MaskedArray"),
+    ],
+)
+def test_results_that_do_not_fit_are_refused_by_name(function, said):
+    """Too few channels or frames were repeated, without a word."""
+    op = made(function).op()
+    for x, form in ((X[0], r"\(3, 6, 8, 3\)"), (X[0, :1], "")):
+        if form or x.shape != X[0].shape:
+            with pytest.raises(
+                ParameterError, match=rf"^own: it makes .*; allowed: a numpy\.ndarray of shape {form}"
+            ):
+                op(x)
+    with pytest.raises(ParameterError, match=f"^own: it makes {said}"):
+        op(X[0])
+
+
+class Tint(Op, register=False):
+    """Raise levels, by channel; so it is not pointwise."""
+
+    level: Any = param((0.0, 0.0, 0.0), "that is added", size=3)
+    pointwise = True
+
+    def reference(self, x: Any, p: Any) -> Any:
+        return x + p.level
+
+
+def test_results_that_do_not_fit_are_refused_where_tables_are_made_too():
+    with pytest.raises(ParameterError, match=r"tint: it makes float32 of shape \(1, 256, 1, 3\)"):
+        Tint(level=(0.0, 1.0, 2.0))(np.zeros((64, 64, 3), np.uint8))
+
+
+def test_what_does_nothing_by_mistake_says_what_to_give():
+    dim = made(
+        lambda x, by, more: x * by + more,
+        "dim",
+        by=param(1.0, "factor", identity=1.0),
+        more=param(0, "more", identity=0),
+    )
+    with pytest.warns(UserWarning, match="dim without arguments does nothing; give by or more"):
+        dim(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fn.dim(X)
