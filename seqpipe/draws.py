@@ -12,9 +12,9 @@ import math
 from array import array
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,11 @@ from .array import FloatArray, IntArray
 from .native import load_functions, memory
 from .random import key_of, stream, streams
 
-__all__ = ["Draws", "Numbers", "UnevenError", "numbers_of", "words_of"]
+__all__ = ["Draws", "Numbers", "Steps", "UnevenError", "drawn_of", "numbers_of", "words_of"]
+
+Steps: TypeAlias = tuple[int, ...]
+"""What a sample draws, one after the other: 0 is a number from 0 up to 1, what is above it a whole number below that
+count, of 2³² at most, and what is below 0 passes as many words."""
 
 _FEW: Final = 2  # samples for which a generator each is the quickest
 _BLOCK: Final = 4  # words that a counter gives
@@ -67,6 +71,16 @@ class Draws:
         """The first words of each sample, as :func:`words_of` gives them; samples then go on by themselves."""
         self._apart = True
         return words_of(*self._place, count)
+
+    def in_steps(self, steps: Steps) -> list[list[float]]:
+        """What each sample draws in some steps; see :func:`drawn_of`."""
+        columns = []
+        for step in steps:
+            if step < 0:
+                self._passed(-step)
+            else:
+                columns.append(self.integers(step) if step else self.random())
+        return np.stack(columns, axis=1).tolist() if columns else [[] for _ in self._words]
 
     def each(self, expected: int) -> list[Numbers]:
         """The numbers of each sample from the beginning, one by one, and then no others; so many words are at hand."""
@@ -202,12 +216,34 @@ def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> tuple[Any, ..
     return *key_of(seed, name).tolist(), epoch, array("Q", indices).tobytes(), len(indices)
 
 
+def drawn_of(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) -> list[list[float]]:
+    """What each of several samples draws in the same steps, from the beginning; whole numbers may be floats."""
+    native = _native()
+    if native is None:
+        return [Numbers.of(rng).in_steps(steps) for rng in streams(seed, name, epoch, indices)]
+    packed, count = _packed(steps)
+    out = (ctypes.c_double * (len(indices) * count))()
+    native.seqpipe_drawn(*_place(seed, name, epoch, indices), packed, len(steps), out)
+    return [out[place * count : (place + 1) * count] for place in range(len(indices))]
+
+
+@lru_cache(maxsize=256)
+def _packed(steps: Steps) -> tuple[bytes, int]:
+    """Steps as C takes them, and how many numbers they give."""
+    return array("q", steps).tobytes(), sum(step >= 0 for step in steps)
+
+
 @cache
 def _native() -> Any:
     """What ``philox.c`` has for it; None where there is no C compiler."""
     word, count, pointer = ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
-    arguments = word, word, word, pointer, count, count, pointer
-    return load_functions(__package__, "philox.c", {"words": arguments, "numbers": arguments}, quick=True)
+    place = word, word, word, pointer, count
+    functions = {
+        "words": (*place, count, pointer),
+        "numbers": (*place, count, pointer),
+        "drawn": (*place, pointer, count, pointer),
+    }
+    return load_functions(__package__, "philox.c", functions, quick=True)
 
 
 class Numbers:
@@ -246,3 +282,14 @@ class Numbers:
             product = half * count
             if product & _LOW >= _HALVES % count:
                 return product >> 32
+
+    def in_steps(self, steps: Steps) -> list[float]:
+        """The next numbers, in some steps."""
+        found = []
+        for step in steps:
+            if step < 0:
+                for _ in range(-step):
+                    self._word()
+            else:
+                found.append(self.below(step) if step else self.random())
+        return found

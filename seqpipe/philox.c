@@ -32,7 +32,10 @@ void seqpipe_words(uint64_t first, uint64_t second, uint64_t epoch, const uint64
             of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, out);
 }
 
-/* The same as numbers from 0 up to 1: of the upper 53 bits. */
+/* A word as a number from 0 up to 1: its upper 53 bits. */
+static double share(uint64_t word) { return (double)(word >> 11) * 0x1p-53; }
+
+/* The same as numbers from 0 up to 1. */
 void seqpipe_numbers(uint64_t first, uint64_t second, uint64_t epoch, const uint64_t *indices, int64_t places,
                      int64_t blocks, double *out) {
     uint64_t words[4];
@@ -40,8 +43,51 @@ void seqpipe_numbers(uint64_t first, uint64_t second, uint64_t epoch, const uint
         for (int64_t number = 1; number <= blocks; number++, out += 4) {
             of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, words);
             for (int word = 0; word < 4; word++)
-                out[word] = (double)(words[word] >> 11) * 0x1p-53;
+                out[word] = share(words[word]);
         }
+}
+
+/* The words of a place one by one, and the half of one that whole numbers have left over, if there is one. */
+struct words {
+    uint64_t key[2], index, epoch, passed, block, found[4], half;
+    int halves;
+};
+
+static uint64_t word_of(struct words *from) {
+    const uint64_t at = from->passed++, block = at / 4 + 1;
+    if (from->block != block) {
+        of_64_bits(from->key[0], from->key[1], block, 0, from->index, from->epoch, from->found);
+        from->block = block;
+    }
+    return from->found[at % 4];
+}
+
+/* A whole number below a count of 2 to 2^32, by halves of words as Numbers.below draws it. */
+static uint64_t below(uint64_t count, struct words *from) {
+    uint64_t product;
+    do {
+        if (!from->halves)
+            from->half = word_of(from);
+        product = (from->halves ? from->half >> 32 : from->half & UINT32_MAX) * count;
+        from->halves = !from->halves;
+    } while ((product & UINT32_MAX) < (UINT64_C(1) << 32) % count);
+    return product >> 32;
+}
+
+/* What each of some places draws in the same steps: of a step 0 a number from 0 up to 1, of one above that a whole number
+   below it, and one below 0 passes as many words. */
+void seqpipe_drawn(uint64_t first, uint64_t second, uint64_t epoch, const uint64_t *indices, int64_t places,
+                   const int64_t *steps, int64_t count, double *out) {
+    for (int64_t place = 0; place < places; place++) {
+        struct words from = {.key = {first, second}, .index = indices[place], .epoch = epoch};
+        for (int64_t step = 0; step < count; step++)
+            if (steps[step] < 0)
+                from.passed += (uint64_t)-steps[step];
+            else if (steps[step] > 1)
+                *out++ = (double)below((uint64_t)steps[step], &from);
+            else
+                *out++ = steps[step] ? 0 : share(word_of(&from)); /* of one number nothing is drawn */
+    }
 }
 
 /* The words of 32 bits of some numbers one after the other: of a number the word number % 4 of the counter

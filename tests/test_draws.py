@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe import draws
-from seqpipe.draws import Draws, Numbers, UnevenError, numbers_of, words_of
+from seqpipe.draws import Draws, Numbers, UnevenError, drawn_of, numbers_of, words_of
 from seqpipe.native import compiler
 from seqpipe.random import stream
 
@@ -105,3 +105,26 @@ def test_numbers_one_by_one_are_those_of_the_generator(counts):
     for count in counts:
         assert [numbers.below(count) for numbers in own] == [wanted.integers(count)] * 2
         assert [numbers.random() for numbers in own] == [wanted.random()] * 2
+
+
+@pytest.mark.usefixtures("native")
+@given(steps=st.lists(st.sampled_from([0, 1, 2, 9, 2**31 + 1, 3 * 10**9, 2**32, -1, -3, -14]), max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_what_is_drawn_in_steps_is_what_the_generators_give(steps):
+    """Numbers from 0 up to 1, whole numbers below a count, of which some have to be drawn anew, and words passed."""
+
+    def wanted(index):
+        rng = stream(6, "b", 1, index)
+        for step in steps:
+            if step < 0:
+                rng.bit_generator.random_raw(-step)
+            else:
+                yield rng.integers(step) if step else rng.random()
+
+    everyone = [list(wanted(index)) for index in INDICES]
+    assert drawn_of(6, "b", 1, INDICES, tuple(steps)) == everyone
+    assert Numbers.of(stream(6, "b", 1, 7)).in_steps(tuple(steps)) == everyone[INDICES.index(7)]
+    try:
+        assert Draws(6, "b", 1, INDICES).in_steps(tuple(steps)) == everyone
+    except UnevenError:
+        assert max(steps) > 2**31, "hardly any number below a small count is drawn anew"

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
-from ..draws import numbers_of
+from ..draws import Steps, drawn_of, numbers_of
 from ..errors import ParameterError
 from ..random import place_number
 from ._declaration import Declaration
 from ._distribution import PerFrame, Table
-from ._drawing import alike, draw
+from ._drawing import InSteps, alike, draw, steps_of
 from ._param import Parameter
 from ._spec import Spec
 
@@ -39,6 +39,7 @@ __all__ = [
 UNMOVED: Final = np.eye(3)[None]
 """The matrix of the mapping that changes nothing, ``(1, 3, 3)``."""
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
+_OUTCOMES: Final = 4096  # that an operator keeps; the parameters of one are less than two kibibytes
 _UNKNOWN: Final = np.empty(0)  # in place of a row that is not kept
 
 
@@ -153,6 +154,8 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
     if alike(specs):
         if op.is_constant:
             return Block.of_constant(constant_of(op, specs[0]), len(specs))
+        if (steps := steps_of(op)) is not None:
+            return _of_outcomes(op, steps, specs[0], epoch, indices)  # type: ignore[arg-type]  # in steps
         if _acts_at_random(op):
             (numbers,) = numbers_of(op.seed, op.name, epoch, indices, 1)
             acts = [number < op.p for number in numbers]
@@ -170,6 +173,30 @@ def _acts_at_random(op: Declaration) -> bool:
     if found is None:
         varies = op.distributions or op.tabled or op.is_by_frame or type(op).sample is not Declaration.sample
         found = op.__dict__["_acts_at_random"] = 0 < op.p < 1 and not varies
+    return found
+
+
+def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
+    """The parameters of samples that are alike, of an operator of which few things can come."""
+    drawn, extent = drawn_of(op.seed, op.name, epoch, indices, steps), spec[:3]
+    return Block.of_constants(tuple([Constant(*_of_outcome(op, numbers), extent) for numbers in drawn]))
+
+
+def _of_outcome(op: InSteps, numbers: list[float]) -> tuple[npt.NDArray[Any], SimpleNamespace]:
+    """A block of one row and the same as attributes, by the numbers of a sample; they are kept."""
+    acts = op.p == 1 or numbers.pop() < op.p
+    place = op.outcome(numbers), acts
+    kept: dict[Any, tuple[npt.NDArray[Any], SimpleNamespace]] = op.__dict__.setdefault("_outcomes", {})
+    found = kept.get(place)
+    if found is None:
+        rows = op.template.copy()
+        for name, value in op.values_of_outcome(place[0]).items():
+            rows[name] = value
+        rows = _acting(op, rows, acts)
+        rows.flags.writeable = False
+        if len(kept) >= _OUTCOMES:
+            kept.clear()
+        found = kept[place] = rows, values_of_all(rows)
     return found
 
 

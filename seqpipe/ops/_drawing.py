@@ -1,28 +1,78 @@
 """What is random of an operator's parameters, drawn into a block: in the quickest way that gives the same numbers.
 
 Ranges of one number for each sample take Python's numbers. What all samples draw in the same steps takes arrays with a
-row for each sample. All else, and a sample alone, takes a generator for each sample.
+row for each sample. All else, and a sample alone, takes a generator for each sample. Of an operator that says itself in
+which steps it draws (:class:`InSteps`), so that few things can come of it, what came of them is kept by :mod:`._draw`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..draws import Draws, UnevenError, numbers_of
+from ..draws import Draws, Numbers, Steps, UnevenError, numbers_of
 from ..random import streams
 from ._declaration import Declaration
 from ._distribution import Choice, Uniform
 from ._spec import Spec
 
-__all__ = ["alike", "draw"]
+__all__ = ["InSteps", "Outcome", "alike", "draw", "steps_of"]
+
+Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
 _FEW: Final = 2  # samples for which a generator each is quicker than arrays
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
+
+
+class InSteps(Declaration, register=False):
+    """An operator that draws numbers in the same steps for every sample, and does one of few things by them.
+
+    What these are goes to the fields of :attr:`derived`, in their order.
+    """
+
+    samples_together = True
+    derived_from = ()  # sample() gives the fields
+
+    @property
+    @abstractmethod
+    def steps(self) -> Steps:
+        """What is drawn for a sample, as :func:`seqpipe.draws.drawn_of` takes it."""
+
+    @abstractmethod
+    def outcome(self, numbers: Seq[float]) -> Outcome:
+        """What comes of the numbers that were drawn: the values of each field of :attr:`derived`."""
+
+    def values_of_outcome(self, outcome: Any) -> dict[str, Any]:
+        """The same by the names of the fields; or that of some samples, with an axis of them before the others."""
+        names = [entry[0] if isinstance(entry, tuple) else entry for entry in self.derived]
+        return dict(zip(names, outcome, strict=True))
+
+    def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
+        """What comes of the steps, and then what is drawn from distributions."""
+        found: Any
+        if isinstance(rng, Draws):
+            found = np.array([self.outcome(numbers) for numbers in rng.in_steps(self.steps)]).swapaxes(0, 1)
+        else:
+            found = self.outcome(Numbers.of(rng).in_steps(self.steps))
+        generator: Any = rng
+        return {**self.values_of_outcome(found), **super().sample(generator, spec)}
+
+
+def steps_of(op: Declaration) -> Steps | None:
+    """The steps in which all that varies is drawn, at last whether it acts; None where there is more to it."""
+    found: Steps | None = op.__dict__.get("_steps_drawn", ())
+    if found == ():
+        own = isinstance(op, InSteps) and type(op).sample is InSteps.sample and not op.is_by_frame
+        known = type(op).derive is Declaration.derive and op.keeps_size and op.keeps_frames
+        few = own and known and not (op.distributions or op.tabled)
+        steps = op.steps if few and isinstance(op, InSteps) else None
+        found = op.__dict__["_steps_drawn"] = steps and (steps if op.p == 1 else (*steps, 0))
+    return found
 
 
 def draw(

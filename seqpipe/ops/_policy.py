@@ -18,6 +18,7 @@ from ._apply import indices_of
 from ._beside import beside
 from ._declaration import Declaration
 from ._draw import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
+from ._drawing import InSteps
 from ._geometry import Geometry
 from ._interpolate import KINDS, Kind
 from ._kernel import Item
@@ -57,7 +58,7 @@ def fields(most: int) -> tuple[tuple[str, int], ...]:
     return ("steps", most), ("bins", most), ("signs", most)
 
 
-class Policy(Geometry, register=False):
+class Policy(InSteps, Geometry, register=False):
     """An operator made of steps that are drawn for each sample, once for all of its frames.
 
     Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does for every sample
@@ -98,7 +99,6 @@ class Policy(Geometry, register=False):
     dtypes = tuple(RANGES)
     channels = (3, 1)
     by_frame = False
-    derived_from = ()  # sample() gives the fields
     body = None
     composed = True
     # of OpenCV's interpolation alone: a level more may be on the other side of a threshold

@@ -5,26 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import numpy as np
-
-from ..draws import Draws, Numbers
+from ..draws import Steps
 from ..errors import ParameterError
 from ._distribution import Number, Table
+from ._drawing import Outcome
 from ._param import ANY, param
 from ._policy import Drawn, Policy, fields
 from ._published import AUTO, AUTO_BINS, FOUND, NARROW, WIDE
-from ._spec import Spec
 
 __all__ = ["AutoAugment", "Drawn", "RandAugment", "TrivialAugmentWide"]
 
-_MOST: Final = 16
-
-_Choice: TypeAlias = tuple[Seq[int], Seq[int], Seq[int]]  # steps, bins and signs
+_MOST: Final = 16  # steps of RandAugment
+_PAIR: Final = 2  # steps of AutoAugment
 
 
 class _Suite(Policy, register=False):
@@ -71,7 +67,6 @@ class RandAugment(_Suite):
     m: Number = param(9, "magnitude of all steps, from 0 to num_magnitude_bins - 1", kind=int, lo=0)
 
     ranges = NARROW
-    samples_together = True
     derived = (("steps", _MOST), ("signs", _MOST))
     examples = (
         {"n": 2, "m": 9, "seed": 1},
@@ -101,13 +96,23 @@ class RandAugment(_Suite):
                 allowed=f"a whole number from 0 to {most}, less than num_magnitude_bins",
             )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """Steps and signs, as many as there may be: the first of them do not depend on ``n``."""
-        draws = rng.random((2, _MOST))
-        steps = np.floor(draws[..., 0, :] * len(self.names))
-        steps[..., self.n :] = -1
-        signs = np.where(draws[..., 1, :] < 0.5, -1, 1)
-        return {"steps": steps, "signs": signs, **super().sample(rng, spec)}
+    @cached_property
+    def steps(self) -> Steps:
+        """A number for each step and one for each sign, of as many as there may be: they do not depend on ``n``."""
+        some: Steps = (0,) * self.n
+        some = some if self.n == _MOST else (*some, self.n - _MOST)
+        return some * 2
+
+    def outcome(self, numbers: Seq[float]) -> Outcome:
+        """Steps and signs; of those beyond ``n``, no step."""
+        n, count = self.n, len(self.names)
+        steps = [int(number * count) for number in numbers[:n]]
+        signs = [-1 if number < 0.5 else 1 for number in numbers[n:]]
+        return (*steps, *self._no_more), (*signs, *self._no_more)
+
+    @cached_property
+    def _no_more(self) -> tuple[int, ...]:
+        return (-1,) * (_MOST - self.n)
 
     def _bins(self, p: Any) -> list[float]:
         """The same for all steps."""
@@ -123,7 +128,6 @@ class TrivialAugmentWide(_Suite):
 
     ranges = WIDE
     relative = False
-    samples_together = True
     derived = fields(1)
     examples = (
         {"seed": 3},
@@ -138,13 +142,15 @@ class TrivialAugmentWide(_Suite):
         ({"interp_type": "area"}, "interp_type='area' is not valid; allowed: 'nearest', 'linear', 'cubic'"),
     )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
+    @cached_property
+    def steps(self) -> Steps:
         """A step, its bin and its sign."""
-        return _sampled(rng, self._one, words=2)
+        return len(self.names), self.num_magnitude_bins, 2
 
-    def _one(self, numbers: Numbers) -> _Choice:
-        step, place = numbers.below(len(self.names)), numbers.below(self.num_magnitude_bins)
-        return (step,), (place,), (1 - 2 * numbers.below(2),)
+    def outcome(self, numbers: Seq[float]) -> Outcome:
+        """These."""
+        step, place, sign = numbers
+        return (step,), (place,), (1 - 2 * sign,)
 
 
 class AutoAugment(Policy):
@@ -158,8 +164,7 @@ class AutoAugment(Policy):
     policy: str = param("imagenet", "which of those that were found", choices=tuple(FOUND))
 
     ranges = AUTO
-    samples_together = True
-    derived = fields(2)
+    derived = fields(_PAIR)
     examples = (
         {"seed": 2},
         {"policy": "cifar10", "interp_type": "nearest", "seed": 4},
@@ -169,33 +174,29 @@ class AutoAugment(Policy):
     names = tuple(ranges)
     count = AUTO_BINS
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
-        """A pair, which of its steps act, and their signs."""
-        return _sampled(rng, self._pair, words=4)
+    @cached_property
+    def steps(self) -> Steps:
+        """A pair, whether each of its steps acts, and their signs."""
+        return len(FOUND[self.policy]), *[0] * _PAIR, *[2] * _PAIR
 
-    def _pair(self, numbers: Numbers) -> _Choice:
-        pairs = FOUND[self.policy]
-        pair = pairs[numbers.below(len(pairs))]
+    def outcome(self, numbers: Seq[float]) -> Outcome:
+        """The steps of the pair that act, their bins, and their signs."""
+        pair = self._pairs[int(numbers[0])]
         steps = [
-            self.names.index(name) if numbers.random() < probability else -1 for name, probability, _ in pair
+            step if number < probability else -1
+            for (step, probability, _), number in zip(pair, numbers[1:], strict=False)
         ]
-        return steps, [place for _, _, place in pair], [1 - 2 * numbers.below(2) for _ in pair]
+        return (
+            tuple(steps),
+            tuple([place for _, _, place in pair]),
+            tuple([1 - 2 * sign for sign in numbers[1 + _PAIR :]]),
+        )
 
-
-def _sampled(
-    rng: np.random.Generator | Draws, draw: Callable[[Numbers], _Choice], words: int
-) -> dict[str, Any]:
-    """What is drawn for a sample, or for each of some.
-
-    Args:
-        rng: random numbers of one, or of all.
-        draw: gives steps, bins and signs by the numbers of one.
-        words: random ones that it takes, nearly always.
-    """
-    if isinstance(rng, Draws):
-        steps, bins, signs = np.array([draw(numbers) for numbers in rng.each(words)]).swapaxes(0, 1)
-        return {"steps": steps, "bins": bins, "signs": signs}
-    return dict(zip(("steps", "bins", "signs"), draw(Numbers.of(rng)), strict=True))
+    @cached_property
+    def _pairs(self) -> list[list[tuple[int, float, int]]]:
+        """The pairs that were found: of each step its number, its probability and its bin."""
+        number = self.names.index
+        return [[(number(name), share, place) for name, share, place in pair] for pair in FOUND[self.policy]]
 
 
 def _greatest(value: Any) -> float:

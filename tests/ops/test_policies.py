@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import cv2
@@ -20,14 +21,17 @@ from seqpipe.ops import (
     RandAugment,
     Together,
     TrivialAugmentWide,
+    _draw,
     _policy,
     apply,
 )
 from seqpipe.ops._beside import beside
+from seqpipe.ops._draw import resolve, values_of_each
 from seqpipe.ops._enhance import MeanContrast, Sharpness
 from seqpipe.ops._kernel import GRID, TYPES, defines_of, prelude, source_of
 from seqpipe.ops._published import FOUND, NARROW
-from seqpipe.ops._spec import RANGES
+from seqpipe.ops._spec import RANGES, Spec
+from seqpipe.random import stream
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images
 
@@ -254,6 +258,84 @@ def test_auto_augment_acts_with_the_probabilities_found():
     assert share["invert"] == pytest.approx(3 * 0.6 / 25, abs=0.01)
     assert share["shear_x"] == pytest.approx(0.6 / 25, abs=0.007)
     assert share["contrast"] == pytest.approx(2 / 25, abs=0.012)
+
+
+def by_numpy(op, epoch, index):
+    """What an operator draws, by NumPy's generator: numbers of steps, and magnitudes with their signs."""
+    rng = stream(op.seed, op.name, epoch, index)
+    if isinstance(op, RandAugment):
+        numbers, signs = rng.random((2, 16))[:, : op.n]
+        steps, bins, signs = np.floor(numbers * len(op.names)), [op.m] * op.n, np.where(signs < 0.5, -1, 1)
+    elif isinstance(op, TrivialAugmentWide):
+        steps, bins = [rng.integers(len(op.names))], [rng.integers(op.num_magnitude_bins)]
+        signs = [1 - 2 * rng.integers(2)]
+    else:
+        pair = FOUND[op.policy][rng.integers(25)]
+        act = rng.random(2) < [probability for _, probability, _ in pair]
+        steps = [op.names.index(name) if one else -1 for (name, _, _), one in zip(pair, act, strict=True)]
+        bins, signs = [place for _, _, place in pair], 1 - 2 * rng.integers(2, size=2)
+    if op.p < 1 and rng.random() >= op.p:
+        return
+    for step, place, sign in zip(map(int, steps), bins, signs, strict=True):
+        if step >= 0:
+            magnitude = float(np.float32(op.magnitudes[step, place]))
+            yield op.names[step], magnitude * sign if op.ranges[op.names[step]].signed else magnitude
+
+
+DRAWING = [
+    RandAugment(seed=1),
+    RandAugment(n=16, m=30, seed=-5),
+    RandAugment(n=3, m=4, p=0.6, excluded=("rotate",), seed=2**70),
+    TrivialAugmentWide(seed=3),
+    TrivialAugmentWide(num_magnitude_bins=7, p=0.5, **only("shear_x", "rotate", "identity")),
+    TrivialAugmentWide(num_magnitude_bins=5, **only("solarize")),
+    AutoAugment(),
+    AutoAugment(policy="svhn", p=0.7, seed=9),
+]
+
+
+@pytest.mark.parametrize("op", DRAWING, ids=repr)
+def test_draws_are_those_of_numpys_generator(op):
+    """Of one sample, of several, and of those that are not alike; what was drawn before changes nothing."""
+    for epoch in (0, 2**64 - 1):
+        wanted = [tuple(by_numpy(op, epoch, index)) for index in range(40)]
+        assert [op.drawn(epoch=epoch, index=index) for index in range(40)] == wanted
+        assert op.drawn(epoch=epoch, index=range(40)) == wanted
+        specs = [Spec(1 + n % 2, 4, 4, 3, "uint8") for n in range(40)]
+        rows = resolve(op, specs, epoch, range(40)).rows
+        assert [tuple(op._chosen(p)) for p in values_of_each(rows)] == wanted
+
+
+def test_a_class_that_draws_otherwise_draws_so():
+    class Upwards(RandAugment, register=False, called="rand_augment"):
+        def sample(self, rng, spec):
+            return {**super().sample(rng, spec), "signs": 1}
+
+    drawn = RandAugment(n=3, seed=1).drawn(index=range(60))
+    wanted = [tuple((name, abs(magnitude)) for name, magnitude in steps) for steps in drawn]
+    assert wanted != drawn
+    own = Upwards(n=3, seed=1)
+    assert own.drawn(index=range(60)) == wanted
+    assert [own.drawn(index=index) for index in range(60)] == wanted
+
+
+def test_what_came_of_draws_is_kept_for_some_only(monkeypatch):
+    op = TrivialAugmentWide(seed=4)
+    wanted = op.drawn(index=range(300))
+    monkeypatch.setattr(_draw, "_OUTCOMES", 16)
+    again = TrivialAugmentWide(seed=4)
+    assert [again.drawn(index=index) for index in range(300)] == wanted
+    assert len(op.__dict__["_outcomes"]) > 16 >= len(again.__dict__["_outcomes"])
+
+
+@pytest.mark.parametrize("op", [RandAugment(n=3, seed=2, p=0.8), AutoAugment(policy="cifar10")], ids=repr)
+def test_threads_share_a_policy(op):
+    x = [photo(20 + n % 3, 30, seed=n) for n in range(120)]
+    wanted = [type(op)(**op.settings())(one, index=n) for n, one in enumerate(x)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: op(x[n], index=n), range(len(x))))
+    for one, other in zip(found, wanted, strict=True):
+        compare(one, other)
 
 
 def test_more_steps_and_other_magnitudes_leave_the_draws_as_they_were():
