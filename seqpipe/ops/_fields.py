@@ -59,10 +59,10 @@ def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:
 
 
 def telling(op: Any) -> str:
-    """What to tell an operator that does nothing: its last example, or else the parameters that say so."""
+    """What to tell an operator that does nothing: its last example, or else to give its own parameters."""
     given = ", ".join(f"{name}={value!r}" for name, value in (op.examples or ({},))[-1].items())
-    still = " or ".join(q.name for q in op.parameters if q.identity is not None)
-    return f"try {type(op).__name__}({given})" if given else f"give {still}"
+    own = " or ".join(q.name for q in op.parameters[:-3])  # all but those that every operator has
+    return f"try {type(op).__name__}({given})" if given else f"give {own}"
 
 
 def check_names(cls: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Literal
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._body import Body
-from ._draw import Block, values_of_each
+from ._draw import Block, values_of, values_of_each
 from ._given import naming
 from ._kernel import Item
 from ._mapping import Mapping, Mappings, scaling
@@ -23,6 +24,7 @@ from ._spec import MOVED, Spec
 
 __all__ = ["Geometry", "Nearest", "check_sides"]
 
+_ANY_SIZE: Final = (120, 200)  # rows and columns to try a mapping with
 _LONGEST: Final = 1 << 23  # rows or columns whose centres float32 has, which are halves
 
 
@@ -117,6 +119,22 @@ class Geometry(Op, register=False):
         height, width = sizes[0]
         return slice(top, top + height), slice(left, left + width)
 
+    @cached_property
+    def _is_identity(self) -> bool:
+        return super()._is_identity or (self.is_constant and self._stays())
+
+    def _stays(self) -> bool:
+        """Whether constant parameters leave every pixel where it is, whatever is given together, and as it is."""
+        changes = self.result_dtype("uint8") != "uint8" or bool(self.body and self.body.text)
+        if changes or type(self).among is not Geometry.among:
+            return False
+        height, width = _ANY_SIZE
+        try:
+            mapping = self.mapping(values_of(self.template[0]), height, width)
+        except Exception:  # what it takes for granted, its own checks may yet refuse, which come after this
+            return False
+        return (mapping.height, mapping.width) == _ANY_SIZE and bool((mapping.matrix == np.eye(3)).all())
+
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """The matrix of the mapping."""
@@ -177,6 +195,10 @@ class Nearest(Geometry, register=False):
         made = cls()
         made.__dict__["_op"] = op
         return made
+
+    def _stays(self) -> bool:
+        """It is told by its operator, once it is made."""
+        return False
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """That of the operator."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Literal
 
@@ -19,6 +20,7 @@ from ._spec import MOVED, Spec
 
 __all__ = ["Frames", "Order"]
 
+_ANY_LENGTH: Final = 60  # frames to try an order with
 _SHIFT: Final = np.dtype([("shift", np.int32)])
 
 
@@ -75,6 +77,18 @@ class Order(Frames, register=False):
             p: the parameters of the sequence, as attributes; arrays with one for each frame, where they differ.
             frames: how many are given.
         """
+
+    @cached_property
+    def _is_identity(self) -> bool:
+        return super()._is_identity or (self.is_constant and self._stays())
+
+    def _stays(self) -> bool:
+        """Whether constant parameters leave every frame where it is."""
+        try:
+            order = np.asarray(self.order(values_of_all(self.template), _ANY_LENGTH))
+        except ParameterError:  # of so many frames there is no such
+            return False
+        return order.tolist() == [*range(_ANY_LENGTH)]
 
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """For each frame of the result of one sample, the frame that it is."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
 from seqpipe.ops._body import WORK, Work
+from seqpipe.ops._declaration import _warned
 from seqpipe.ops._scaled import Scaled
 from tests.support.marks import NAMES, some
 from tests.support.operators import (
@@ -281,6 +284,25 @@ def test_parameters_that_change_nothing_change_no_bit(anywhere, name):
             x = images(op, dtype)
             if anywhere.takes(op) and op.result_dtype(dtype) == dtype:
                 compare(anywhere(op, x), x)
+
+
+@NAMES
+def test_what_does_nothing_without_arguments_says_so(unregistered, name):
+    _warned.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            op = REGISTRY[name]()
+        except ParameterError:
+            return  # it must be told what to do
+    x = images(op, "uint8", size=(9, 12))
+    together = [x[0], x[1, :, :5]]  # what is done to images depends on others there for some operators
+    found = apply(op, together)
+    still = [
+        one.dtype == two.dtype and np.array_equal(one, two) for one, two in zip(found, together, strict=True)
+    ]
+    wanted = [f"{name} without arguments does nothing; try {REGISTRY[name].__name__}("] * all(still)
+    assert [str(one.message).partition("(")[0] + "(" for one in caught] == wanted
 
 
 @some([case for case in cases() if hasattr(REGISTRY[case[0]], "inverse")])
