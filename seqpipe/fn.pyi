@@ -1,11 +1,15 @@
 # Written by `python -m seqpipe.ops` from the registry of operators; a test compares the two.
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import BoxCrop, Flag, Mixed, Number
+from seqpipe import ops
+from seqpipe.ops import BoxCrop, DataNode, Mixed
 
 X = TypeVar("X")
+# what is given a node for a parameter gives one, whatever X is: nodes act on nodes
+Number: TypeAlias = ops.Number | DataNode
+Flag: TypeAlias = ops.Flag | DataNode
 
 def auto_augment(
     x: X,
@@ -928,6 +932,37 @@ def warp_perspective(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+class random:
+    @staticmethod
+    def choice(
+        *,
+        of: float | list[float] | tuple[float, ...] = (0.0, 1.0),
+        weights: float | list[float] | tuple[float, ...] | None = None,
+        per_frame: bool = False,
+        seed: int = 0,
+    ) -> DataNode: ...
+    @staticmethod
+    def coin_flip(
+        *,
+        probability: float = 0.5,
+        per_frame: bool = False,
+        seed: int = 0,
+    ) -> DataNode: ...
+    @staticmethod
+    def normal(
+        *,
+        mean: float = 0.0,
+        stddev: float = 1.0,
+        per_frame: bool = False,
+        seed: int = 0,
+    ) -> DataNode: ...
+    @staticmethod
+    def uniform(
+        *,
+        range: tuple[float, float] = (-1.0, 1.0),
+        per_frame: bool = False,
+        seed: int = 0,
+    ) -> DataNode: ...
 class reductions:
     @staticmethod
     def max(

@@ -4,6 +4,9 @@
 range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with a value for each sample, or
 :func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
 
+What is given a :class:`DataNode`, to act on or as a parameter, gives one: a value that :mod:`seqpipe.pipeline` computes
+once the batch is there. ``fn.random`` makes the first of them, and inputs of a graph are such.
+
 Modules whose names begin with ``_`` are the model and what families share; every other module is a family of
 operators. A file of ``kernels`` is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete,
 or what skeletons have in common and include.
@@ -79,6 +82,7 @@ from . import (
     padding,
     points,
     policies,
+    random,
     reductions,
     resize,
     shapes,
@@ -92,6 +96,7 @@ from . import (
 )
 from ._apply import apply
 from ._body import Body
+from ._called import Called, Maker, naming_nodes
 from ._chain import Chain
 from ._custom import operator
 from ._declaration import REGISTRY, Declaration
@@ -99,12 +104,15 @@ from ._distribution import Choice, Distribution, Flag, Normal, Number, PerFrame,
 from ._function import function_of, functions
 from ._geometry import Geometry
 from ._mapping import Mapping
+from ._node import Computed, DataNode, Named, Part, Run
 from ._op import Op
 from ._param import Parameter, param
 from ._planned import Planned, leading, planned
+from ._settings import Settings
 from ._spec import Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
+from ._view import DEFAULT_LAYOUTS
 from .boxes import *  # noqa: F403  a family's __all__ is the list of its operators
 from .colour import *  # noqa: F403  likewise
 from .erasing import *  # noqa: F403  likewise
@@ -131,22 +139,31 @@ from .warp import *  # noqa: F403  likewise
 from .windows import *  # noqa: F403  likewise
 
 __all__ = [
+    "DEFAULT_LAYOUTS",
     "REGISTRY",
     "Body",
+    "Called",
     "Chain",
     "Choice",
+    "Computed",
+    "DataNode",
     "Declaration",
     "Distribution",
     "Flag",
     "Geometry",
+    "Maker",
     "Mapping",
     "Moved",
+    "Named",
     "Normal",
     "Number",
     "Op",
     "Parameter",
+    "Part",
     "PerFrame",
     "Planned",
+    "Run",
+    "Settings",
     "Spec",
     "Together",
     "Uniform",
@@ -156,10 +173,12 @@ __all__ = [
     "functions",
     "half_range",
     "leading",
+    "naming_nodes",
     "operator",
     "param",
     "per_frame",
     "planned",
+    "random",
     "reductions",
     "table",
 ]

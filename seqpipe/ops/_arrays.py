@@ -11,6 +11,7 @@ from ..array import Array
 from ..errors import ParameterError
 from ..layout import LAYOUTS, check_layout, frame_axis
 from ..sequence import Batch, Sequence
+from ._called import or_node
 from ._declaration import Declaration, Takes
 from ._given import admitted, gathered, like, naming
 from ._param import ANY, at_most_one, param
@@ -193,6 +194,7 @@ class Shaping(Arrays, register=False):
         """The array with its new axes."""
         return self.shaped(self.held(x))[0]
 
+    @or_node
     def __call__(self, x: X, *, layout: str | None = None) -> X:
         """What is given with other axes.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..array import FloatArray, admit, device_of
 from ..errors import ParameterError
 from ._apply import indices_of
+from ._called import or_node
 from ._declaration import Declaration, Takes
 from ._draw import resolve, values_of
 from ._given import admitted, check_some, gathered, like
@@ -37,6 +38,7 @@ class Boxes(Declaration, register=False):
         drawn=False,
     )
 
+    @or_node
     def __call__(self, boxes: X, *, epoch: int = 0, index: Any = None) -> X:
         """The boxes of the result.
 

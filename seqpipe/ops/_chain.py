@@ -12,6 +12,7 @@ from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import apply
+from ._called import Maker, or_node
 from ._composed import Composed, compositions
 from ._fused import can_join, can_lead, fused
 from ._given import gathered
@@ -26,7 +27,7 @@ X = TypeVar("X")
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Maker):
     """Operators, one after the other.
 
     The result is that of calling one after the other, to the last bit. On a GPU, neighbours that change values pixel by
@@ -69,6 +70,21 @@ class Chain:
         how = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
         return f"Chain({', '.join(map(repr, self.ops))}{how})"
 
+    @property
+    def makers(self) -> tuple[Op, ...]:
+        """The operators, of which parameters may be nodes."""
+        return self.ops
+
+    @property
+    def title(self) -> str:
+        """Their names."""
+        return " → ".join(op.name for op in self.ops)
+
+    def rebuilt(self, makers: Seq[Op]) -> Chain:
+        """The same with other operators."""
+        return Chain(*makers, fuse=self.fuse)
+
+    @or_node
     def __call__(
         self,
         x: X,

@@ -16,6 +16,7 @@ from ._apply import Call
 from ._distribution import Distribution, PerFrame, Table, per_frame
 from ._fused import after
 from ._geometry import Geometry
+from ._node import DataNode
 from ._op import Op
 from ._scaled import Scaled
 from ._warped import Warped
@@ -113,7 +114,7 @@ def _demand_of(op: Op) -> _Demand | None:
     if not isinstance(op, Geometry) or getattr(op, "dtype", None) is not None:
         return None
     if isinstance(op, Warped):
-        varies = isinstance(op.fill_value, (Distribution, Table, PerFrame))
+        varies = isinstance(op.fill_value, (Distribution, Table, PerFrame, DataNode))
         return None if varies else _Demand(op.interp_type, op.fill_value)
     if isinstance(op, Scaled):
         kind = "linear" if op.interp_type == "triangular" else op.interp_type

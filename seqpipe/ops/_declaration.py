@@ -18,7 +18,6 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
-from ._called import or_node
 from ._distribution import Distribution, PerFrame, Table, unframed
 from ._fields import block_dtype_of, check_names, parameters_of, signature_of, telling
 from ._node import DataNode
@@ -130,8 +129,6 @@ class Declaration(Settings, ABC):
         for method, said in _SAID_ANEW:
             if method in cls.__dict__ and said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
-        if "__call__" in cls.__dict__:
-            cls.__call__ = or_node(cls.__dict__["__call__"])  # type: ignore[attr-defined]  # each kind has its own
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)

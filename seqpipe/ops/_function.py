@@ -21,14 +21,15 @@ _groups: dict[str, Group] = {}
 
 _CALL: Final = """
     Args:
-        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each.
+        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; or a DataNode.
 {parameters}
         layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
         epoch: the epoch that random parameters are drawn for.
         index: the index of the first sample within its dataset, or of each one; draws depend on it.
 
     Returns:
-        What came in, of the same type and on the same device, in memory of its own.
+        What came in, of the same type and on the same device, in memory of its own. A DataNode, if x or a parameter is
+        one; a seqpipe.pipeline.Graph is then given the epoch and the index.
 """
 
 

@@ -14,10 +14,12 @@ from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._apply import indices_of
+from ._called import or_node
 from ._declaration import Declaration
 from ._draw import Block, resolve, values_of_each
 from ._given import Given, admitted, gathered, given, like
 from ._kernel import Item, run_kernel, widened, with_fields
+from ._node import DataNode, parts_of
 from ._param import param
 from ._run import check_backend, cuda_device_of, on_device_of
 from ._spec import Backend
@@ -59,6 +61,7 @@ class Mixing(Declaration, register=False):
     takes_raw = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("weight",)
 
+    @or_node
     def __call__(
         self, x: Any, labels: Any = None, *, layout: str | None = None, epoch: int = 0, index: Any = None
     ) -> Mixed:
@@ -82,6 +85,10 @@ class Mixing(Declaration, register=False):
             BackendError: the data is on a GPU that cannot be used.
         """
         return self.mixed(x, labels, layout=layout, epoch=epoch, index=index)
+
+    def results(self, node: DataNode) -> Mixed:
+        """A node for the data, and one for the labels."""
+        return Mixed(*parts_of(node, Mixed._fields))
 
     def mixed(
         self,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ._apply import apply
+from ._called import node_of
 from ._declaration import Declaration
+from ._node import DataNode
 
 __all__ = ["Op"]
 
@@ -38,5 +42,11 @@ class Op(Declaration, register=False):
             ParameterError: the layout, the type, the number of channels or the size is not one that it takes.
             BackendError: the data is on a GPU that cannot be used.
         """
+        # looked at first, for this way the question costs an array next to nothing
+        if (type(x) is not np.ndarray and isinstance(x, DataNode)) or self.awaited:
+            options = {"layout": layout, **({"epoch": epoch} if epoch else {})}
+            options |= {} if index is None else {"index": index}
+            node: X = node_of(Op.__call__, self, (x,), options)
+            return node
         result: X = apply(self, x, layout=layout, epoch=epoch, index=index)
         return result

@@ -13,13 +13,17 @@ from ._param import ANY, MATRIX, Parameter
 __all__ = ["stub"]
 
 _HEAD = """# Written by `python -m seqpipe.ops` from the registry of operators; a test compares the two.
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 
-from seqpipe.ops import BoxCrop, Flag, Mixed, Number
+from seqpipe import ops
+from seqpipe.ops import BoxCrop, DataNode, Mixed
 
 X = TypeVar("X")
+# what is given a node for a parameter gives one, whatever X is: nodes act on nodes
+Number: TypeAlias = ops.Number | DataNode
+Flag: TypeAlias = ops.Flag | DataNode
 
 """
 
@@ -38,7 +42,8 @@ def stub() -> str:
 def _function(cls: type[Declaration]) -> str:
     inputs, options = call_of(cls)
     several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
-    lines = [f"*{_argument(q)}" for q in inputs] if several else [*map(_argument, inputs), "/", "*"]
+    lines = [f"*{_argument(q)}" for q in inputs] if several else [*map(_argument, inputs), *"/*"]
+    lines = lines if inputs else ["*"]
     lines += [f"{q.name}: {_type(q)} = {q.default!r}" for q in cls.parameters]
     lines += map(_argument, options)
     arguments = "".join(f"    {line},\n" for line in lines)

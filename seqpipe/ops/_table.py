@@ -24,5 +24,5 @@ def _row(cls: type[Declaration]) -> str:
     what = (inspect.getdoc(cls) or "").partition("\n")[0]
     backends = "CPU, CUDA" if cls.body or cls.composed else "CPU, CuPy"
     if cls.takes not in ("images", "batches"):
-        channels, backends = cls.takes, "CPU" if cls.takes == "boxes" else "CPU, CuPy"
+        channels, backends = cls.takes, "CPU" if cls.takes in ("boxes", "nothing") else "CPU, CuPy"
     return f"| `{cls.name}` | {what} | {parameters} | {', '.join(cls.dtypes)} | {channels} | {backends} |\n"

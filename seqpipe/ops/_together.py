@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,10 +12,12 @@ from ..array import device_of, namespace, to_numpy
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._apply import Call, apply
+from ._called import Maker, or_node
 from ._declaration import Declaration
 from ._geometry import Geometry
 from ._given import Given, admitted, gathered, like, naming
 from ._mapping import Mapping
+from ._node import DataNode, parts_of
 from ._spec import MOVED
 from ._values import placed
 
@@ -35,7 +38,7 @@ class Moved(NamedTuple):
     points: Any = None
 
 
-class Together:
+class Together(Maker):
     """An operator on images and on what belongs to them, with the same parameters for all of it.
 
     Args:
@@ -58,6 +61,25 @@ class Together:
     def __repr__(self) -> str:
         return f"Together({self.op!r})"
 
+    @property
+    def makers(self) -> tuple[Declaration, ...]:
+        """The operator, of which parameters may be nodes."""
+        return (self.op,)
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.op.name
+
+    def rebuilt(self, makers: Seq[Declaration]) -> Together:
+        """The same with another operator."""
+        return Together(*makers)
+
+    def results(self, node: DataNode) -> Moved:
+        """A node for each value; those of what is not given come to None."""
+        return Moved(*parts_of(node, Moved._fields))
+
+    @or_node
     def __call__(
         self,
         image: Any,

@@ -15,8 +15,10 @@ from ..random import place_number, streams
 from ._apply import indices_of
 from ._bbox_windows import BboxWindows, centred
 from ._boxes import Boxes
+from ._called import or_node
 from ._distribution import Flag, Number
 from ._given import admitted, check_some, like
+from ._node import DataNode, parts_of
 from ._param import ANY, param
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
@@ -160,6 +162,7 @@ class RandomBboxCrop(Boxes):
                     f"{name}={value} is upside down", source=self.name, allowed="(least, greatest)"
                 )
 
+    @or_node
     def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it gives more than boxes
         """A window, and what is left of the boxes within it.
 
@@ -190,6 +193,11 @@ class RandomBboxCrop(Boxes):
         return BoxCrop(
             np.stack(anchors), np.stack(shapes), list(rest[0]), None if labels is None else list(rest[1])
         )
+
+    def results(self, node: DataNode) -> BoxCrop:
+        """A node for each value."""
+        each: Any = parts_of(node, BoxCrop._fields)
+        return BoxCrop(*each)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Boxes in a window ``p.window``, cut off at its borders."""

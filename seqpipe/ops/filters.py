@@ -15,6 +15,7 @@ from ._body import Body
 from ._distribution import Choice, Distribution, Number, Table, Uniform, unframed
 from ._filter import WHOLE, Separable, Weights
 from ._gaussian import Gaussian
+from ._node import DataNode
 from ._param import param
 from ._spec import Spec
 
@@ -84,7 +85,7 @@ def _sizes_of(value: Any) -> npt.NDArray[Any]:
     """The sizes that a window may have, as far as they are known before they are drawn."""
     if isinstance(value, Uniform):
         return np.arange(value.lo, value.hi + 1)
-    if isinstance(value, Distribution) and not isinstance(value, Choice):
+    if isinstance(value, (Distribution, DataNode)) and not isinstance(value, Choice):
         return np.empty(0)
     return np.asarray(value.values if isinstance(value, (Choice, Table)) else value).ravel()
 

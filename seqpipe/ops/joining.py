@@ -12,6 +12,7 @@ from ..array import Array, device_of
 from ..errors import ParameterError
 from ..sequence import Batch, Sequence
 from ._arrays import VOXEL, Arrays, Held, NewAxis
+from ._called import or_node
 from ._given import like
 from ._joined import joined
 from ._param import at_most_one, param
@@ -31,6 +32,7 @@ class _Joining(Arrays, register=False):
         """Arrays as one."""
         return self.joined([self.held(one) for one in x])[0]
 
+    @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
         """What is given as one.
 

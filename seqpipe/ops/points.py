@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._apply import indices_of
+from ._called import or_node
 from ._declaration import Declaration, Takes
 from ._distribution import Number, PerFrame
 from ._draw import resolve, values_of
@@ -68,6 +69,7 @@ class CoordTransform(Declaration):
         if given and self.MT is not None:
             raise ParameterError(f"{given[0]} and MT given", source=self.name, allowed="M and T, or MT")
 
+    @or_node
     def __call__(self, points: X, *, epoch: int = 0, index: Any = None) -> X:
         """The points moved.
 

@@ -12,6 +12,7 @@ from ..array import Array, namespace
 from ..errors import ParameterError
 from ..sequence import Batch
 from ._arrays import Held, OnAxes
+from ._called import or_node
 from ._given import admitted, gathered, like
 from ._moments import mean_square_by_kernel
 from ._param import param
@@ -32,6 +33,7 @@ class _Reduction(OnAxes, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """The values, with one for each of ``p.axes``."""
 
+    @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
         """The values that are left.
 
@@ -167,6 +169,7 @@ class _Spread(_Float, register=False):
 
     ddof: int = param(0, "by which the number of values is lowered; it stays 1 at least", lo=0, drawn=False)
 
+    @or_node
     def __call__(self, x: Any, mean: Any = None, *, layout: str | None = None) -> Any:
         """The values that are left.
 

@@ -9,6 +9,7 @@ from ..array import Array, FloatArray
 from ..errors import ParameterError
 from ..sequence import Batch, Sequence
 from ._arrays import VOXEL, Held, OnAxes, Shaping
+from ._called import or_node
 from ._param import ANY, param
 
 __all__ = ["Reshape", "Squeeze", "Transpose"]
@@ -174,6 +175,7 @@ class Reshape(Shaping):
                     f"{name}={values} has -1 more than once", source=self.name, allowed="once"
                 )
 
+    @or_node
     def __call__(self, x: Any) -> Any:  # type: ignore[override]  # its layout is that of the result, as in DALI
         """What is given with other axes.
 

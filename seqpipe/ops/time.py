@@ -13,8 +13,10 @@ from ..errors import ParameterError
 from ..sequence import Batch, Sequence
 from ._apply import apply
 from ._body import Body
+from ._called import or_node
 from ._distribution import Number
 from ._given import gathered
+from ._node import DataNode, parts_of
 from ._op import Op
 from ._param import ANY, param
 from ._spec import COMPUTED, Spec
@@ -49,6 +51,7 @@ class ElementExtract(Order):
         ({"element_map": (0, 0.5)}, "element_map=0.5 is not valid; allowed: a whole number"),
     )
 
+    @or_node
     def __call__(
         self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None
     ) -> tuple[X, ...]:
@@ -68,6 +71,10 @@ class ElementExtract(Order):
         """
         several = apply(self, x, layout=layout, epoch=epoch, index=index)
         return tuple(_element(several, x, layout, n, at) for n, at in enumerate(self.element_map))
+
+    def results(self, node: DataNode) -> tuple[DataNode, ...]:
+        """A node for each element."""
+        return parts_of(node, map(str, self.element_map))
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
         """The elements.

@@ -1,0 +1,193 @@
+"""Random numbers as nodes: ``fn.random.uniform`` and so on, named as in DALI; one for each sample, or for each frame.
+
+They depend on (seed, the name of what draws, epoch, index of the sample) and on nothing else, as all draws do. So two
+nodes of one name and one seed are the same numbers: give each a seed of its own, or one node to both who need it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array
+from ..errors import ParameterError
+from ..random import place_number, streams
+from . import _distribution
+from ._apply import indices_of
+from ._called import written
+from ._declaration import Declaration, Takes
+from ._given import naming
+from ._node import DataNode, Named, Run
+from ._param import ANY, param
+
+__all__ = ["Choice", "CoinFlip", "Drawn", "Normal", "Uniform"]
+
+
+class _Random(Declaration, register=False):
+    """Numbers from a distribution; it states :attr:`distribution`."""
+
+    per_frame: bool = param(
+        False, "whether there is a number for each frame instead of one for a sample", drawn=False
+    )
+
+    takes: ClassVar[Takes] = "nothing"
+    dtypes: ClassVar[tuple[str, ...]] = ("float64",)
+    # there is nothing that it could leave as it is
+    p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with naming(self):
+            _ = self.distribution  # which may refuse them
+
+    @property
+    @abstractmethod
+    def distribution(self) -> _distribution.Distribution:
+        """What they are drawn from."""
+
+    def __call__(self) -> DataNode:
+        """The numbers, as a node.
+
+        Returns:
+            A node of float64 ``(N,)``, or with ``per_frame`` ``(N, F)`` for the samples and frames of a graph's inputs.
+            Each call gives the same numbers, for they depend on seed, name, epoch and index alone.
+        """
+        return Drawn(self)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The numbers of a sample.
+
+        Args:
+            x: random numbers of this sample, of its epoch.
+            p: the shape of the result.
+        """
+        return self.distribution.draw(x, p, whole=False)
+
+    def drawn(
+        self, *, epoch: int = 0, index: int | Seq[int] = 0, frames: int | None = None
+    ) -> npt.NDArray[np.float64]:
+        """The numbers of a sample, or of several.
+
+        Args:
+            epoch: the epoch.
+            index: the index of a sample within its dataset; or of several.
+            frames: how many each sample has, where there is a number for each.
+
+        Returns:
+            One for a sample, or for each of several, in float64.
+
+        Raises:
+            ParameterError: the frames are not known.
+        """
+        if self.per_frame and frames is None:
+            raise ParameterError(
+                "per_frame=True, and the number of frames is not known",
+                source=self.name,
+                allowed="sequences with as many frames each",
+            )
+        one = np.ndim(index) == 0
+        shape = (frames,) if self.per_frame and frames is not None else ()
+        indices = indices_of(self, index, 1 if one else np.size(index))
+        drawing = streams(self.seed, self.name, place_number(epoch, "epoch", self.name), indices)
+        found = np.array([self.reference(rng, shape) for rng in drawing], np.float64)
+        return found[0] if one else found
+
+
+class Drawn(DataNode):
+    """Random numbers that are to come.
+
+    Args:
+        op: what draws them.
+    """
+
+    def __init__(self, op: _Random) -> None:
+        self.op, self.by_frame = op, op.per_frame
+
+    @property
+    def label(self) -> str:
+        """The name of what draws."""
+        return self.op.name
+
+    def written(self, name: Named) -> str:
+        """See :meth:`DataNode.written`."""
+        return f"{self.op.name}({written(self.op, name)})"
+
+    def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it is made of nothing
+        """See :meth:`DataNode.value`."""
+        indices = indices_of(self.op, run.index, run.samples)
+        return self.op.drawn(epoch=run.epoch, index=indices, frames=run.frames)
+
+
+class Uniform(_Random, called="random.uniform"):
+    """Draw numbers from a range, every one alike."""
+
+    range: tuple[float, float] = param(
+        (-1.0, 1.0), "the least and the greatest", kind=float, size=2, drawn=False
+    )
+
+    examples = ({"range": (0.5, 2.0), "seed": 1}, {"range": (-10.0, 10.0), "per_frame": True})
+    errors = (
+        ({"range": (2.0, 1.0)}, r"random.uniform: the range \(2.0, 1.0\) is upside down; allowed: \(least"),
+        ({"range": 3.0}, "random.uniform: range=3.0 is not valid; allowed: 2 values, each a number"),
+    )
+
+    @cached_property
+    def distribution(self) -> _distribution.Distribution:
+        """That range."""
+        return _distribution.Uniform(*self.range)
+
+
+class Normal(_Random, called="random.normal"):
+    """Draw numbers from the normal distribution."""
+
+    mean: float = param(0.0, "where it is highest", drawn=False)
+    stddev: float = param(1.0, "standard deviation", lo=0, drawn=False)
+
+    examples = ({"mean": 1.0, "stddev": 0.1, "seed": 1}, {"per_frame": True})
+    errors = (({"stddev": -1.0}, "random.normal: stddev=-1.0 is not valid; allowed: a number of at least 0"),)
+
+    @cached_property
+    def distribution(self) -> _distribution.Distribution:
+        """That distribution."""
+        return _distribution.Normal(self.mean, self.stddev)
+
+
+class Choice(_Random, called="random.choice"):
+    """Draw one of some numbers."""
+
+    of: tuple[float, ...] = param((0.0, 1.0), "what there is to choose from", kind=float, size=ANY)
+    weights: tuple[float, ...] | None = param(
+        None, "how likely each is, in proportion; None makes all alike", kind=float, lo=0, size=ANY
+    )
+
+    examples = ({"of": (3, 5, 7), "seed": 1}, {"of": (0.0, 90.0), "weights": (3, 1), "per_frame": True})
+    errors = (
+        ({"of": ()}, r"random.choice: of=\(\) is not valid; allowed: one value or more"),
+        ({"of": (1, 2), "weights": (1,)}, r"random.choice: weights=\(1.0,\) do not fit 2 values"),
+    )
+
+    @cached_property
+    def distribution(self) -> _distribution.Distribution:
+        """One of the values."""
+        return _distribution.Choice(self.of, self.weights)
+
+
+class CoinFlip(_Random, called="random.coin_flip"):
+    """Draw 1 with a probability, otherwise 0; a flag takes them for True and False."""
+
+    probability: float = param(0.5, "of 1", lo=0, hi=1, drawn=False)
+
+    examples = ({"probability": 0.25, "seed": 1}, {"per_frame": True})
+    errors = (
+        ({"probability": 2}, "random.coin_flip: probability=2 is not valid; allowed: a number from 0 to 1"),
+    )
+
+    @cached_property
+    def distribution(self) -> _distribution.Distribution:
+        """0 and 1, as likely as that."""
+        return _distribution.Choice((0.0, 1.0), (1 - self.probability, self.probability))

@@ -1,0 +1,233 @@
+"""Graphs of operators: written with values that are to come, then called with batches.
+
+    images = Input("images")
+    angle = fn.random.uniform(range=(-10.0, 10.0), seed=1)
+    turned = fn.rotate(images, angle=angle, fill_value=0)
+    even = fn.brightness(turned, brightness=118 / (fn.reductions.mean(turned, axis_names="FHWC", layout="NFHWC") + 1))
+    graph = Graph(even, angle)
+    pixels, angles = graph(images=batch, epoch=1)
+
+A node describes a value by what it is made of, and knows nothing else: neither who uses it, nor any graph. So cycles
+cannot be written, and a node may be in many graphs. Operators know nodes (``ops._node``) and make them
+(``ops._called``), for such a call is one like any other that waits for its values; this room evaluates them.
+
+What comes is what the same eager calls give, to the last bit: a node of a parameter stands for an array with a value
+for each sample, or for each frame. A node is evaluated once, however many use it, and let go after its last use. Calls
+of which each takes what the one before it gives, and nobody else does, are one :class:`seqpipe.ops.Chain`. Parameters
+are needed in main memory: those that are made of pixels on a GPU are brought there by way of its current stream, which
+is waited for.
+
+Draws depend on (seed, name, epoch, index of the sample), as everywhere. Two operators of one class are told apart by
+their seeds alone, as in a chain; so are two nodes of random numbers, of which a graph warns if they draw the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from ..errors import ParameterError
+from ..kernel import KernelDevice
+from ..ops import Called, DataNode, Run
+from ..ops.random import Drawn
+from ..sampling import fingerprint
+from .graph_json import from_json, to_json
+from .inputs import OPTIONS, Input, extent_of, leads_of
+from .order import ordered
+from .steps import Step, steps_of
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """Values that are made of inputs, by operators and random numbers; see :mod:`seqpipe.pipeline.graph`.
+
+    Args:
+        *outputs: the nodes whose values are wanted, one or more.
+
+    Raises:
+        ParameterError: there are none, or something else is among them.
+    """
+
+    def __init__(self, *outputs: DataNode) -> None:
+        given: tuple[Any, ...] = outputs
+        for output in given:
+            if not isinstance(output, DataNode):
+                several = isinstance(output, tuple)
+                raise _wrong(
+                    f"a {type(output).__name__} among the outputs",
+                    allowed="nodes",
+                    advice="Give its parts one by one" if several else "Make them of Input('images')",
+                )
+        if not outputs:
+            raise _wrong("a graph of no outputs", allowed="one node or more")
+        self._outputs = outputs
+        self._order = ordered(outputs)
+        self._steps = steps_of(self._order, outputs)
+        self._leads = leads_of(self._order.nodes)
+        self._warn()
+
+    @property
+    def outputs(self) -> tuple[DataNode, ...]:
+        """The nodes whose values it gives."""
+        return self._outputs
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of what it is called with."""
+        return tuple(node.name for node in self._order.nodes if isinstance(node, Input))
+
+    def __call__(
+        self,
+        *,
+        epoch: int = 0,
+        index: Any = None,
+        backend: Any = None,
+        device: KernelDevice | None = None,
+        **inputs: Any,
+    ) -> tuple[Any, ...]:
+        """The values of the outputs.
+
+        Args:
+            epoch: the epoch that draws are for.
+            index: the index of the first sample within its dataset, or of each one; draws depend on it. By default
+                those that a Batch among the inputs knows, else from 0 on.
+            backend: who does what operators do to images; None for kernels on a GPU and the fast forms on the CPU.
+            device: what kernels run on; None for the GPU that holds the images.
+            **inputs: a value for each input, by its name: an array, a list of such, a Sequence or a Batch.
+
+        Returns:
+            One for each output, each as the same eager calls give it.
+
+        Raises:
+            ParameterError: an input is missing or unknown, or an operator does not take what it is given.
+            BackendError: the data is on a GPU that cannot be used.
+        """
+        self._check(inputs)
+        index = _indices(inputs, index)
+        draws = any(isinstance(node, Drawn) for node in self._order.nodes)
+        samples, frames = extent_of(self._leads, inputs, index) if draws else (0, None)
+        run = Run(epoch, index, samples, frames, backend, device)
+        values = {self._order.place(Input(name)): inputs.pop(name) for name in self.inputs}
+        for step in self._steps:
+            values[self._place(step)] = self._value(step, values, run)
+            for node in step.spent:
+                del values[self._order.place(node)]
+        return tuple(values[self._order.place(node)] for node in self._outputs)
+
+    def _value(self, step: Step, values: Mapping[int, Any], run: Run) -> Any:
+        """What a step gives; nothing here holds what it was given when the next one begins."""
+        return step.value([values[self._order.place(node)] for node in step.operands], run)
+
+    def _place(self, step: Step) -> int:
+        return self._order.place(step.nodes[-1])
+
+    def _check(self, inputs: Mapping[str, Any]) -> None:
+        names = ", ".join(self.inputs) or "none"
+        for name, value in inputs.items():
+            if name not in self.inputs:
+                raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(OPTIONS)}")
+            if isinstance(value, DataNode):
+                raise _wrong(
+                    f"{name} is a node, {value}", allowed="arrays, lists of such, Sequences and Batches"
+                )
+        if missing := [name for name in self.inputs if name not in inputs]:
+            raise _wrong(
+                f"the input {missing[0]!r} is missing",
+                allowed=f"a value for each of {names}",
+                advice=f"graph({', '.join(f'{name}=…' for name in self.inputs)})",
+            )
+
+    def _warn(self) -> None:
+        """Tell of random numbers that are the same, though they were asked for twice."""
+        drawn = [node.op for node in self._order.nodes if isinstance(node, Drawn)]
+        known = set()
+        for op in drawn:
+            if (op.name, op.seed) in known:
+                warnings.warn(
+                    f"{op.name} is asked for twice with seed={op.seed}, which draws the same numbers; "
+                    "give each a seed of its own, or one node to both who need it",
+                    stacklevel=3,
+                )
+            known.add((op.name, op.seed))
+
+    def __repr__(self) -> str:
+        lines = [f"{self._name(node)} = {node.written(self._name)}" for node in self._made]
+        outputs = ", ".join(map(self._name, self._outputs))
+        return (
+            f"Graph({', '.join(self.inputs)}):\n"
+            + "".join(f"    {line}\n" for line in lines)
+            + f"    → {outputs}"
+        )
+
+    @property
+    def _made(self) -> list[DataNode]:
+        return [node for node in self._order.nodes if not isinstance(node, Input)]
+
+    def _name(self, node: DataNode) -> str:
+        return node.name if isinstance(node, Input) else f"%{self._order.place(node)}"
+
+    def explain(self) -> str:
+        """What is done, a line for each step; of operators on images what is done on a GPU, as a chain has it."""
+        lines = []
+        for step in self._steps:
+            if step.calls:
+                lines += [line.partition(". ")[2] for line in step.chain.explain().splitlines()]
+                awaited = step.chain.awaited
+                lines[-1] += f"; parameters from {', '.join(map(self._name, awaited))}" * bool(awaited)
+            else:
+                node = step.nodes[-1]
+                how = "by itself" if isinstance(node, Called) else "numbers in main memory"
+                lines.append(f"{node.written(self._name)}: {how}")
+        return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+    def to_json(self) -> str:
+        """The graph as JSON, for :meth:`from_json`; the same for graphs that are made alike.
+
+        Raises:
+            ParameterError: an array is part of it.
+        """
+        return to_json(self._order, self._outputs)
+
+    @staticmethod
+    def from_json(text: str) -> Graph:
+        """The graph that :meth:`to_json` was called for.
+
+        Raises:
+            ParameterError: this is no such text, or an operator or a parameter in it is not valid.
+        """
+        return Graph(*from_json(text))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What decides what it makes of its inputs, in a short text."""
+        return fingerprint(graph=self.to_json())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Graph.from_json, (self.to_json(),)
+
+
+def _indices(inputs: Mapping[str, Any], index: Any) -> Any:
+    """The samples' indices: those that are given, or those that batches know.
+
+    Raises:
+        ParameterError: batches are of different samples.
+    """
+    if index is not None:
+        return index
+    known = {
+        name: value.indices for name, value in inputs.items() if getattr(value, "indices", None) is not None
+    }
+    if len({tuple(indices.tolist()) for indices in known.values()}) > 1:
+        raise _wrong(
+            f"{' and '.join(known)} are batches of different samples",
+            allowed="those of the same, in one order",
+            advice="Say by index=… which draws are meant",
+        )
+    return next(iter(known.values()), None)
+
+
+def _wrong(fact: str, *, allowed: str, advice: str | None = None) -> ParameterError:
+    return ParameterError(fact, source="Graph", allowed=allowed, advice=advice)

@@ -1,0 +1,135 @@
+"""Graphs as JSON: nodes in their order, each made of those before it, so that no cycle can be written here either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence as Seq
+from typing import Any, Final
+
+from ..errors import ParameterError
+from ..ops import Called, Chain, Computed, DataNode, Op, Part, PerFrame, Together
+from ..ops.random import Drawn
+from .inputs import Input
+from .order import Ordered
+
+__all__ = ["from_json", "to_json"]
+
+_FORMAT: Final = 1
+_KINDS: Final = (Chain, Together)
+
+
+def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
+    """Nodes as JSON, and which of them are outputs.
+
+    Raises:
+        ParameterError: an array is among them.
+    """
+    state = {
+        "format": _FORMAT,
+        "nodes": [_state(node) for node in order.nodes],
+        "outputs": [*outputs],
+    }
+
+    def reference(value: Any) -> Any:
+        if isinstance(value, DataNode):
+            return {"node": order.place(value)}
+        raise ParameterError(
+            f"a {type(value).__name__} is part of the graph",
+            source="Graph",
+            allowed="nodes, numbers and texts in JSON",
+            advice="Make it an Input",
+        )
+
+    return json.dumps(state, default=reference)
+
+
+def _state(node: DataNode) -> dict[str, Any]:
+    """A node as JSON knows it, but for the nodes that it is made of, which stay what they are."""
+    if isinstance(node, Input):
+        return {"input": node.name}
+    if isinstance(node, Part):
+        return {"part": node.place, "name": node.name, "of": node.operands[0]}
+    if isinstance(node, Computed):
+        return {"sign": node.sign, "of": node.parts}
+    if isinstance(node, Drawn):
+        return {"call": _maker(node.op), "of": [], "with": {}}
+    if isinstance(node, Called):
+        return {"call": _maker(node.maker), "of": node.given, "with": node.options}
+    raise ParameterError(f"a {type(node).__name__} cannot be written as JSON", source="Graph")
+
+
+def _maker(maker: Any) -> dict[str, Any]:
+    kind = next((kind.__name__ for kind in _KINDS if isinstance(maker, kind)), "")
+    more = {"fuse": maker.fuse} if isinstance(maker, Chain) else {}
+    return {"kind": kind, "ops": [op.state() for op in maker.makers], **more}
+
+
+def from_json(text: str) -> tuple[DataNode, ...]:
+    """The outputs that :func:`to_json` was given, as new nodes.
+
+    Raises:
+        ParameterError: this is no such text, or an operator or a parameter in it is not valid.
+    """
+    nodes: list[DataNode] = []
+    try:
+        state = json.loads(text)
+        if state["format"] != _FORMAT:
+            raise _no_graph(f"format {state['format']!r}")
+        for entry in state["nodes"]:
+            nodes.append(_node(entry, nodes))
+        return tuple(_read(output, nodes) for output in state["outputs"])
+    except ParameterError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise _no_graph(f"{type(error).__name__}: {error}") from error
+
+
+def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
+    if "input" in entry:
+        return Input(entry["input"])
+    if "part" in entry:
+        return Part(_read(entry["of"], nodes), entry["part"], entry["name"])
+    given = [_read(value, nodes) for value in entry["of"]]
+    if "sign" in entry:
+        before, behind = given
+        return Computed(entry["sign"], (before, behind))
+    made = _made(entry["call"], nodes)(*given, **{k: _read(v, nodes) for k, v in entry["with"].items()})
+    node = made[0].operands[0] if isinstance(made, tuple) else made
+    if not isinstance(node, DataNode):
+        raise _no_graph("a call of no nodes")
+    return node
+
+
+def _made(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
+    ops = [_operator(one, nodes) for one in state["ops"]]
+    if state["kind"] == Chain.__name__:
+        return Chain(*ops, fuse=state["fuse"])
+    return Together(*ops) if state["kind"] == Together.__name__ else ops[0]
+
+
+def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
+    awaited = {name: node for name, value in state.items() if (node := _awaited(value, nodes)) is not None}
+    plain = {name: value for name, value in state.items() if name not in awaited}
+    return Op.from_json(json.dumps(plain), **awaited)
+
+
+def _awaited(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
+    """The node that a parameter is, or has for each frame; None if it is something else."""
+    framed = isinstance(value, dict) and value.keys() == {"per_frame"}
+    found = _read(value["per_frame"] if framed else value, nodes)
+    if not isinstance(found, DataNode):
+        return None
+    return PerFrame(found) if framed else found
+
+
+def _read(value: Any, nodes: Seq[DataNode]) -> Any:
+    """A node by its number, or what is none."""
+    if not isinstance(value, dict) or value.keys() != {"node"}:
+        return value
+    if value["node"] not in range(len(nodes)):
+        raise _no_graph(f"there is no node {value['node']} so far")
+    return nodes[value["node"]]
+
+
+def _no_graph(what: str) -> ParameterError:
+    return ParameterError(f"this is no graph ({what})", source="Graph", allowed="what to_json() gives")
