@@ -65,6 +65,26 @@ _SQUARES: Final = (
 _HALVES: Final = "DALI rounds halves away from 0, we round them to even, as NumPy, CUDA and IEEE 754 do."
 
 
+def _picked(places: Callable[[int, int], NDArray[Any]]) -> Formula:
+    """Frames resampled to the nearest pixels, whose numbers are found for a length of the picture and of the result."""
+
+    def formula(x: Floats, size: tuple[int, int], **_: Any) -> Floats:
+        rows, columns = (places(old, new) for old, new in zip(x.shape[1:3], size, strict=True))
+        return x[:, rows][:, :, columns]
+
+    return formula
+
+
+def _in_whole_numbers(old: int, new: int) -> NDArray[Any]:
+    return (2 * np.arange(new) + 1) * old // (2 * new)
+
+
+def _step_by_step(old: int, new: int) -> NDArray[Any]:
+    """Places added up in float32."""
+    step = np.float32(old) / np.float32(new)
+    return np.cumsum(np.r_[step / 2, np.full(new - 1, step)], dtype=np.float32).astype(int)
+
+
 def _gaussian(distance: NDArray[Any]) -> NDArray[Any]:
     """DALI's curve: radius 1, four standard deviations of which one is its square root of 1/8."""
     return np.exp(-4 * distance**2)
@@ -167,6 +187,14 @@ DIFFERENCES: Final[list[Difference]] = [
         "A pixel right at the end of the curve, where it falls from exp(-4) to 0, counts with DALI.",
         (judges.by_window(_gaussian, 1.0), _LAST_BIT),
         (judges.by_window(_gaussian, 1.0, closed=True), _TABLE),
+    ),
+    Difference(
+        Case("resize", "sequence", {"size": (50, 22), "interp_type": "nearest"}),
+        Gap(144, 0.0361),
+        "DALI adds up places from pixel to pixel in float32: a centre where a pixel begins, 2.5 * 2.4, comes to lie in"
+        " the one before it. Ours are computed for each pixel, and to 2⁻³² of one.",
+        (judges.by_formula(_picked(_in_whole_numbers)), _EXACTLY),
+        (judges.by_formula(_picked(_step_by_step)), _EXACTLY),
     ),
     _scaled(Gap(49, 0.42), resize_y=40),
     _scaled(Gap(38, 0.456), resize_shorter=32),
