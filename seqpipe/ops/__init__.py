@@ -96,7 +96,7 @@ from . import (
 )
 from ._apply import apply
 from ._body import Body
-from ._called import Called, Maker, naming_nodes
+from ._called import Called, naming_nodes
 from ._chain import Chain
 from ._custom import operator
 from ._declaration import REGISTRY, Declaration
@@ -108,8 +108,7 @@ from ._node import Computed, DataNode, Named, Part, Run
 from ._op import Op
 from ._param import Parameter, param
 from ._planned import Planned, leading, planned
-from ._settings import Settings
-from ._spec import Spec, full_range, half_range
+from ._spec import Backend, Spec, full_range, half_range
 from ._table import table
 from ._together import Moved, Together
 from ._view import DEFAULT_LAYOUTS
@@ -141,6 +140,7 @@ from .windows import *  # noqa: F403  likewise
 __all__ = [
     "DEFAULT_LAYOUTS",
     "REGISTRY",
+    "Backend",
     "Body",
     "Called",
     "Chain",
@@ -151,7 +151,6 @@ __all__ = [
     "Distribution",
     "Flag",
     "Geometry",
-    "Maker",
     "Mapping",
     "Moved",
     "Named",
@@ -163,7 +162,6 @@ __all__ = [
     "PerFrame",
     "Planned",
     "Run",
-    "Settings",
     "Spec",
     "Together",
     "Uniform",

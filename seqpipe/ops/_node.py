@@ -84,6 +84,10 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
             ParameterError: a value is not one that it can be made of.
         """
 
+    def support(self) -> None:
+        """The least and the greatest value, as a distribution tells them: those of the parameter's own bounds."""
+        return
+
     def __str__(self) -> str:
         return self.written(lambda node: node.label)
 

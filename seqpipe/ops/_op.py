@@ -29,14 +29,15 @@ class Op(Declaration, register=False):
         """The result for images, a sequence, a volume, or a batch.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; or a DataNode.
             layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
             epoch: the epoch that random parameters are drawn for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it. By default
                 those that a Batch knows, else from 0 on.
 
         Returns:
-            What came in, of the same type and on the same device, in memory of its own.
+            What came in, of the same type and on the same device, in memory of its own. A DataNode, if x or a
+            parameter is one; a seqpipe.pipeline.Graph is then given the epoch and the index.
 
         Raises:
             ParameterError: the layout, the type, the number of channels or the size is not one that it takes.

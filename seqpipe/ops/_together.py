@@ -10,6 +10,7 @@ import numpy as np
 
 from ..array import device_of, namespace, to_numpy
 from ..errors import ParameterError
+from ..kernel import KernelDevice
 from ..sequence import Batch
 from ._apply import Call, apply
 from ._called import Maker, or_node
@@ -18,7 +19,8 @@ from ._geometry import Geometry
 from ._given import Given, admitted, gathered, like, naming
 from ._mapping import Mapping
 from ._node import DataNode, parts_of
-from ._spec import MOVED
+from ._run import check_backend
+from ._spec import MOVED, Backend
 from ._values import placed
 
 __all__ = ["Moved", "Together"]
@@ -90,6 +92,8 @@ class Together(Maker):
         layout: str | None = None,
         epoch: int = 0,
         index: Any = None,
+        backend: Backend | None = None,
+        device: KernelDevice | None = None,
     ) -> Moved:
         """The results.
 
@@ -105,6 +109,11 @@ class Together(Maker):
             layout: of the images.
             epoch: the epoch that random parameters are drawn for.
             index: as for the operator.
+            backend: who does it to the images; None for the kernel on a GPU and the fast form on the CPU.
+            device: what the kernel runs on; None for the GPU that holds the images.
+
+        Returns:
+            What was given, moved; nodes, if one of it or of the operator's parameters is a node.
 
         Raises:
             ParameterError: a mask, boxes or points do not fit the images.
@@ -115,7 +124,9 @@ class Together(Maker):
                 source=self.op.name,
                 allowed="an array, a Sequence, or a Batch of one shape",
             )
-        call, result = self._images(image, layout, epoch, index)
+        check_backend(backend, self.op.name)
+        how: dict[str, Any] = {"backend": backend, "device": device}
+        call, result = self._images(image, layout, epoch, index, how)
         (part,) = call.parts
         return Moved(
             result,
@@ -124,13 +135,15 @@ class Together(Maker):
             None if points is None else self._places(call, part, points, "points"),
         )
 
-    def _images(self, image: Any, layout: str | None, epoch: int, index: Any) -> tuple[Call, Any]:
+    def _images(
+        self, image: Any, layout: str | None, epoch: int, index: Any, how: dict[str, Any]
+    ) -> tuple[Call, Any]:
         if isinstance(image, Batch):
             index = image.indices if index is None else index
             call = Call.of(self.op, (image.data,), image.layout, epoch, index)
-            return call, apply(self.op, image, layout=layout, epoch=epoch, index=index)
+            return call, apply(self.op, image, layout=layout, epoch=epoch, index=index, **how)
         call = Call.of(self.op, (image,), layout, epoch, index)
-        return call, call.finished(call.results(None, None))[0]
+        return call, call.finished(call.results(**how))[0]
 
     def _mask(self, call: Call, part: Given, mask: Any) -> Any:
         array, channels = admitted(self.op, mask), part.channels_axis

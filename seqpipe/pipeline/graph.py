@@ -30,7 +30,7 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..kernel import KernelDevice
-from ..ops import Called, DataNode, Run
+from ..ops import Backend, Called, DataNode, Run
 from ..ops.random import Drawn
 from ..sampling import fingerprint
 from .graph_json import from_json, to_json
@@ -84,7 +84,7 @@ class Graph:
         *,
         epoch: int = 0,
         index: Any = None,
-        backend: Any = None,
+        backend: Backend | None = None,
         device: KernelDevice | None = None,
         **inputs: Any,
     ) -> tuple[Any, ...]:
