@@ -108,6 +108,25 @@ def test_augment_while_decoding(video):
     )
 
 
+def test_graph_of_nodes():
+    printed = output("graph_of_nodes.py")
+    before, after = (
+        [
+            re.findall(r"\d+", line.partition(" of ")[0])
+            for line in printed.splitlines()
+            if f"levels {when}:" in line
+        ]
+        for when in ("before", "after")
+    )
+    assert before == [["19", "45", "75", "127"]] * 2
+    assert all(abs(int(level) - 110) < 8 for line in after for level in line)
+    angles = re.findall(r"epoch \d: angles (.*)", printed)
+    assert len(set(angles)) == 2, "each epoch has its own"
+    assert "brightness → flip: one kernel; parameters from" in printed
+    assert "by the graph from JSON: equal" in printed
+    assert "refused: Graph: the input 'masks' is missing" in printed
+
+
 def test_first_run_exports_the_video_that_it_is_given(first_run, video, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(first_run, "OUT", tmp_path)
     monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))

@@ -14,6 +14,7 @@ from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..sequence import Sequence
 from ._declaration import Declaration
+from ._node import DataNode
 from ._spec import Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
@@ -244,6 +245,12 @@ def admitted(op: Declaration, value: Any) -> Array:
         BackendError: it is on a GPU, and CuPy is not installed.
     """
     with naming(op):
+        if isinstance(value, DataNode):  # by itself it would have made a node of the call
+            raise ParameterError(
+                f"the node {value} among arrays",
+                allowed="arrays",
+                advice="Give nodes by themselves, as in fn.stack(a, b): each stands for all samples",
+            )
         try:
             return admit(value)
         except ParameterError:

@@ -256,6 +256,9 @@ class Computed(DataNode):
             ]
             with np.errstate(all="ignore"):  # what is no number is refused where a number is needed
                 return _SIGNS[self.sign](*aligned)
+        except ParameterError as error:
+            error.source = "DataNode"
+            raise
         except (TypeError, ValueError) as error:
             raise ParameterError(f"{self} cannot be computed: {error}", source="DataNode") from error
 

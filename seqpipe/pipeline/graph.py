@@ -24,13 +24,13 @@ their seeds alone, as in a chain; so are two nodes of random numbers, of which a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from ..errors import ParameterError
 from ..kernel import KernelDevice
-from ..ops import Backend, Called, DataNode, Run
+from ..ops import Backend, Called, DataNode, Op, Run
 from ..ops.random import Drawn
 from ..sampling import fingerprint
 from .graph_json import from_json, to_json
@@ -105,7 +105,7 @@ class Graph:
             ParameterError: an input is missing or unknown, or an operator does not take what it is given.
             BackendError: the data is on a GPU that cannot be used.
         """
-        self._check(inputs)
+        self._check(inputs, epoch=epoch, index=index)
         index = _indices(inputs, index)
         draws = any(isinstance(node, Drawn) for node in self._order.nodes)
         samples, frames = extent_of(self._leads, inputs, index) if draws else (0, None)
@@ -124,15 +124,14 @@ class Graph:
     def _place(self, step: Step) -> int:
         return self._order.place(step.nodes[-1])
 
-    def _check(self, inputs: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Mapping[str, Any], **options: Any) -> None:
         names = ", ".join(self.inputs) or "none"
-        for name, value in inputs.items():
+        for name, value in (*inputs.items(), *options.items()):
+            if isinstance(value, DataNode):
+                raise _wrong(f"{name} is a node, {value}", allowed="values that are there")
+        for name in inputs:
             if name not in self.inputs:
                 raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(OPTIONS)}")
-            if isinstance(value, DataNode):
-                raise _wrong(
-                    f"{name} is a node, {value}", allowed="arrays, lists of such, Sequences and Batches"
-                )
         if missing := [name for name in self.inputs if name not in inputs]:
             raise _wrong(
                 f"the input {missing[0]!r} is missing",
@@ -174,14 +173,18 @@ class Graph:
         lines = []
         for step in self._steps:
             if step.calls:
-                lines += [line.partition(". ")[2] for line in step.chain.explain().splitlines()]
-                awaited = step.chain.awaited
-                lines[-1] += f"; parameters from {', '.join(map(self._name, awaited))}" * bool(awaited)
+                passes = zip(step.chain.explain().splitlines(), step.chain.groups(), strict=True)
+                lines += [line.partition(". ")[2] + self._told(group) for line, group in passes]
             else:
                 node = step.nodes[-1]
                 how = "by itself" if isinstance(node, Called) else "numbers in main memory"
                 lines.append(f"{node.written(self._name)}: {how}")
         return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+    def _told(self, ops: Iterable[Op]) -> str:
+        """Where parameters of operators come from."""
+        names = [self._name(node) for op in ops for node in op.awaited]
+        return f"; parameters from {', '.join(names)}" if names else ""
 
     def to_json(self) -> str:
         """The graph as JSON, for :meth:`from_json`; the same for graphs that are made alike.

@@ -1,0 +1,451 @@
+"""Graphs give what the same eager calls give, evaluate each node once, let go of what is used up, and fuse lines."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from seqpipe import fn, ops
+from seqpipe.ops import Chain, Together, per_frame
+from seqpipe.pipeline import Graph, Input
+from seqpipe.pipeline.steps import Step
+from seqpipe.sequence import Batch, Sequence
+from tests.support.outcomes import same
+
+X = np.random.default_rng(1).integers(0, 256, (4, 3, 14, 18, 3), dtype=np.uint8)
+WHERE = {"epoch": 2, "index": [9, 4, 6, 5]}
+TURN = {"fill_value": 0, "keep_size": True}
+
+
+def numbers(op, **more):
+    """What random numbers are for the samples of these tests."""
+    return op.drawn(**WHERE, **more)
+
+
+# ------------------------------------------------------------------------------------------ what comes of it
+
+
+def evened():
+    """Images turned at random and evened out, the angles, and the means that decide about it."""
+    images = Input("images")
+    angle = fn.random.uniform(range=(-10.0, 10.0), seed=1)
+    turned = fn.rotate(images, angle=angle * 2 + 1, **TURN)
+    mean = fn.reductions.mean(turned, axes=(0, 1, 2, 3), layout="NFHWC")
+    even = fn.brightness(turned, brightness=118 / (mean + 1))
+    return Graph(fn.flip(even, horizontal=fn.random.coin_flip(seed=2)), angle, mean)
+
+
+def evened_by_hand(x, where=WHERE):
+    angle = ops.random.Uniform(range=(-10.0, 10.0), seed=1).drawn(**where)
+    turned = fn.rotate(x, angle=angle * 2 + 1, **TURN, **where)
+    mean = fn.reductions.mean(turned, axes=(0, 1, 2, 3), layout="NFHWC")
+    pixels = np.stack(mean) if isinstance(mean, list) else np.asarray(mean)
+    even = fn.brightness(turned, brightness=118 / (pixels.astype(np.float64) + 1), **where)
+    return fn.flip(even, horizontal=ops.random.CoinFlip(seed=2).drawn(**where), **where), angle, mean
+
+
+def sequences():
+    return [
+        Sequence(one, source=f"{n}", frames=np.arange(3) + n, timestamps=np.arange(3) / 25)
+        for n, one in enumerate(X)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["array", "batch", "torch"])
+def test_it_gives_what_the_same_calls_give(request, kind):
+    x = X
+    if kind == "batch":
+        x = Batch.of(sequences(), indices=[9, 4, 6, 5], labels=[0, 1, 0, 1])
+    if kind == "torch":
+        x = request.getfixturevalue("torch").from_numpy(X)
+    found = evened()(images=x, **WHERE)
+    wanted = evened_by_hand(x)
+    assert [type(one) for one in found] == [type(one) for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        same(np.asarray(one), np.asarray(other))
+    if kind == "batch":
+        same(found[0], wanted[0])
+        same(evened()(images=x, epoch=2), found)
+
+
+def test_lists_of_different_sizes():
+    x = [X[0], X[1, :, 2:], X[2, :, :, 3:], X[3, :2]]
+    images, shift = Input("images"), fn.random.normal(stddev=0.2, seed=1)
+    mean = fn.reductions.mean(images, axes=(0, 1, 2, 3))
+    changed = fn.brightness(images, brightness_shift=shift, brightness=100 / mean)
+    (found,) = Graph(changed)(images=x, **WHERE)
+    wanted = 100 / np.stack(fn.reductions.mean(x, axes=(0, 1, 2, 3))).astype(np.float64)
+    drawn = numbers(ops.random.Normal(stddev=0.2, seed=1))
+    same(found, fn.brightness(x, brightness_shift=drawn, brightness=wanted))
+
+
+def test_one_image_and_one_sequence():
+    image, angle = X[0, 0], fn.random.uniform(range=(-90.0, 90.0))
+    graph = Graph(fn.rotate(Input("image"), angle=angle, **TURN))
+    drawn = ops.random.Uniform(range=(-90.0, 90.0)).drawn(epoch=3, index=7)
+    for x in (image, sequences()[1]):
+        same(graph(image=x, epoch=3, index=7), (fn.rotate(x, angle=drawn, **TURN),))
+        same(graph(image=x, epoch=3, index=[7]), (fn.rotate(x, angle=drawn, **TURN),))
+
+
+def test_numbers_of_each_frame():
+    images = Input("images")
+    turn = fn.random.uniform(range=(-5.0, 5.0), per_frame=True, seed=4)
+    scale = fn.random.uniform(range=(0.5, 1.0), seed=5)
+    by_mean = fn.reductions.mean(images, axis_names="HWC", layout="NFHWC") / 1000
+    graph = Graph(
+        fn.rotate(images, angle=turn * scale, **TURN),
+        fn.brightness(images, brightness_shift=per_frame(by_mean)),
+        turn,
+    )
+    turned, brighter, angles = graph(images=X, **WHERE)
+    drawn = numbers(ops.random.Uniform(range=(-5.0, 5.0), per_frame=True, seed=4), frames=3)
+    same(angles, drawn)
+    assert drawn.shape == (4, 3)
+    product = drawn * numbers(ops.random.Uniform(range=(0.5, 1.0), seed=5))[:, None]
+    same(turned, fn.rotate(X, angle=per_frame(product), **TURN))
+    means = fn.reductions.mean(X, axis_names="HWC", layout="NFHWC").astype(np.float64) / 1000
+    same(brighter, fn.brightness(X, brightness_shift=per_frame(means)))
+
+
+def test_image_mask_and_boxes_share_one_angle():
+    images, masks, boxes = Input("images"), Input("masks"), Input("boxes")
+    angle = fn.random.uniform(range=(-45.0, 45.0), seed=8)
+    together = Together(ops.Rotate(angle=angle, **TURN))(images, mask=masks, boxes=boxes)
+    nearest = fn.rotate(masks, angle=angle, layout="NFHWC", interp_type="nearest", **TURN)
+    graph = Graph(together.image, together.mask, together.boxes, nearest, together.points)
+    mask = (X[..., :1] > 120).astype(np.uint8)
+    corners = np.array([[[2.0, 3.0, 9.0, 8.0]]] * 4)
+    image, moved, box, by_itself, points = graph(images=X, masks=mask, boxes=corners, **WHERE)
+    drawn = numbers(ops.random.Uniform(range=(-45.0, 45.0), seed=8))
+    wanted = Together(ops.Rotate(angle=drawn, **TURN))(X, mask=mask, boxes=corners)
+    same((image, moved, box), tuple(wanted[:3]))
+    same(by_itself, moved)
+    assert points is None
+    assert not np.array_equal(box, corners)
+
+
+def test_what_sequences_know_moves_along():
+    affine = np.diag([3.0, 2.0, 1.0, 1.0])
+    volume = Sequence(X[0], "DHWC", "scan", affine=affine)
+    images = Input("images")
+    (found,) = Graph(fn.crop(fn.flip(images, horizontal=fn.random.coin_flip(probability=1)), crop=(9, 9)))(
+        images=volume
+    )
+    same(found, fn.crop(fn.flip(volume), crop=(9, 9)))
+    assert not np.allclose(found.affine, affine)
+    batch = Batch.of(sequences(), indices=[3, 1, 2, 8])
+    (found,) = Graph(fn.subsample(fn.flip(images, p=0.5), stride=2))(images=batch)
+    same(found, fn.subsample(fn.flip(batch, p=0.5), stride=2))
+    assert found.indices.tolist() == [3, 1, 2, 8]
+
+
+def test_batches_know_the_indices_of_what_comes_with_them():
+    """Random numbers, and operators on arrays beside the batch, draw for the same samples."""
+    batch = Batch.of(sequences(), indices=[3, 1, 2, 8])
+    graph = Graph(fn.flip(Input("images"), p=0.5), fn.flip(Input("others"), p=0.5), fn.random.normal())
+    images, others, drawn = graph(images=batch, others=X, epoch=1)
+    same(images.data, others)
+    same(drawn, ops.random.Normal().drawn(epoch=1, index=[3, 1, 2, 8]))
+
+
+def test_several_results_are_nodes_each():
+    labels = np.array([0, 2, 1, 1])
+    mixed = ops.Mixup(num_classes=3, seed=2)(Input("images"), Input("labels"))
+    first, last = fn.element_extract(mixed.data, element_map=(0, -1))
+    found = Graph(first, last, mixed.labels)(images=X, labels=labels, **WHERE)
+    wanted = ops.Mixup(num_classes=3, seed=2)(X, labels, **WHERE)
+    same(found, (*fn.element_extract(wanted.data, element_map=(0, -1)), wanted.labels))
+    boxes = [np.array([[0.1, 0.2, 0.5, 0.6]])] * 4
+    window = fn.random_bbox_crop(Input("boxes"), seed=1, ltrb=True)
+    assert [*window._fields] == ["anchor", "shape", "boxes", "labels"]
+    found = Graph(window.anchor, window.boxes)(boxes=boxes, **WHERE)
+    wanted = fn.random_bbox_crop(boxes, seed=1, ltrb=True, **WHERE)
+    same(found, (wanted.anchor, wanted.boxes))
+
+
+def test_numbers_are_put_together_by_operators_on_arrays():
+    x, y = (fn.random.uniform(range=(0.0, 5.0), seed=seed) for seed in (1, 2))
+    graph = Graph(fn.erase(Input("images"), anchor=fn.stack(y, x, axis=1), shape=(3.0, 4.0)))
+    drawn = [numbers(ops.random.Uniform(range=(0.0, 5.0), seed=seed)) for seed in (2, 1)]
+    same(graph(images=X, **WHERE), (fn.erase(X, anchor=np.stack(drawn, axis=1), shape=(3.0, 4.0)),))
+
+
+def test_a_constant_image_may_be_acted_on_by_a_node():
+    graph = Graph(fn.rotate(X[0, 0], angle=Input("angle"), **TURN))
+    same(graph(angle=np.array([30.0])), (fn.rotate(X[0, 0], angle=30.0, **TURN),))
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+
+def test_operators_of_one_class_draw_as_those_of_a_chain():
+    """Their seeds tell them apart, and nothing else does."""
+    for seeds in ((0, 0), (0, 1)):
+        steps = [ops.Flip(p=0.5, seed=seed) for seed in seeds]
+        (found,) = Graph(steps[1](steps[0](Input("x"))))(x=X, **WHERE)
+        same(found, Chain(*steps)(X, **WHERE))
+        assert np.array_equal(found, X) == (seeds == (0, 0))
+
+
+def test_the_order_in_which_nodes_were_made_decides_nothing():
+    makers = {
+        "a": lambda: fn.random.uniform(range=(-9.0, 9.0), seed=1),
+        "b": lambda: fn.random.uniform(range=(0.5, 1.5), seed=2),
+        "x": lambda: Input("x"),
+        "c": lambda: fn.random.coin_flip(seed=3),
+    }
+    made = set()
+    for order in itertools.permutations(makers):
+        known = {}
+        for name in order:
+            known[name] = makers[name]()
+        turned = fn.rotate(known["x"], angle=known["a"], **TURN)
+        graph = Graph(fn.brightness(fn.flip(turned, horizontal=known["c"]), brightness=known["b"]))
+        (found,) = graph(x=X, **WHERE)
+        made.add((graph.to_json(), graph.fingerprint, repr(graph), found.tobytes()))
+    assert len(made) == 1
+
+
+def test_draws_depend_on_seed_name_epoch_and_index_alone():
+    drawn = Graph(fn.random.normal(seed=1), fn.random.uniform(seed=1))
+    whole = drawn(epoch=1, index=range(40))
+    for n in range(40):
+        same(tuple(part[n : n + 1] for part in whole), drawn(epoch=1, index=[n]))
+    for other in (drawn(epoch=2, index=range(40)), drawn(epoch=1, index=range(40, 80))):
+        assert not any(np.array_equal(one, two) for one, two in zip(whole, other, strict=True))
+    assert not np.array_equal(*whole)
+
+
+def test_the_same_numbers_asked_for_twice_are_told():
+    x = Input("x")
+    a, b = fn.random.uniform(range=(0.0, 1.0), seed=3), fn.random.uniform(range=(0.0, 2.0), seed=3)
+    said = r"random.uniform is asked for twice with seed=3, which draws the same numbers; give each a seed"
+    with pytest.warns(UserWarning, match=said):
+        graph = Graph(fn.brightness(x, brightness=a, brightness_shift=b))
+    (found,) = graph(x=X)
+    shared = ops.random.Uniform(range=(0.0, 1.0), seed=3).drawn(index=range(4))
+    same(found, fn.brightness(X, brightness=shared, brightness_shift=2 * shared))
+    Graph(fn.brightness(x, brightness=a, brightness_shift=a))  # one node is what is meant
+
+
+# ------------------------------------------------------------------------------------------ how it is done
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What steps gave, as references that keep nothing alive; and how many of these lived when each began."""
+    made, living = [], []
+    plain = Step.value
+
+    def value(self, given, run):
+        gc.collect()
+        living.append(sum(one() is not None for one in made))
+        result = plain(self, given, run)
+        made.append(weakref.ref(result))
+        return result
+
+    monkeypatch.setattr(Step, "value", value)
+    return made, living
+
+
+def test_a_node_is_evaluated_once_and_let_go_after_its_last_use(steps):
+    made, living = steps
+    first = fn.flip(Input("x"))
+    mean = fn.reductions.mean(first, axes=(1, 2, 3, 4))  # the second use of first
+    second = fn.brightness(first, brightness=100 / mean)  # its last
+    third = fn.reverse(fn.rotate(second, angle=30.0, **TURN))  # one step, for nobody else uses second
+    graph = Graph(fn.reductions.max(third, axes=(1, 2, 3, 4)))
+    (found,) = graph(x=X)
+    assert len(made) == 5
+    # nothing; flip; flip, mean; flip, 100 / mean; the chain
+    assert living == [0, 1, 2, 2, 1]
+    assert made[-1]() is found
+    assert [one() is None for one in made] == [True] * 4 + [False]
+
+
+def test_outputs_stay_and_are_given_as_often_as_they_are_asked_for(steps):
+    made, _ = steps
+    node = fn.flip(Input("x"))
+    later = fn.reverse(node)
+    found = Graph(node, later, node)(x=X)
+    assert len(made) == 2
+    assert found[0] is found[2] is made[0]()
+    same(found[1], fn.reverse(fn.flip(X)))
+
+
+def lined_up(x, layout=None):
+    small = fn.random_resized_crop(x, size=(9, 8), seed=1, layout=layout)
+    flipped = fn.flip(small, horizontal=fn.random.coin_flip(seed=5), layout=layout)
+    return small, fn.crop_mirror_normalize(flipped, mean=100.0, std=50.0, layout=layout)
+
+
+def test_a_line_of_operators_is_one_chain_and_one_kernel(emulated):
+    _, last = lined_up(Input("x"))
+    graph = Graph(last)
+    flags = numbers(ops.random.CoinFlip(seed=5))
+    chain = Chain(
+        ops.RandomResizedCrop(size=(9, 8), seed=1),
+        ops.Flip(horizontal=flags),
+        ops.CropMirrorNormalize(mean=100.0, std=50.0),
+    )
+    before = emulated.launches
+    same(
+        graph(x=X, backend="cuda", device=emulated, **WHERE),
+        (chain(X, backend="cuda", device=emulated, **WHERE),),
+    )
+    assert emulated.launches - before == 2
+    same(graph(x=X, backend="reference", **WHERE), (chain(X, backend="reference", **WHERE),))
+    assert graph.explain() == (
+        "1. random.coin_flip(seed=5): numbers in main memory\n"
+        "2. random_resized_crop → flip → crop_mirror_normalize: one kernel; parameters from %2"
+    )
+
+
+def test_what_others_need_ends_a_line():
+    small, last = lined_up(Input("x"))
+    assert "2. random_resized_crop: one kernel\n3. flip → crop_mirror_normalize" in "".join(
+        "\n" + line for line in _renumbered(Graph(last, small))
+    )
+    mean = fn.reductions.mean(small, axes=(1, 2, 3, 4))
+    lines = Graph(fn.brightness(last, brightness=mean)).explain()
+    assert "random_resized_crop: one kernel\n" in lines
+    assert "flip → crop_mirror_normalize → brightness: one kernel; parameters from" in lines
+
+
+def _renumbered(graph):
+    """The lines of an explanation with kernels, from 2 on."""
+    lines = [line.partition(". ")[2] for line in graph.explain().splitlines() if "kernel" in line]
+    return [f"{number}. {line}" for number, line in enumerate(lines, 2)]
+
+
+@pytest.mark.parametrize("layout", ["NFCHW", "NFHWC"])
+def test_a_line_has_one_layout_and_follows_it(layout):
+    x = np.ascontiguousarray(np.moveaxis(X, -1, 2)) if layout == "NFCHW" else X
+    _, last = lined_up(Input("x"), layout)
+    graph = Graph(fn.flip(last, vertical=True, layout=layout))
+    assert "→ flip → crop_mirror_normalize → flip: one kernel" in graph.explain()
+    small = fn.random_resized_crop(x, size=(9, 8), seed=1, layout=layout, **WHERE)
+    flipped = fn.flip(small, horizontal=numbers(ops.random.CoinFlip(seed=5)), layout=layout)
+    done = fn.crop_mirror_normalize(flipped, mean=100.0, std=50.0, layout=layout)
+    same(graph(x=x, **WHERE), (fn.flip(done, vertical=True, layout=layout),))
+
+
+def test_another_layout_than_that_which_comes_ends_a_line():
+    arranged = fn.crop_mirror_normalize(Input("x"), output_layout="CHW", dtype="uint8")
+    for layout, joined in (("NFCHW", False), (None, False)):
+        graph = Graph(fn.flip(arranged, layout=layout))
+        assert ("crop_mirror_normalize → flip" in graph.explain()) == joined
+        by_hand = fn.flip(fn.crop_mirror_normalize(X, output_layout="CHW", dtype="uint8"), layout=layout)
+        same(graph(x=X), (by_hand,))
+    known = fn.crop_mirror_normalize(Input("x"), output_layout="CHW", dtype="uint8", layout="NFHWC")
+    graph = Graph(fn.flip(known, layout="NFCHW"))
+    assert "crop_mirror_normalize → flip: one kernel" in graph.explain()
+    by_hand = fn.flip(fn.crop_mirror_normalize(X, output_layout="CHW", dtype="uint8"), layout="NFCHW")
+    same(graph(x=X), (by_hand,))
+
+
+@pytest.mark.parametrize("fuse", ["exact", "compose"])
+def test_a_chain_of_nodes_is_that_chain(fuse):
+    angle = fn.random.uniform(range=(-30.0, 30.0), seed=3)
+    steps = (ops.Rotate(angle=angle, **TURN), ops.WarpAffine(matrix=(1.1, 0.1, 0, 0, 0.9, 1), fill_value=0))
+    graph = Graph(fn.flip(Chain(*steps, fuse=fuse)(Input("x"))))
+    drawn = numbers(ops.random.Uniform(range=(-30.0, 30.0), seed=3))
+    by_hand = Chain(ops.Rotate(angle=drawn, **TURN), steps[1], fuse=fuse)(X, **WHERE)
+    same(graph(x=X, **WHERE), (fn.flip(by_hand),))
+    assert ("one mapping, interpolated once" in graph.explain()) == (fuse == "compose")
+    same(Graph.from_json(graph.to_json())(x=X, **WHERE), graph(x=X, **WHERE))
+
+
+def test_thousands_of_nodes_one_after_the_other_need_no_deep_stack():
+    node, number = Input("x"), fn.random.uniform(seed=1)
+    for _ in range(3000):
+        number = number + 0.25
+    for _ in range(400):
+        node = fn.flip(node)
+    graph = Graph(node, number)
+    image, found = Graph.from_json(graph.to_json())(x=X)
+    same(image, X)
+    wanted = ops.random.Uniform(seed=1).drawn(index=range(4))
+    for _ in range(3000):
+        wanted = wanted + 0.25
+    same(found, wanted)
+    assert len(repr(graph)) < 200_000
+
+
+def test_threads_may_call_one_graph_at_once():
+    graph = evened()
+    wanted = [graph(images=X, epoch=n, index=0) for n in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for found, other in zip(
+            pool.map(lambda n: graph(images=X, epoch=n, index=0), range(8)), wanted, strict=True
+        ):
+            same(found, other)
+
+
+# ------------------------------------------------------------------------------------------ as a value
+
+
+def test_json_repr_fingerprint_and_pickle():
+    graph = evened()
+    for again in (Graph.from_json(graph.to_json()), pickle.loads(pickle.dumps(graph))):
+        assert again.to_json() == graph.to_json()
+        assert repr(again) == repr(graph)
+        assert again.explain() == graph.explain()
+        assert again.fingerprint == graph.fingerprint
+        assert again.inputs == graph.inputs == ("images",)
+        same(again(images=X, **WHERE), graph(images=X, **WHERE))
+    assert Graph(*graph.outputs[:2]).fingerprint != graph.fingerprint
+    assert repr(graph) == (
+        "Graph(images):\n"
+        "    %1 = random.uniform(range=(-10.0, 10.0), seed=1)\n"
+        "    %2 = %1 * 2\n"
+        "    %3 = %2 + 1\n"
+        "    %4 = rotate(images, angle=%3, keep_size=True, fill_value=0.0)\n"
+        "    %5 = reductions.mean(%4, layout='NFHWC', axes=(0, 1, 2, 3))\n"
+        "    %6 = %5 + 1\n"
+        "    %7 = 118 / %6\n"
+        "    %8 = brightness(%4, brightness=%7)\n"
+        "    %9 = random.coin_flip(seed=2)\n"
+        "    %10 = flip(%8, horizontal=%9)\n"
+        "    → %10, %1, %5"
+    )
+
+
+def test_inputs_of_one_name_are_one_input():
+    graph = Graph(fn.flip(Input("x")), fn.reverse(Input("x")))
+    assert graph.inputs == ("x",)
+    same(graph(x=X), (fn.flip(X), fn.reverse(X)))
+
+
+def test_an_output_may_be_an_input():
+    assert Graph(Input("x"))(x=X)[0] is X
+
+
+# ------------------------------------------------------------------------------------------ on a GPU
+
+
+@pytest.mark.gpu
+def test_parameters_made_of_pixels_come_to_the_host_by_the_current_stream(torch):
+    import cupy
+
+    wanted = evened()(images=X, **WHERE)
+    with cupy.cuda.Stream(non_blocking=True):
+        found = evened()(images=cupy.asarray(X), **WHERE)
+    assert isinstance(found[0], cupy.ndarray)
+    assert isinstance(found[1], np.ndarray)
+    same(found[2].get(), wanted[2])
+    same(found[0].get(), Graph(evened().outputs[0])(images=X, backend="reference", **WHERE)[0])
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        there = torch.from_numpy(X).cuda(non_blocking=True)
+        tensor = evened()(images=there, **WHERE)[0]
+    stream.synchronize()
+    assert tensor.is_cuda
+    same(tensor.cpu().numpy(), found[0].get())
