@@ -42,7 +42,7 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   says it of the fast form.
 - A ``"value"`` body changes ``value``; a ``"pixel"`` body changes ``pixel[0]`` to ``pixel[CHANNELS - 1]`` (give
   ``channels = (3,)``). A faster form for CPUs is a method ``cpu`` like ``reference``. Without a body, the
-  reference runs on CuPy's arrays.
+  reference runs on CuPy's arrays. Who puts a reference in place of another operator's states these two anew.
 - What follows from parameters and the type, such as a level, is computed once for each row in ``derive``; its
   names stand in ``derived``. Draws that belong together are made in ``sample``.
 - An operator that moves pixels derives from :class:`Geometry` and states :meth:`Geometry.mapping`; boxes,

@@ -109,9 +109,10 @@ def _closed(group: list[Op], agreed: _Demand) -> Iterator[Composed | Op]:
 def _demand_of(op: Op) -> _Demand | None:
     """What an operator asks of those that it is composed with; None if it is composed with none.
 
-    One place cannot be the mean of many pixels, so what is antialiased stands alone.
+    One place cannot be the mean of many pixels, so what is antialiased stands alone; and so does what has no body, for
+    its reference may be another one than its base's, whose mapping it has.
     """
-    if not isinstance(op, Geometry) or getattr(op, "dtype", None) is not None:
+    if not isinstance(op, Geometry) or op.body is None or getattr(op, "dtype", None) is not None:
         return None
     if isinstance(op, Warped):
         varies = isinstance(op.fill_value, (Distribution, Table, PerFrame, DataNode))

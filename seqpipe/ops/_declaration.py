@@ -19,7 +19,7 @@ from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Distribution, PerFrame, Table, unframed
-from ._fields import block_dtype_of, check_names, parameters_of, signature_of, telling
+from ._fields import block_dtype_of, check_names, parameters_of, replaces, signature_of, telling
 from ._node import DataNode
 from ._param import Parameter, param
 from ._settings import REGISTRY, Settings
@@ -43,6 +43,8 @@ _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame, DataNode)
 # methods, and what is said about them: what a class with a method of its own does not say, is as at first
 _SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
+# what does the same as a reference: it is not that of a class that puts its own in place of another one's
+_OF_THE_REFERENCE: Final = ("body", "compose", "composed", "cpu", "cpu_tolerance", "pointwise", "takes_raw")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -126,8 +128,10 @@ class Declaration(Settings, ABC):
 
     def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
         super().__init_subclass__()
-        for method, said in _SAID_ANEW:
-            if method in cls.__dict__ and said not in cls.__dict__:
+        forgotten = [said for method, said in _SAID_ANEW if method in cls.__dict__]
+        forgotten += _OF_THE_REFERENCE if replaces(cls, "reference") else ()
+        for said in forgotten:
+            if said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ParameterError
 from ._param import KEY, Parameter
 
-__all__ = ["block_dtype_of", "check_names", "parameters_of", "signature_of", "telling"]
+__all__ = ["block_dtype_of", "check_names", "parameters_of", "replaces", "signature_of", "telling"]
 
 _TAKEN: Final = frozenset({"acts", "cls", "op", "self"})
 """Of rows of parameters, of calls that make operators, and of their JSON."""
@@ -56,6 +56,12 @@ def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:
     return inspect.Signature(
         [inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in parameters]
     )
+
+
+def replaces(cls: type, method: str) -> bool:
+    """Whether a class has a method of its own in place of one of its bases that is more than a demand for it."""
+    before = getattr(super(cls, cls), method, None)
+    return method in vars(cls) and not getattr(before, "__isabstractmethod__", before is None)
 
 
 def telling(op: Any) -> str:

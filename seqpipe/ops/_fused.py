@@ -39,7 +39,7 @@ _MOST_CHANNELS: Final = 4
 
 def can_lead(op: Declaration) -> bool:
     """Whether others can join an operator in its kernel."""
-    return isinstance(op, Scaled) or can_join(op)
+    return (isinstance(op, Scaled) and op.body is not None) or can_join(op)
 
 
 def can_join(op: Declaration) -> bool:

@@ -15,6 +15,7 @@ from ..array import Array, FloatArray, namespace
 from ..errors import ParameterError
 from ._body import Body
 from ._draw import Block, values_of, values_of_each
+from ._fields import replaces
 from ._given import naming
 from ._kernel import Item
 from ._mapping import Mapping, Mappings, scaling
@@ -50,6 +51,8 @@ class Geometry(Op, register=False):
     def __init_subclass__(cls, **options: Any) -> None:
         if "mapping" in cls.__dict__ and "maps_rows" not in cls.__dict__:
             cls.maps_rows = False  # what a base's mapping can, that of a user's subclass need not
+        if replaces(cls, "reference") and "whole_pixels" not in cls.__dict__:
+            cls.whole_pixels = False  # nor need its reference be what follows from the mapping
         super().__init_subclass__(**options)
 
     @abstractmethod

@@ -262,6 +262,8 @@ class _Computed(Normalize, register=False, called="normalize"):
 class _Found(Normalize, register=False, called="normalize"):
     """Normalization by statistics of a batch."""
 
+    body = Normalize.body
+
     @classmethod
     def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _Found:
         """What an operator does with mean and variance, ``(F, H, W, C)`` or with 1 in place of each."""

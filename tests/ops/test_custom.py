@@ -12,8 +12,10 @@ import pytest
 import seqpipe
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Op, apply, param, per_frame
-from tests.support.operators import compare
+from seqpipe.ops import REGISTRY, Brightness, Chain, Op, Rotate, apply, param, per_frame
+from seqpipe.ops._fused import can_lead
+from tests.support.marks import NAMES
+from tests.support.operators import compare, images
 
 pytestmark = pytest.mark.usefixtures("unregistered")
 X = np.random.default_rng(0).integers(0, 200, (2, 3, 6, 8, 3), dtype=np.uint8)
@@ -120,6 +122,48 @@ class Level(Op, register=False):
 def test_parameters_that_cannot_be_are_refused(default, more, said):
     with pytest.raises(ParameterError, match=said):
         param(default, "which", **more)
+
+
+# ------------------------------------------------------------------------------------------ other operators' classes
+
+
+def emptied(base):
+    """An operator that makes all of what another one does 0."""
+
+    def reference(self, x, p):
+        return super(cls, self).reference(x, p) * 0
+
+    space = {"__module__": __name__, "__doc__": "Make it all 0.", "reference": reference}
+    cls = type("Emptied", (base,), space, register=False)
+    return cls
+
+
+@NAMES
+def test_a_reference_of_ones_own_is_what_all_forms_do(name):
+    """A kernel and a form for CPUs of another operator did what that one does; so did chains."""
+    base = REGISTRY[name]
+    op = emptied(base)(**base.examples[0])
+    x = images(op, "uint8", size=(40, 60))
+    chains = [Chain(op)] if isinstance(op, Op) else []
+    for found in (apply(op, x), apply(op, x, backend="reference"), *(chain(x) for chain in chains)):
+        assert not np.any(found)
+    assert op.body is None
+    with pytest.raises(
+        ParameterError, match="emptied has no kernel; allowed: the backends reference and cpu"
+    ):
+        apply(op, x, backend="cuda", device=object())
+
+
+@pytest.mark.parametrize("fuse", ["exact", "compose"])
+@pytest.mark.parametrize("name", ["flip", "crop", "resize", "rotate", "brightness"])
+def test_a_reference_of_ones_own_joins_no_others(name, fuse):
+    base, more = REGISTRY[name], {"antialias": False} if name == "resize" else {}
+    op = emptied(base)(**base.examples[0], **more)
+    others = Rotate(angle=30.0, keep_size=True), Brightness(brightness=0.5)
+    chain = Chain(others[0], op, *others, fuse=fuse)
+    assert not can_lead(op)
+    assert len(chain.explain().splitlines()) >= 3
+    assert not np.any(chain(images(op, "uint8", size=(20, 30))))
 
 
 # ------------------------------------------------------------------------------------------ what it gives
