@@ -270,6 +270,28 @@ def test_memory_of_any_kind_is_read_and_none_is_written(anywhere, case):
         assert found.flags.writeable
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@FIRST
+def test_what_is_given_as_a_tensor_comes_back_as_one_where_it_was(torch, device, case):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    op = built(case)
+    for dtype in op.dtypes:
+        x = images(op, dtype)
+        across = np.ascontiguousarray(np.moveaxis(x, -1, 1))
+        for layout, shown, given in (
+            ("NFHWC", x, torch.from_numpy(x).to(device)),
+            ("NFHWC", x, torch.from_numpy(across).to(device).movedim(1, -1)),
+            ("NFCHW", np.moveaxis(x, -1, 2), torch.from_numpy(x).to(device).movedim(-1, 2)),
+        ):
+            kept = given.clone()
+            found = apply(op, given, layout=layout, index=3)
+            assert (type(found), found.device) == (torch.Tensor, given.device)
+            wanted = reference(op, shown, layout=layout, index=3)
+            compare(found.cpu().numpy(), wanted, (device == "cpu" and op.cpu_tolerance) or op.tolerance)
+            compare(given.cpu().numpy(), kept.cpu().numpy())
+
+
 # ------------------------------------------------------------------------------------------ identity, inverse
 
 
