@@ -19,7 +19,7 @@ from ._run import on_device_of
 from ._spec import MOVED
 from ._view import DEFAULT_LAYOUTS
 
-__all__ = ["VOXEL", "Arrays", "Held", "NewAxis", "OnAxes", "Shaping", "axes_from_0"]
+__all__ = ["VOXEL", "Arrays", "Held", "NewAxis", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 
 X = TypeVar("X")
 
@@ -140,6 +140,16 @@ class Arrays(Declaration, register=False):
         return replace(given, data=data, layout=letters, **known)
 
 
+def check_letter(op: Arrays, axis_name: str | None) -> None:
+    """See that the name of one axis is that of one.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    if axis_name is not None and len(axis_name) != 1:
+        raise ParameterError(f"axis_name={axis_name!r} is not valid", source=op.name, allowed="one letter")
+
+
 class OnAxes(Arrays, register=False):
     """An operator that is told axes, by their numbers or by their letters."""
 
@@ -160,10 +170,7 @@ class NewAxis(Arrays, register=False):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.axis_name is not None and len(self.axis_name) != 1:
-            raise ParameterError(
-                f"axis_name={self.axis_name!r} is not valid", source=self.name, allowed="one letter"
-            )
+        check_letter(self, self.axis_name)
 
     def new_axis(self, held: Held, axis: int) -> tuple[int, str]:
         """The place of the new axis by its number in the result, and the result's letters, empty if not known.

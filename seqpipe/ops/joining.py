@@ -11,7 +11,7 @@ import numpy as np
 from ..array import Array, device_of
 from ..errors import ParameterError
 from ..sequence import Batch, Sequence
-from ._arrays import VOXEL, Arrays, Held, NewAxis
+from ._arrays import VOXEL, Arrays, Held, NewAxis, check_letter
 from ._called import or_node
 from ._given import like
 from ._joined import joined
@@ -168,6 +168,7 @@ class Cat(_Joining):
 
     examples = ({}, {"axis_name": "C"})
     errors = (
+        ({"axis_name": "HW"}, "cat: axis_name='HW' is not valid; allowed: one letter"),
         ({"axis": 1, "axis_name": "H"}, "cat: axis and axis_name given; allowed: one of axis, axis_name"),
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
@@ -175,6 +176,7 @@ class Cat(_Joining):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_most_one(self, "axis", "axis_name")
+        check_letter(self, self.axis_name)
 
     def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
         """The arrays one after the other."""

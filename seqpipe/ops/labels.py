@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ._values import typed
 
 __all__ = ["OneHot"]
 
+_MOST: Final = 2**31 - 1  # classes that a kernel counts
+
 
 class OneHot(NewAxis, Shaping):
     """Put a new axis in place of each label, with one value that is on: that of the label's number.
@@ -24,7 +26,7 @@ class OneHot(NewAxis, Shaping):
     other axes than the new one.
     """
 
-    num_classes: int = param(0, "how many classes there are", lo=0, drawn=False)
+    num_classes: int = param(0, "how many classes there are", lo=0, hi=_MOST, drawn=False)
     axis: int = param(-1, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
     on_value: float = param(1.0, "of the class", drawn=False)
     off_value: float = param(0.0, "of all others", drawn=False)
@@ -34,6 +36,10 @@ class OneHot(NewAxis, Shaping):
     examples = ({"num_classes": 10}, {"num_classes": 3, "axis": 0, "axis_name": "C", "dtype": "uint8"})
     errors = (
         ({}, "one_hot: num_classes=0 is not valid; allowed: a whole number of at least 1"),
+        (
+            {"num_classes": 1e300},
+            r"num_classes=1e\+300 is not valid; allowed: a whole number from 0 to 2.14748e\+09",
+        ),
         ({"num_classes": 2, "axis_name": "CC"}, "axis_name='CC' is not valid; allowed: one letter"),
         ({"num_classes": 2, "dtype": "text"}, "dtype='text' is not valid; allowed: 'bool'"),
     )

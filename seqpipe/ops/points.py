@@ -148,6 +148,6 @@ def _in_a_row(value: Any, rows: int, columns: int) -> Any:
         and all(np.size(row) == columns for row in value)
     ):
         return tuple(part for row in value for part in row)
-    if hasattr(value, "reshape") and tuple(value.shape[-2:]) == (rows, columns):
+    if isinstance(getattr(value, "shape", None), tuple) and tuple(value.shape[-2:]) == (rows, columns):
         return value.reshape(*value.shape[:-2], rows * columns)
     return value

@@ -79,7 +79,7 @@ def test_label_images_get_channels():
         ),
         (
             lambda: fn.one_hot(LABELS, num_classes=-1),
-            "num_classes=-1 is not valid; allowed: a whole number of at",
+            "num_classes=-1 is not valid; allowed: a whole number from 0 to",
         ),
     ],
 )

@@ -121,6 +121,10 @@ def test_whole_numbers_and_tensors(torch):
             lambda: fn.coord_transform(POINTS, M=((1, 2), (3,))),
             "coord_transform: M=.* is not valid; allowed: an",
         ),
+        (
+            lambda: fn.coord_transform(POINTS, M=np.float32),
+            "coord_transform: M=.* is not valid; allowed: 4 va",
+        ),
         (lambda: fn.coord_transform(POINTS, MT=np.eye(2)), "coord_transform: MT.* allowed: 6 values"),
         (
             lambda: fn.coord_transform(POINTS, T=per_frame([[1, 2]])),
