@@ -123,7 +123,7 @@ def test_whole_numbers_and_tensors(torch):
         ),
         (
             lambda: fn.coord_transform(POINTS, M=np.float32),
-            "coord_transform: M=.* is not valid; allowed: 4 va",
+            "coord_transform: M is an array of object .* allowed: 4",
         ),
         (lambda: fn.coord_transform(POINTS, MT=np.eye(2)), "coord_transform: MT.* allowed: 6 values"),
         (
