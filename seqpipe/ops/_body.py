@@ -136,7 +136,7 @@ WORK: Final = MappingProxyType(
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": _SURVEYS._replace(passes=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": _FOURS,
-        "warp": Work(tile=(32, 128)),
+        "warp": Work(tile=(64, 64)),
     }
 )
 """The work of the skeletons that have not one thread for a pixel, or for a few."""

@@ -1,8 +1,10 @@
 // Bytes as numbers, out of the words that hold them.
+[[maybe_unused]] constexpr int WORD = sizeof(unsigned);
 
 // A byte as the lowest bits of 2²³, which is quicker than the conversion.
-__device__ __forceinline__ float lifted_byte(unsigned word, int number) {
-    return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + number));
+constexpr unsigned LIFT = 0x4b000000;  // the bits of 2²³
+__device__ __forceinline__ float lifted_byte(unsigned word, int number, unsigned lift = LIFT) {
+    return __uint_as_float(__byte_perm(word, lift, 0x7440 + number));
 }
 __device__ __forceinline__ Real byte_of(unsigned word, int number) { return Real(lifted_byte(word, number)) - Real(8388608.0f); }
 
@@ -12,8 +14,8 @@ struct Weight {
     Real weight, lifted;
     Weight() = default;
     __device__ __forceinline__ Weight(Real weight) : weight(weight), lifted(weight * Real(-8388608.0f)) {}
-    __device__ __forceinline__ Real times(unsigned word, int number) const {
-        return fmaf(weight.v, lifted_byte(word, number), lifted.v);
+    __device__ __forceinline__ Real times(unsigned word, int number, unsigned lift = LIFT) const {
+        return fmaf(weight.v, lifted_byte(word, number, lift), lifted.v);
     }
 };
 

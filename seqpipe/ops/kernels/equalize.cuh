@@ -87,9 +87,14 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
 #endif
 }
 
+struct Counting {
+    unsigned own[OWN], sums[THREADS], lowest;
+    bool last;
+};
+
 KERNEL(4, count) {
-    __shared__ unsigned own[OWN], sums[THREADS], lowest;
-    __shared__ bool last;
+    ROOM_FOR(Counting, shared);
+    unsigned* const own = shared.own;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
@@ -110,11 +115,11 @@ KERNEL(4, count) {
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd(&of_image->blocks, 1u) == BLOCKS_OF(image) - 1;
+    if (threadIdx.x == 0) shared.last = atomicAdd(&of_image->blocks, 1u) == BLOCKS_OF(image) - 1;
     __syncthreads();
-    if (!last) return;
+    if (!shared.last) return;
     __threadfence();
-    for (int channel = 0; channel < channels; channel++) make_table(image, of_image[channel].levels, sums, &lowest);
+    for (int channel = 0; channel < channels; channel++) make_table(image, of_image[channel].levels, shared.sums, &shared.lowest);
 }
 
 KERNEL(4, each) {

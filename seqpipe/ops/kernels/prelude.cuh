@@ -99,6 +99,18 @@ __device__ __forceinline__ int bordered(int at, int length, int border) {
     return within < length ? within : (border == REFLECT_101 ? period : period - 1) - within;
 }
 
+// The most memory that the threads of a block may share, in bytes, for every GPU to have as much. The parts of a kernel take
+// turns with it: a block does one of them.
+[[maybe_unused]] constexpr int COMMON = 46720;
+#if BESIDE
+__shared__ __align__(16) unsigned char common[COMMON];
+#define ROOM_FOR(Type, name)                                     \
+    static_assert(sizeof(Type) <= COMMON, "more than there is"); \
+    Type& name = *(Type*)common
+#else
+#define ROOM_FOR(Type, name) __shared__ Type name
+#endif
+
 // Images of one shape, some samples of some frames each.
 struct Item {
     Address in, out;
@@ -149,7 +161,8 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
             high = middle - 1;
     }
     const Item& item = items[low];
-    const int sample = (number - item.first) / item.frames, frame = (number - item.first) % item.frames;
+    const unsigned own = number - item.first;
+    const int sample = own / (unsigned)item.frames, frame = own - sample * (unsigned)item.frames;
     const Row* rows = (const Row*)(tables + job.rows_at);
     const Row& row = rows[item.row + sample * item.row_of_sample + frame * item.row_of_frame];
     const Address in = item.in + (Address)(sample * item.in_strides[0] + frame * item.in_strides[1]);

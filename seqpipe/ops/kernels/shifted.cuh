@@ -1,6 +1,6 @@
 // Bytes that a map only shifts, by whole pixels. They are copied: of all taps, one has the weight 1, the others 0.
 #if CHANNELS && IN == 0 && OUT == 0
-constexpr int WORD = sizeof(unsigned);
+constexpr int SIDE_BY_SIDE = 16;   // words of a line that are copied at once: a tile has some times as many
 constexpr float FAR = 4194304.0f;  // up to which float32 has the halves that centres of pixels are at
 
 __device__ __forceinline__ bool is_whole(Real way) { return floorf(way.v) == way.v && fabsf(way.v) < FAR; }
@@ -22,7 +22,7 @@ __device__ __forceinline__ void shift_bytes(const Image& image, Tile tile, int f
     const int width = image.item.in_width, height = image.item.in_height;
     const bool repeats = row.fill.v != row.fill.v;
 #pragma unroll 1
-    for (int y = begin; y < tile.tall; y += THREADS / LANES) {
+    for (int y = begin; y < tile.tall; y += THREADS / SIDE_BY_SIDE) {
         const int line = tile.top + y + (int)row.matrix[5].v;
 #pragma unroll 1
         for (int byte = first; byte < first + WORD; byte++) {
@@ -38,18 +38,19 @@ __device__ __forceinline__ void shift_bytes(const Image& image, Tile tile, int f
 // The tile of a block. A thread has the same words of some lines: what it knows of them it finds once, and it asks for those
 // of several lines before the first one is written.
 __device__ __forceinline__ void shift(const Image& image, Tile tile) {
-    constexpr int COLUMNS = WIDE * CHANNELS / WORD / LANES, LINES = 2, WARPS = THREADS / LANES;
+    constexpr int COLUMNS = WIDE * CHANNELS / WORD / SIDE_BY_SIDE, LINES = 2, ROWS = THREADS / SIDE_BY_SIDE;
+    static_assert(WIDE * CHANNELS / WORD % SIDE_BY_SIDE == 0, "some would be left");
     const Row& row = image.row;
     const long long pitch = image.item.in_strides[2], out_pitch = image.item.out_strides[2];
     const int width = image.item.in_width, height = image.item.in_height, bytes = tile.wide * CHANNELS;
     const int left = tile.left + (int)row.matrix[2].v, top = tile.top + (int)row.matrix[5].v;
-    const int first = threadIdx.x % LANES * WORD, from = left * CHANNELS + first, begin = threadIdx.x / LANES;
+    const int first = threadIdx.x % SIDE_BY_SIDE * WORD, from = left * CHANNELS + first, begin = threadIdx.x / SIDE_BY_SIDE;
     const bool repeats = row.fill.v != row.fill.v;
     const unsigned fill = stored<OUT>(row.fill);
     const Address to = image.to(tile.top, tile.left) + (Address)first;
     unsigned whole = 0, outside = 0, others = 0;  // a bit for each word of a line
 #pragma unroll
-    for (int k = 0, step = 0; k < COLUMNS; k++, step += LANES * WORD) {
+    for (int k = 0, step = 0; k < COLUMNS; k++, step += SIDE_BY_SIDE * WORD) {
         const bool beyond = from + step + WORD <= 0 || from + step >= width * CHANNELS;
         if (first + step >= bytes) break;
         if (from + step >= 0 && from + step + WORD <= width * CHANNELS)
@@ -59,30 +60,30 @@ __device__ __forceinline__ void shift(const Image& image, Tile tile) {
         else
             others |= 1u << k;
     }
-    for (int y = begin; y < tile.tall; y += LINES * WARPS) {
+    for (int y = begin; y < tile.tall; y += LINES * ROWS) {
         Bytes<WORD> given[LINES][COLUMNS];
 #pragma unroll
         for (int line = 0; line < LINES; line++) {
-            const Address at = image.in + (Address)(limited(top + y + line * WARPS, height) * pitch + from);
+            const Address at = image.in + (Address)(limited(top + y + line * ROWS, height) * pitch + from);
 #pragma unroll
             for (int k = 0; k < COLUMNS; k++)
-                if (whole >> k & 1) given[line][k].read(at + k * LANES * WORD);
+                if (whole >> k & 1) given[line][k].read(at + k * SIDE_BY_SIDE * WORD);
         }
 #pragma unroll
         for (int line = 0; line < LINES; line++) {
-            const int number = y + line * WARPS;
+            const int number = y + line * ROWS;
             if (number >= tile.tall) break;
             const bool known = repeats || is_inside(top + number, height);
 #pragma unroll
             for (int k = 0; k < COLUMNS; k++) {
                 const unsigned word = known && whole >> k & 1 ? given[line][k].words[0] : fill * 0x01010101u;
-                if ((whole | outside) >> k & 1) *(unsigned*)(to + (Address)(number * out_pitch + k * LANES * WORD)) = word;
+                if ((whole | outside) >> k & 1) *(unsigned*)(to + (Address)(number * out_pitch + k * SIDE_BY_SIDE * WORD)) = word;
             }
         }
     }
 #pragma unroll 1
     for (int k = 0; others >> k; k++)
-        if (others >> k & 1) shift_bytes(image, tile, first + k * LANES * WORD, begin);
+        if (others >> k & 1) shift_bytes(image, tile, first + k * SIDE_BY_SIDE * WORD, begin);
 }
 #else
 __device__ __forceinline__ bool is_shifted(const Image&) { return false; }

@@ -131,15 +131,19 @@ __device__ __forceinline__ unsigned of_block(const Found& found, unsigned* own) 
     return value;
 }
 
+struct Surveyed {
+    unsigned own[SHARED * THREADS];
+};
+
 KERNEL(4, survey) {
-    __shared__ unsigned own[SHARED * THREADS];
+    ROOM_FOR(Surveyed, shared);
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (!image.row.acts) return;
     Gathered* const of_image = gathered(job, image, number);
     for (int channel = 0; channel < (LUMA ? 1 : CHANNELS_OF(image)); channel += TOGETHER) {
-        const unsigned value = of_block(survey_of(image, channel), own);
+        const unsigned value = of_block(survey_of(image, channel), shared.own);
         if (threadIdx.x < SHARED) {
             if constexpr (LUMA)
                 atomicAdd(&of_image->sum, (unsigned long long)value);

@@ -3,9 +3,10 @@ struct Tile {
     int top, left, tall, wide;
 };
 __device__ __forceinline__ Tile tile_of(const Item& item, int number) {
-    const int across = (item.width + WIDE - 1) / WIDE, top = number / across * TALL, left = number % across * WIDE;
+    const unsigned across = (unsigned)(item.width + WIDE - 1) / WIDE, row = (unsigned)number / across;
+    const int top = row * TALL, left = (number - row * across) * WIDE;
     return {top, left, min(TALL, item.height - top), min(WIDE, item.width - left)};
 }
 __device__ __forceinline__ int tiles_of(const Item& item) {
-    return (item.height + TALL - 1) / TALL * ((item.width + WIDE - 1) / WIDE);
+    return (unsigned)(item.height + TALL - 1) / TALL * ((unsigned)(item.width + WIDE - 1) / WIDE);
 }

@@ -9,6 +9,16 @@
 
 constexpr int LANES = 32, BROAD = 8, HIGH = LANES / BROAD;  // the pixels that the threads of a warp make at once
 
+// The pixels that a thread makes, and where they are.
+constexpr int PIXELS = WIDE / BROAD * (TALL / (THREADS / BROAD));
+__device__ __forceinline__ int line_of(Tile tile, int number) {
+    const int lane = threadIdx.x % LANES;
+    return tile.top + threadIdx.x / LANES * HIGH + lane / BROAD + number / (WIDE / BROAD) * (THREADS / BROAD);
+}
+__device__ __forceinline__ int column_of(Tile tile, int number) {
+    return tile.left + threadIdx.x % BROAD + number % (WIDE / BROAD) * BROAD;
+}
+
 struct Taps {
     int first;
     Real part;  // of a pixel, behind the tap before
@@ -87,15 +97,23 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     }
 }
 
+// The numbers of the pixels that are in the image.
+__device__ __forceinline__ unsigned every_pixel(const Image& image, Tile tile) {
+    unsigned found = 0;
+    for (int k = 0; k < PIXELS; k++)
+        if (column_of(tile, k) < image.item.width && line_of(tile, k) < image.item.height) found |= 1u << k;
+    return found;
+}
+
 #if CHANNELS && IN == 0
 // What every pixel needs of an image, taken out of memory once.
 struct Plain {
     Real m[9], fill;
     int width, height, line_step;
-    long long step, plane;
+    long long plane;
     __device__ __forceinline__ explicit Plain(const Image& image)
         : fill(image.row.fill), width(image.item.in_width), height(image.item.in_height),
-          line_step((int)image.item.in_strides[2]), step(image.item.out_strides[3]), plane(image.item.out_strides[4]) {
+          line_step((int)image.item.in_strides[2]), plane(image.item.out_strides[4]) {
 #pragma unroll
         for (int k = 0; k < 9; k++) m[k] = image.row.matrix[k];
     }
@@ -163,16 +181,15 @@ constexpr float NEAR_ZERO = 1.0f / (1ll << 40);  // divisors down to which, and 
 // Makes the pixels of a thread whose taps are all within the image, or all outside of it; returns which the others are.
 //
 // FLAT: the map has no perspective.
-template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile) {
     constexpr int COUNT = KIND == 2 ? 4 : KIND + 1;
     const Plain plain(image);
-    const Real line = (float)y + 0.5f;
-    Address to = image.to(y, x);
     unsigned left = 0;
-#pragma unroll(FLAT && KIND < 2 ? 2 : 1)
-    for (int k = 0; k < WIDE / BROAD; k++, x += BROAD, to += (Address)(BROAD * plain.step)) {
-        if (x >= tile.left + tile.wide) break;
-        const Real *m = plain.m, column = (float)x + 0.5f;
+#pragma unroll 1
+    for (int k = 0; k < PIXELS; k++) {
+        const int x = column_of(tile, k), y = line_of(tile, k);
+        if (x >= image.item.width || y >= image.item.height) continue;
+        const Real *m = plain.m, column = (float)x + 0.5f, line = (float)y + 0.5f;
         Real from_x = sum_at(m, column, line), from_y = sum_at(m + 3, column, line);
         if (!FLAT) {
             const Real divisor = sum_at(m + 6, column, line), part = reciprocal(divisor);
@@ -197,31 +214,32 @@ template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(co
             left |= 1u << k;
             continue;
         }
-        give(to, plain.plane, totals);
+        give(image.to(y, x), plain.plane, totals);
     }
     return left;
 }
 
-template <int KIND> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+template <int KIND> __device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile) {
     const Real* m = image.row.matrix;
     const bool flat = m[6].v == 0.0f && m[7].v == 0.0f && m[8].v == 1.0f;
-    if (flat) return make_plain<KIND, true>(image, tile, y, x);
-    if constexpr (KIND < 2) return make_plain<KIND, false>(image, tile, y, x);
-    return ~0u;  // a thread would have too few registers
+    if (flat) return make_plain<KIND, true>(image, tile);
+    if constexpr (KIND < 2) return make_plain<KIND, false>(image, tile);
+    return every_pixel(image, tile);  // a thread would have too few registers
 }
 
-__device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile, int y, int x) {
+__device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile) {
     const long long* strides = image.item.in_strides;
     const bool beside = strides[4] == 1 && strides[3] == CHANNELS && strides[2] == (int)strides[2];
-    if (!beside) return ~0u;
-    if (image.row.kind == 1) return make_plain<1>(image, tile, y, x);
-    return image.row.kind ? make_plain<2>(image, tile, y, x) : make_plain<0>(image, tile, y, x);
+    if (!beside) return every_pixel(image, tile);
+    if (image.row.kind == 1) return make_plain<1>(image, tile);
+    return image.row.kind ? make_plain<2>(image, tile) : make_plain<0>(image, tile);
 }
 #else
-__device__ __forceinline__ unsigned make_plain(const Image&, Tile, int, int) { return ~0u; }
+__device__ __forceinline__ unsigned make_plain(const Image& image, Tile tile) { return every_pixel(image, tile); }
 #endif
 
 #include "shifted.cuh"
+#include "staged.cuh"
 
 KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
@@ -230,12 +248,9 @@ KERNEL(4, each) {
     if (blockIdx.x >= tiles_of(image.item)) return;
     const Tile tile = tile_of(image.item, blockIdx.x);
     if (is_shifted(image)) return shift(image, tile);
-    const int lane = threadIdx.x % LANES, y = tile.top + threadIdx.x / LANES * HIGH + lane / BROAD;
-    if (y >= tile.top + tile.tall) return;
-    const unsigned left = make_plain(image, tile, y, tile.left + lane % BROAD);
+    if (make_tile(image, tile)) return;
+    const unsigned left = make_plain(image, tile);
 #pragma unroll 1
-    for (int k = 0; k < WIDE / BROAD; k++) {
-        const int x = tile.left + lane % BROAD + k * BROAD;
-        if (left >> k & 1 && x < tile.left + tile.wide) make(image, y, x);
-    }
+    for (int k = 0; k < PIXELS; k++)
+        if (left >> k & 1) make(image, line_of(tile, k), column_of(tile, k));
 }
