@@ -44,7 +44,7 @@ def can_lead(op: Declaration) -> bool:
 
 def can_join(op: Declaration) -> bool:
     """Whether an operator can join others that come before it in their kernel."""
-    return op.keeps_frames and (_moves(type(op)) or _changes(type(op)))
+    return op.keeps_frames and (_moves(type(op)) or _changes(op))
 
 
 @lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
@@ -52,10 +52,10 @@ def _moves(op: type[Declaration]) -> bool:
     return issubclass(op, Geometry) and op.whole_pixels
 
 
-@lru_cache(maxsize=512)
-def _changes(op: type[Declaration]) -> bool:
-    body = op.body
-    return body is not None and (body.kind in _POINTWISE or (_moves(op) and bool(body.text)))
+def _changes(op: Declaration | type[Declaration]) -> bool:
+    body = op.body  # of an operator itself, for one that looks at all values first has another than its class
+    kind = op if isinstance(op, type) else type(op)
+    return body is not None and (body.kind in _POINTWISE or (bool(body.text) and _moves(kind)))
 
 
 class Fused(NamedTuple):

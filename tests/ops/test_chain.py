@@ -11,12 +11,12 @@ from seqpipe.errors import ParameterError
 from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, Chain, apply
 from seqpipe.ops import _fused as fused_module
-from seqpipe.ops._fused import can_join
+from seqpipe.ops._fused import can_join, can_lead
 from seqpipe.ops._kernel import GRID
 from seqpipe.ops._spec import COMPUTED
 from seqpipe.sequence import Batch, Sequence
 from tests.support.nvrtc import compiled, missing_nvrtc
-from tests.support.operators import built, compare, five, names
+from tests.support.operators import built, cases, compare, five, names
 from tests.support.operators import images as some_images
 
 FLIP = ops.Flip(horizontal=True, p=0.5, seed=1)
@@ -122,6 +122,27 @@ def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
     before = emulated.launches
     same(Chain(op, after)(x, backend="cuda", device=emulated, epoch=2, index=4), wanted)
     assert emulated.launches == before + 1
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_what_joins_others_has_the_kernel_of_its_class(case):
+    """A kernel of several operators is made of their classes; one that looks at all values first has another."""
+    op = built(case)
+    if isinstance(op, ops.Op) and (can_join(op) or can_lead(op)):
+        assert op.body is type(op).body
+
+
+@pytest.mark.parametrize("axis_names", ["HW", "HWC", None])
+def test_statistics_are_those_of_what_comes_before(run, axis_names):
+    """It joined operators before it as if its mean were given, and was 0."""
+    x = images("uint8")
+    normal = ops.Normalize(axis_names=axis_names, epsilon=1.0)
+    for chain in (
+        Chain(ops.Brightness(brightness=0.5), normal),
+        Chain(normal, ops.CropMirrorNormalize(mean=0.5)),
+    ):
+        same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
+        assert [len(group) for group in chain.groups()] == [1, 1]
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 6])
