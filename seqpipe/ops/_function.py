@@ -100,7 +100,8 @@ def _made(name: str, cls: Any) -> Any:
     if cls.takes == "images":
         call = _CALL.format(parameters=lines)
     else:
-        call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n"
+        nodes = "\nWhat is given a DataNode gives one.\n" if inputs else ""
+        call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n{nodes}"
     function.__doc__ = f"{inspect.getdoc(cls)}\n{call}"
     return function
 

@@ -213,7 +213,10 @@ def test_values_that_no_parameter_has_are_refused_as_by_a_call_and_the_node_is_n
 def test_json_and_text_of_every_operator(case):
     op = built(case)
     given = [Input(f"x{n}") for n in range({"nothing": 0}.get(op.takes, 1))]
-    for one in [op, *(built(case_of(case[0], q), **{q.name: Input("value")}) for q in op.drawable)]:
+    awaiting = [built(case_of(case[0], q), **{q.name: Input("value")}) for q in op.drawable]
+    by_frame = [q for q in op.drawable if q.by_frame and op.by_frame]
+    awaiting += [built(case_of(case[0], q), **{q.name: per_frame(Input("value"))}) for q in by_frame]
+    for one in (op, *awaiting):
         node = one(*given)
         graph = Graph(*node) if isinstance(node, tuple) else Graph(node)
         again = Graph.from_json(graph.to_json())
