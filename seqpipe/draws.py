@@ -195,7 +195,7 @@ def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) ->
         raw = [rng.bit_generator.random_raw(blocks * _BLOCK) for rng in streams(seed, name, epoch, indices)]
         return np.array(raw, _WORD).reshape(len(raw), -1)
     out = np.empty((len(indices), blocks * _BLOCK), _WORD)
-    native.seqpipe_words(*_place(seed, name, epoch, indices), blocks, memory(out))
+    native.seqpipe_words(_place(seed, name, epoch, indices), len(indices), blocks, memory(out))
     return out
 
 
@@ -207,13 +207,19 @@ def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) 
         return list(zip(*drawn, strict=True))
     blocks = -(-count // _BLOCK)
     out = (ctypes.c_double * (len(indices) * blocks * _BLOCK))()
-    native.seqpipe_numbers(*_place(seed, name, epoch, indices), blocks, out)
+    native.seqpipe_numbers(_place(seed, name, epoch, indices), len(indices), blocks, out)
     return [out[number :: blocks * _BLOCK] for number in range(count)]
 
 
-def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> tuple[Any, ...]:
-    """What the functions of ``philox.c`` begin with."""
-    return *key_of(seed, name).tolist(), epoch, array("Q", indices).tobytes(), len(indices)
+def _place(seed: int, name: str, epoch: int, indices: Seq[int]) -> bytes:
+    """The places of samples, as the functions of ``philox.c`` take them."""
+    return array("Q", (*_key(seed, name), epoch, *indices)).tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _key(seed: int, name: str) -> tuple[int, ...]:
+    """The key of a seed and a name, in Python's numbers."""
+    return tuple(key_of(seed, name).tolist())
 
 
 def drawn_of(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) -> list[list[float]]:
@@ -223,26 +229,23 @@ def drawn_of(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) 
         return [Numbers.of(rng).in_steps(steps) for rng in streams(seed, name, epoch, indices)]
     packed, count = _packed(steps)
     out = (ctypes.c_double * (len(indices) * count))()
-    native.seqpipe_drawn(*_place(seed, name, epoch, indices), packed, len(steps), out)
+    native.seqpipe_drawn(_place(seed, name, epoch, indices), len(indices), packed, out)
     return [out[place * count : (place + 1) * count] for place in range(len(indices))]
 
 
 @lru_cache(maxsize=256)
 def _packed(steps: Steps) -> tuple[bytes, int]:
     """Steps as C takes them, and how many numbers they give."""
-    return array("q", steps).tobytes(), sum(step >= 0 for step in steps)
+    return array("q", (len(steps), *steps)).tobytes(), sum(step >= 0 for step in steps)
 
 
 @cache
 def _native() -> Any:
     """What ``philox.c`` has for it; None where there is no C compiler."""
-    word, count, pointer = ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
-    place = word, word, word, pointer, count
-    functions = {
-        "words": (*place, count, pointer),
-        "numbers": (*place, count, pointer),
-        "drawn": (*place, pointer, count, pointer),
-    }
+    count, pointer = ctypes.c_int64, ctypes.c_void_p
+    arguments = pointer, count, count, pointer
+    drawn = pointer, count, pointer, pointer
+    functions = {"words": arguments, "numbers": arguments, "drawn": drawn}
     return load_functions(__package__, "philox.c", functions, quick=True)
 
 

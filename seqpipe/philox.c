@@ -23,25 +23,23 @@ PHILOX(of_64_bits, uint64_t, unsigned __int128, 64, 10, 0xD2E7470EE14C6C93u, 0xC
        0xBB67AE8584CAA73Bu)
 PHILOX(of_32_bits, uint32_t, uint64_t, 32, 7, 0xD2511F53u, 0xCD9E8D57u, 0x9E3779B9u, 0xBB67AE85u)
 
-/* Four words for each of the blocks of each place, of a key of two words. As in NumPy, the first block has the number
-   1. */
-void seqpipe_words(uint64_t first, uint64_t second, uint64_t epoch, const uint64_t *indices, int64_t places,
-                   int64_t blocks, uint64_t *out) {
+/* Four words for each of the blocks of each place. These are given as a key of two words, an epoch, and an index for each:
+   every argument takes Python its time. As in NumPy, the first block has the number 1. */
+void seqpipe_words(const uint64_t *at, int64_t places, int64_t blocks, uint64_t *out) {
     for (int64_t place = 0; place < places; place++)
         for (int64_t number = 1; number <= blocks; number++, out += 4)
-            of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, out);
+            of_64_bits(at[0], at[1], (uint64_t)number, 0, at[3 + place], at[2], out);
 }
 
 /* A word as a number from 0 up to 1: its upper 53 bits. */
 static double share(uint64_t word) { return (double)(word >> 11) * 0x1p-53; }
 
 /* The same as numbers from 0 up to 1. */
-void seqpipe_numbers(uint64_t first, uint64_t second, uint64_t epoch, const uint64_t *indices, int64_t places,
-                     int64_t blocks, double *out) {
+void seqpipe_numbers(const uint64_t *at, int64_t places, int64_t blocks, double *out) {
     uint64_t words[4];
     for (int64_t place = 0; place < places; place++)
         for (int64_t number = 1; number <= blocks; number++, out += 4) {
-            of_64_bits(first, second, (uint64_t)number, 0, indices[place], epoch, words);
+            of_64_bits(at[0], at[1], (uint64_t)number, 0, at[3 + place], at[2], words);
             for (int word = 0; word < 4; word++)
                 out[word] = share(words[word]);
         }
@@ -49,14 +47,15 @@ void seqpipe_numbers(uint64_t first, uint64_t second, uint64_t epoch, const uint
 
 /* The words of a place one by one, and the half of one that whole numbers have left over, if there is one. */
 struct words {
-    uint64_t key[2], index, epoch, passed, block, found[4], half;
+    const uint64_t *at;
+    uint64_t index, passed, block, found[4], half;
     int halves;
 };
 
 static uint64_t word_of(struct words *from) {
     const uint64_t at = from->passed++, block = at / 4 + 1;
     if (from->block != block) {
-        of_64_bits(from->key[0], from->key[1], block, 0, from->index, from->epoch, from->found);
+        of_64_bits(from->at[0], from->at[1], block, 0, from->index, from->at[2], from->found);
         from->block = block;
     }
     return from->found[at % 4];
@@ -74,19 +73,20 @@ static uint64_t below(uint64_t count, struct words *from) {
     return product >> 32;
 }
 
-/* What each of some places draws in the same steps: of a step 0 a number from 0 up to 1, of one above that a whole number
-   below it, and one below 0 passes as many words. */
-void seqpipe_drawn(uint64_t first, uint64_t second, uint64_t epoch, const uint64_t *indices, int64_t places,
-                   const int64_t *steps, int64_t count, double *out) {
+/* What each of some places draws in the same steps, which come after their count: of a step 0 a number from 0 up to 1, of
+   one above that a whole number below it, and one below 0 passes as many words. */
+void seqpipe_drawn(const uint64_t *at, int64_t places, const int64_t *steps, double *out) {
     for (int64_t place = 0; place < places; place++) {
-        struct words from = {.key = {first, second}, .index = indices[place], .epoch = epoch};
-        for (int64_t step = 0; step < count; step++)
-            if (steps[step] < 0)
-                from.passed += (uint64_t)-steps[step];
-            else if (steps[step] > 1)
-                *out++ = (double)below((uint64_t)steps[step], &from);
+        struct words from = {.at = at, .index = at[3 + place]};
+        for (int64_t number = 1; number <= steps[0]; number++) {
+            const int64_t step = steps[number];
+            if (step < 0)
+                from.passed += (uint64_t)-step;
+            else if (step > 1)
+                *out++ = (double)below((uint64_t)step, &from);
             else
-                *out++ = steps[step] ? 0 : share(word_of(&from)); /* of one number nothing is drawn */
+                *out++ = step ? 0 : share(word_of(&from)); /* of one number nothing is drawn */
+        }
     }
 }
 

@@ -48,6 +48,8 @@ def place_number(value: Any, what: str, name: str) -> int:
     Raises:
         ParameterError: it is none, or out of bounds.
     """
+    if type(value) is int and 0 <= value <= _WORD:
+        return value
     try:
         number = operator.index(value)
         allowed = 0 <= number <= _WORD and not isinstance(value, bool)

@@ -15,12 +15,9 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 from ..draws import Steps, drawn_of, numbers_of
-from ..errors import ParameterError
 from ..random import place_number
 from ._declaration import Declaration
-from ._distribution import PerFrame, Table
-from ._drawing import InSteps, alike, draw, steps_of
-from ._param import Parameter
+from ._drawing import InSteps, alike, draw, steps_of, write_table
 from ._spec import Spec
 
 __all__ = [
@@ -178,25 +175,35 @@ def _acts_at_random(op: Declaration) -> bool:
 
 def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
     """The parameters of samples that are alike, of an operator of which few things can come."""
-    drawn, extent = drawn_of(op.seed, op.name, epoch, indices, steps), spec[:3]
-    return Block.of_constants(tuple([Constant(*_of_outcome(op, numbers), extent) for numbers in drawn]))
+    extent = spec[:3]
+    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.name, epoch, indices, steps)]
+    return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
 
 
-def _of_outcome(op: InSteps, numbers: list[float]) -> tuple[npt.NDArray[Any], SimpleNamespace]:
-    """A block of one row and the same as attributes, by the numbers of a sample; they are kept."""
+def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int]) -> Constant:
+    """The parameters of a sample by the numbers that it has drawn; they are kept.
+
+    Args:
+        op: the operator.
+        numbers: what was drawn.
+        extent: frames, rows and columns of the result.
+    """
     acts = op.p == 1 or numbers.pop() < op.p
     place = op.outcome(numbers), acts
-    kept: dict[Any, tuple[npt.NDArray[Any], SimpleNamespace]] = op.__dict__.setdefault("_outcomes", {})
+    kept: dict[Any, Constant] = op.__dict__.setdefault("_outcomes", {})
     found = kept.get(place)
+    if found is not None and found.extent == extent:
+        return found
     if found is None:
         rows = op.template.copy()
         for name, value in op.values_of_outcome(place[0]).items():
             rows[name] = value
         rows = _acting(op, rows, acts)
         rows.flags.writeable = False
+        found = Constant(rows, values_of_all(rows), extent)
         if len(kept) >= _OUTCOMES:
             kept.clear()
-        found = kept[place] = rows, values_of_all(rows)
+    kept[place] = found = Constant(found.rows, found.p, extent)
     return found
 
 
@@ -258,7 +265,7 @@ def _rows(
     settled = _settled(op, specs[0]) if alike(specs) else None
     rows = (op.template if settled is None else settled).repeat(first[-1])
     for q in op.tabled:
-        _write_table(op, q, rows, specs, first)
+        write_table(op, q, rows, specs, first)
     acts = draw(op, rows, specs, first, epoch, indices) if op.is_random else op.p > 0
     if settled is None:
         _derive(op, rows, specs, first)
@@ -306,28 +313,6 @@ def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Se
         part = rows[start:end]
         for name, value in op.derive(part, spec).items():
             part[name] = value
-
-
-def _write_table(
-    op: Declaration, q: Parameter, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]
-) -> None:
-    """Write the values that are given for each sample or frame."""
-    value = getattr(op, q.name)
-    table: Table = value.values if isinstance(value, PerFrame) else value
-    array, axes = table.values, table.values.ndim - bool(q.size)
-    for sample, (spec, start, end) in enumerate(zip(specs, first[:-1], first[1:], strict=True)):
-        wanted: tuple[int, ...] = (len(specs),)
-        what = "samples"
-        if isinstance(value, PerFrame):
-            wanted = (spec.frames,) if axes == 1 else (len(specs), spec.frames)
-            what = "frames" if axes == 1 else "samples and frames"
-        if array.shape[:axes] != wanted:
-            raise ParameterError(
-                f"{q.name} has values for {array.shape[:axes]}",
-                source=op.name,
-                allowed=f"{wanted}, the {what} given",
-            )
-        rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
 
 
 def _changing(op: Declaration, rows: npt.NDArray[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What is random of an operator's parameters, drawn into a block: in the quickest way that gives the same numbers.
+"""What varies of an operator's parameters, in a block: what is given, and what is drawn, in the quickest way there is.
 
 Ranges of one number for each sample take Python's numbers. What all samples draw in the same steps takes arrays with a
 row for each sample. All else, and a sample alone, takes a generator for each sample. Of an operator that says itself in
@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..draws import Draws, Numbers, Steps, UnevenError, numbers_of
+from ..errors import ParameterError
 from ..random import streams
 from ._declaration import Declaration
-from ._distribution import Choice, Uniform
+from ._distribution import Choice, PerFrame, Table, Uniform
+from ._param import Parameter
 from ._spec import Spec
 
-__all__ = ["InSteps", "Outcome", "alike", "draw", "steps_of"]
+__all__ = ["InSteps", "Outcome", "alike", "draw", "steps_of", "write_table"]
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -215,6 +217,28 @@ def _drawn_one_by_one(
         for name, value in values.items():
             rows[name][start:end] = value
     return acts
+
+
+def write_table(
+    op: Declaration, q: Parameter, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]
+) -> None:
+    """Write the values that are given for each sample or frame."""
+    value = getattr(op, q.name)
+    table: Table = value.values if isinstance(value, PerFrame) else value
+    array, axes = table.values, table.values.ndim - bool(q.size)
+    for sample, (spec, start, end) in enumerate(zip(specs, first[:-1], first[1:], strict=True)):
+        wanted: tuple[int, ...] = (len(specs),)
+        what = "samples"
+        if isinstance(value, PerFrame):
+            wanted = (spec.frames,) if axes == 1 else (len(specs), spec.frames)
+            what = "frames" if axes == 1 else "samples and frames"
+        if array.shape[:axes] != wanted:
+            raise ParameterError(
+                f"{q.name} has values for {array.shape[:axes]}",
+                source=op.name,
+                allowed=f"{wanted}, the {what} given",
+            )
+        rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
 
 
 def alike(specs: Seq[Spec]) -> bool:
