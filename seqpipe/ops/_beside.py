@@ -133,22 +133,26 @@ class Beside(CutSource):
         op = steps[0][0] if steps else None
         return 0 if op is None or op in self.levels else 1 + self.others.index(op)
 
-    def row_of(self, steps: Steps, turn: int, blocks: int, aside: int) -> bytes:
-        """The row of a sample.
+    def own_of(self, steps: Steps) -> bytes:
+        """What the row of a sample has behind its head, whichever the pass is: the row of the part for some steps."""
+        if self.part_of(steps):
+            own = steps[0][1]
+        else:
+            room = self._length_of_step - 4
+            known = [_ONE.pack(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
+            own = _TWO.pack(1, len(known)) + b"".join(known)
+        return own.ljust(self.row.itemsize - _HEAD.size, b"\0")
+
+    def head_of(self, part: int, turn: int, blocks: int, aside: int) -> bytes:
+        """What the row of a sample begins with.
 
         Args:
-            steps: what is done to it.
+            part: the number of the part.
             turn: the number of the pass.
             blocks: how many take part in an image.
             aside: how far what it keeps between passes lies from where it would by its number, in images.
         """
-        part = self.part_of(steps)
-        head = _HEAD.pack(_PASSES * part + turn, blocks, aside)
-        if part:
-            return (head + steps[0][1]).ljust(self.row.itemsize, b"\0")
-        room = self._length_of_step - 4
-        known = [_ONE.pack(self.levels.index(op)) + row.ljust(room, b"\0") for op, row in steps]
-        return (head + _TWO.pack(1, len(known)) + b"".join(known)).ljust(self.row.itemsize, b"\0")
+        return _HEAD.pack(_PASSES * part + turn, blocks, aside)
 
     @cached_property
     def _length_of_step(self) -> int:

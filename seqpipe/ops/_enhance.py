@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import Array, namespace
 from ._body import Body
 from ._distribution import Number
 from ._op import Op
 from ._param import param
+from ._run import looked_up
 from ._spec import RANGES
 from ._values import put
 
 __all__ = ["MeanContrast", "Sharpness"]
 
 _CHANNELS: Final = 4  # of images that OpenCV filters at once
-_FEW: Final = 1024  # values of a frame that are changed sooner than a table is made
 _LUMA: Final = np.array((0.299, 0.587, 0.114), np.float32)
 
 
@@ -36,23 +39,16 @@ class MeanContrast(Op, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each frame around its own mean."""
-        means = _means(x)
-        return (x - means) * p.contrast + means
+        return _around(x, namespace(x).array(_means(x), np.float32).reshape(-1, 1, 1, 1), p.contrast)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table for each frame, where that has more values than a table."""
-        floats = x.astype(np.float32)
-        if x.dtype != np.uint8 or x[0].size <= _FEW:
-            return self.reference(floats, p)
-        import cv2
-
-        out = np.empty_like(x)
-        levels = np.arange(256, dtype=np.float32).reshape(1, 256)
-        for frame, into, mean in zip(np.ascontiguousarray(x), out, _means(floats), strict=True):
-            table = np.empty((1, 256), np.uint8)
-            put(table, ((levels - mean) * p.contrast + mean)[0])
-            into[...] = cv2.LUT(frame, table).reshape(frame.shape)
-        return out
+        """Levels of 8 bits by a table for each frame."""
+        if x.dtype != np.uint8:
+            return self.reference(x.astype(np.float32), p)
+        tables = [_table(mean, float(p.contrast)) for mean in _means(x)]
+        if len(tables) == 1:
+            return looked_up(x, tables[0])
+        return np.stack([looked_up(frame, table) for frame, table in zip(x, tables, strict=True)])
 
     body = Body(
         "surveyed",
@@ -96,27 +92,41 @@ class Sharpness(Op, register=False):
             return self.reference(floats, p)
         import cv2
 
+        inside = slice(1, -1), slice(1, -1)
         for frame in floats:
-            smooth = cv2.boxFilter(frame, -1, (3, 3), normalize=False).reshape(frame.shape)[1:-1, 1:-1]
-            center = frame[1:-1, 1:-1]
-            smooth += center * np.float32(4)
+            smooth = cv2.boxFilter(frame, -1, (3, 3), normalize=False).reshape(frame.shape)
+            smooth += frame * np.float32(4)
             smooth /= np.float32(13)
             np.rint(smooth, out=smooth)
-            center -= smooth
-            center *= p.amount
-            center += smooth
+            apart = frame - smooth
+            apart *= p.amount
+            apart += smooth
+            frame[inside] = apart[inside]
         return floats
 
     body = Body("smoothed")
 
 
-def _means(x: Array) -> Array:
-    """The mean luma of each frame as a level, ``(F, 1, 1, 1)``."""
+def _around(x: Array, means: Any, contrast: Any) -> Array:
+    """Levels whose distance from their mean is changed."""
+    return (x - means) * contrast + means
+
+
+@lru_cache(maxsize=4096)  # there are as many means as levels, and policies have few contrasts
+def _table(mean: float, contrast: float) -> npt.NDArray[np.uint8]:
+    """What becomes of each level of 8 bits."""
+    table = np.empty(256, np.uint8)
+    put(table, _around(np.arange(256, dtype=np.float32), mean, np.float32(contrast)))
+    return table
+
+
+def _means(x: Array) -> list[float]:
+    """The mean luma of each frame as a level."""
     library = namespace(x)
     luma = x
     if x.shape[-1] == 3:
         parts = x * library.asarray(_LUMA)
         luma = library.rint(parts[..., 0] + parts[..., 1] + parts[..., 2])
     # sums of whole numbers, which double precision holds
-    sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64)
-    return library.floor(sums / (x.shape[1] * x.shape[2]) + 0.5).astype(np.float32).reshape(-1, 1, 1, 1)
+    sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64).tolist()
+    return [float(math.floor(one / (x.shape[1] * x.shape[2]) + 0.5)) for one in sums]

@@ -15,17 +15,17 @@ import numpy.typing as npt
 from ..array import Array, namespace
 from ..kernel import KernelDevice
 from ._apply import indices_of
-from ._beside import beside
 from ._declaration import Declaration
-from ._draw import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
+from ._draw import Block, resolve, values_of_each
 from ._drawing import InSteps
 from ._geometry import Geometry
 from ._interpolate import KINDS, Kind
 from ._kernel import Item
 from ._mapping import Mapping
 from ._param import at_most_one, param
+from ._plan import Act, Plan, kernel_of_steps
 from ._published import Range
-from ._run import cuda_device_of, on_images
+from ._run import applied, cuda_device_of, looked_up
 from ._spec import RANGES, Spec
 from ._steps import STEPS
 from ._walk import Walk, walk
@@ -151,7 +151,7 @@ class Policy(InSteps, Geometry, register=False):
         one = np.ndim(index) == 0
         count = 1 if one else len(index)
         block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
-        found = [tuple(self._chosen(p)) for p in values_of_each(block.rows)]
+        found = [tuple(self._chosen(p)) for p in _values_of(block)]
         return found[0] if one else found
 
     def reference(self, x: Array, p: Any) -> Array:
@@ -165,7 +165,7 @@ class Policy(InSteps, Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from, by all of its steps."""
         whole = Mapping.identity(height, width)
-        for step in self._steps(self._chosen(p), _SAMPLE._replace(height=height, width=width)):
+        for step in self._plan(p, _SAMPLE._replace(height=height, width=width)).acts:
             if isinstance(step.op, Geometry):
                 whole = whole.then(step.op.mapping(SimpleNamespace(**step.values), height, width))
         return whole
@@ -176,7 +176,7 @@ class Policy(InSteps, Geometry, register=False):
         for n, spec in enumerate(specs):
             part = mask[n : n + 1]
             (p,) = values_of_each(block.of(n, 1))
-            for step in self._steps(self._chosen(p), spec):
+            for step in self._plan(p, spec).acts:
                 if isinstance(step.op, Geometry):
                     part = step.op.moved_mask(part, (spec,), Block(step.rows, (0,), 0))
             moved.append(part)
@@ -184,19 +184,17 @@ class Policy(InSteps, Geometry, register=False):
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: launch by launch, each of which takes all samples further."""
-        pairs = zip(values_of_each(block.rows), specs, strict=True)
-        steps = [
-            [(type(step.op), step.row) for step in self._steps(self._chosen(p), spec)] for p, spec in pairs
-        ]
+        legs = [self._plan(p, spec).legs for p, spec in zip(_values_of(block), specs, strict=True)]
         for channels in sorted({spec.channels for spec in specs}):
-            source = beside(_kinds(channels))
             walks = [
-                Walk(source, item.x[n : n + 1], item.out[n : n + 1], steps[item.sample + n])
+                Walk(legs[n], x, out)
                 for item in items
-                for n in range(len(item.x))
                 if item.x.shape[4] == channels
+                for n, (x, out) in enumerate(
+                    zip(item.x[:, None], item.out[:, None], strict=True), item.sample
+                )
             ]
-            walk(source, walks, device or cuda_device_of(items[0].x))
+            walk(kernel_of_steps(channels), walks, device or cuda_device_of(items[0].x))
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
@@ -208,6 +206,17 @@ class Policy(InSteps, Geometry, register=False):
                 values = STEPS[name].values(1.0, _SAMPLE)
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
+
+    def _plan(self, p: Any, spec: Spec) -> Plan:
+        """What acts on a sample with some parameters; it is kept, for these are few mostly."""
+        place = spec[1:], *[v.tobytes() if isinstance(v, np.ndarray) else v for v in vars(p).values()]
+        found = self._plans.get(place)
+        if found is None:
+            found = Plan(self._steps(self._chosen(p), spec), spec.channels)
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            self._plans[place] = found
+        return found
 
     def _chosen(self, p: Any) -> list[Drawn]:
         """The steps of a sample with some parameters."""
@@ -224,29 +233,34 @@ class Policy(InSteps, Geometry, register=False):
         found: list[float] = p.bins.tolist()
         return found
 
-    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> list[_Act]:
-        """What acts on a sample."""
-        # images of one channel have no colour to change
-        known = [
-            step for step in drawn if step.name in STEPS and not (step.name == "color" and spec.channels == 1)
-        ]
-        return [self._act(step, spec) for step in known]
+    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> list[Act]:
+        """What acts on a sample; steps are kept, for there are as many as there are magnitudes."""
+        found = []
+        for one in drawn:
+            step = STEPS.get(one.name)
+            # images of one channel have no colour to change
+            if step is None or (one.name == "color" and spec.channels == 1):
+                continue
+            key = one, spec[1:] if step.sized else spec[3:]
+            found.append(self._acts.get(key) or self._made(key, spec))
+        return found
 
-    def _act(self, drawn: Drawn, spec: Spec) -> _Act:
-        """A step of a sample, which is kept: there are as many as there are magnitudes."""
-        step = STEPS[drawn.name]
-        key = drawn, spec[1:] if step.sized else spec[3:]
-        found = self._acts.get(key)
-        if found is None:
-            values = step.values(drawn.magnitude * self._size_of(drawn.name, spec), spec)
-            found = _Act(self._operators[drawn.name], values, spec)
-            if len(self._acts) >= _KEPT:
-                self._acts.clear()
-            self._acts[key] = found
+    def _made(self, key: tuple[Drawn, Any], spec: Spec) -> Act:
+        """A step of a sample, made and kept."""
+        name, magnitude = key[0]
+        values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
+        found = Act(self._operators[name], values, spec)
+        if len(self._acts) >= _KEPT:
+            self._acts.clear()
+        self._acts[key] = found
         return found
 
     @cached_property
-    def _acts(self) -> dict[tuple[Any, ...], _Act]:
+    def _plans(self) -> dict[tuple[Any, ...], Plan]:
+        return {}
+
+    @cached_property
+    def _acts(self) -> dict[tuple[Any, ...], Act]:
         return {}
 
     def _size_of(self, name: str, spec: Spec) -> int:
@@ -256,58 +270,20 @@ class Policy(InSteps, Geometry, register=False):
 
     def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
         """Images of one sample after all steps."""
-        for step in self._steps(self._chosen(p), _spec_of(x.shape, x.dtype)):
-            out = namespace(x).empty(x.shape, x.dtype)
-            on_images(step.op, step.op.cpu if fast else step.op.reference, x, out, step.p, fast=fast)
-            x = out
+        for step in self._plan(p, _spec_of(x.shape, x.dtype)).acts:
+            if fast and step.table is not None:
+                x = looked_up(x, step.table)
+            else:
+                x = applied(step.op, step.op.cpu if fast else step.op.reference, x, step.p, fast=fast)
         return x
+
+
+def _values_of(block: Block) -> list[SimpleNamespace]:
+    """The parameters of each sample."""
+    return [one.p for one in block.constants] or values_of_each(block.rows)
 
 
 @lru_cache(maxsize=256)  # to ask a type for its name takes as long as to change a tiny image
 def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
     frames, height, width, channels = shape
     return Spec(frames, height, width, channels, dtype.name)
-
-
-class _Act:
-    """A step of a sample: its operator, and the parameters in each form that is asked for.
-
-    Attributes:
-        op: the operator.
-        values: its parameters, but for those that it has anyway.
-    """
-
-    def __init__(self, op: Declaration, values: Values, spec: Spec) -> None:
-        self.op = op
-        self.values = values
-        self._spec = spec
-
-    @cached_property
-    def rows(self) -> npt.NDArray[Any]:
-        """All of its parameters, as those of a block of one row."""
-        constant = constant_of(self.op, Spec(1, 1, 1, self._spec.channels, self._spec.dtype))
-        rows = constant.rows.copy()
-        rows["acts"] = 1
-        for name, value in self.values.items():
-            rows[name] = value
-        if self.op.derived and derives_anew(self.op, self.values.keys()):
-            for name, value in self.op.derive(rows, self._spec).items():
-                rows[name] = value
-        return rows
-
-    @cached_property
-    def p(self) -> SimpleNamespace:
-        """The same as attributes."""
-        return values_of_all(self.rows)
-
-    @cached_property
-    def row(self) -> bytes:
-        """What its kernel is given."""
-        return self.op.kernel_rows(self.rows, self._spec).tobytes()
-
-
-@lru_cache(maxsize=8)
-def _kinds(channels: int) -> tuple[type[Declaration], ...]:
-    """The operators of all steps that take images of so many channels, so that all policies share one kernel."""
-    kinds = dict.fromkeys(step.op for step in STEPS.values())
-    return tuple(kind for kind in kinds if not kind.channels or channels in kind.channels)

@@ -22,7 +22,16 @@ from ._kernel import Item, cuda_device, run_kernel
 from ._spec import BACKENDS, Backend, Spec
 from ._values import put
 
-__all__ = ["check_backend", "cuda_device_of", "on_device_of", "on_host", "on_images", "run"]
+__all__ = [
+    "applied",
+    "check_backend",
+    "cuda_device_of",
+    "looked_up",
+    "on_device_of",
+    "on_host",
+    "on_images",
+    "run",
+]
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
@@ -164,26 +173,56 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         p: the parameters.
         fast: whether it is the form for CPUs.
     """
+    if fast and op.keeps_frames and len(x) > 1 and x[0].size > _CACHED:
+        for frame in range(len(x)):
+            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+    else:
+        _write(op, out, _made(op, form, x, out.dtype, p, fast=fast))
+
+
+def applied(op: Declaration, form: Form, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
+    """The results of images with the same parameters, by an operator of seqpipe's own that keeps their size and type.
+
+    Args:
+        op: the operator; what it makes is not looked at.
+        form: as :func:`on_images` takes it, and likewise the others.
+        x: the images.
+        p: the parameters.
+        fast: whether it is the form for CPUs.
+
+    Returns:
+        Memory of their own, or that of the images if nothing changes.
+    """
+    if len(x) > 1:  # perhaps frame by frame
+        out = namespace(x).empty(x.shape, x.dtype)
+        on_images(op, form, x, out, p, fast=fast)
+        return out
+    made = _made(op, form, x, x.dtype, p, fast=fast)
+    if made.dtype == x.dtype:
+        return made
+    out = namespace(x).empty(x.shape, x.dtype)
+    put(out, made)
+    return out
+
+
+def _made(
+    op: Declaration, form: Form, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
+) -> Array:
+    """What a form makes: floats, or values of the type of the result."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
     if not op.keeps_frames:
         raw = op.values == "moved" or (fast and op.takes_raw)
-        made = form(x if raw else x.astype(np.float32), p)
-    elif fast and len(x) > 1 and x[0].size > _CACHED:
-        for frame in range(len(x)):
-            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
-        return
-    elif op.values == "moved":
-        made = form(x, p) if p.acts else x
-    elif not p.acts:
-        made = x.astype(np.float32)
-    elif fast and op.takes_raw:
-        made = form(x, p)
-    elif fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
-        made = _by_table(op, x, out.dtype, p)
-    else:
-        made = form(x.astype(np.float32), p)
-    _write(op, out, made)
+        return form(x if raw else x.astype(np.float32), p)
+    if op.values == "moved":
+        return form(x, p) if p.acts else x
+    if not p.acts:
+        return x.astype(np.float32)
+    if fast and op.takes_raw:
+        return form(x, p)
+    if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
+        return _by_table(op, x, dtype, p)
+    return form(x.astype(np.float32), p)
 
 
 def _write(op: Declaration, out: Array, made: Any) -> None:
@@ -212,12 +251,17 @@ def _by_table(
     levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
     table = np.empty(levels.shape, dtype)
     _write(op, table, op.cpu(levels, p))
-    if not x.flags.c_contiguous:
-        return np.take(table.reshape(256), x)
+    return looked_up(x, table.reshape(256))
+
+
+def looked_up(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Images of 8 bits ``(F, H, W, C)`` by the results of all 256 levels."""
+    if x.size <= _TABLE_PAYS or not x.flags.c_contiguous:
+        return table.take(x)
     import cv2
 
     lines = x.reshape(-1, x.shape[-2] * x.shape[-1])
-    found: npt.NDArray[Any] = cv2.LUT(lines, table.reshape(256)).reshape(x.shape)
+    found: npt.NDArray[Any] = cv2.LUT(lines, table).reshape(x.shape)
     return found
 
 

@@ -38,7 +38,12 @@ def put(out: Array, values: Array) -> None:
     if values.dtype.kind != "f":
         raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators give floats")
     # fmax before fmin: with NaN it gives the bound, as the kernels do. CuPy's arrays take these functions as well
-    out[...] = np.rint(np.fmin(np.fmax(values, bounds[0]), bounds[1]))
+    levels = np.fmax(values, bounds[0])
+    if type(levels) is np.ndarray:  # in the memory that this has taken
+        np.rint(np.fmin(levels, bounds[1], levels), levels)
+        out[...] = levels
+    else:
+        out[...] = np.rint(np.fmin(levels, bounds[1]))
 
 
 def typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,74 +17,97 @@ from ._body import Work
 from ._draw import Block
 from ._kernel import GRID, TYPES, Item, Scratch, launch
 
-__all__ = ["Walk", "walk"]
+__all__ = ["Leg", "Walk", "legs_of", "walk"]
+
+
+class Leg(NamedTuple):
+    """What is done to a sample in one go, the same for every sample that it is done to.
+
+    Attributes:
+        part: the number of the part of the kernel that does it.
+        work: how that is cut.
+        own: of the sample's row, what is behind the head.
+        order: where it stands in a launch: what has more passes is first, and what is least work is last.
+    """
+
+    part: int
+    work: Work
+    own: bytes
+    order: int
+
+
+def legs_of(source: Beside, steps: Steps) -> tuple[Leg, ...]:
+    """All that is done to a sample, operators one after the other, by as few legs as can be; none copies it.
+
+    Args:
+        source: the kernel that does them.
+        steps: the operators, each with its row.
+    """
+    legs = []
+    for some in _together(steps):
+        part = source.part_of(some)
+        work = source.works[part]
+        legs.append(Leg(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
+    return tuple(legs)
 
 
 class Walk:
     """A sample on its way.
 
     Args:
-        source: the kernel that does its steps.
+        legs: all that is done to it.
         x: its images, ``(1, F, H, W, C)``.
         out: where they go in the end.
-        steps: all that is done to them, one after the other, each operator with its row; none copies them.
 
     Attributes:
         x: the images as they are.
-        out: where the operators that come next put theirs.
-        turn: the number of their pass that comes next.
-        kept_at: the number of the first image whose memory they use between passes.
+        out: where the leg that comes next puts them.
+        leg: that one.
+        turn: the number of its pass that comes next.
+        kept_at: the number of the first image whose memory is used between its passes.
+        frames: how many images there are.
+        size: their rows and columns.
+        between: the memory that images are in on their way, of as many legs in turn as it has.
     """
 
-    def __init__(self, source: Beside, x: Array, out: Array, steps: Steps) -> None:
-        self.x = x
-        self.turn = 0
-        self.kept_at = 0
-        self._source = source
-        self._last = out
-        self._left = list(_together(steps))
+    __slots__ = ("_at", "_last", "between", "frames", "kept_at", "leg", "legs", "out", "size", "turn", "x")
+
+    def __init__(self, legs: tuple[Leg, ...], x: Array, out: Array) -> None:
+        self.legs, self.x, self._last = legs, x, out
+        _, self.frames, height, width, _ = x.shape
+        self.size = height, width
+        self.leg, self.out = legs[0], out
+        self.turn = self.kept_at = self._at = 0
+        self.between: Seq[Array] = ()
+
+    @property
+    def passes(self) -> list[int]:
+        """How many passes each leg has."""
+        return [len(leg.work.passes) for leg in self.legs]
+
+    def begins(self, between: Seq[Array]) -> None:
+        """Set out, with memory for the way."""
+        self.between = between
         self.out = self._target()
-
-    @property
-    def steps(self) -> Steps:
-        """The operators that come next."""
-        return self._left[0]
-
-    @property
-    def work(self) -> Work:
-        """How their work is cut."""
-        return self._work_of(self.steps)
-
-    @property
-    def kept(self) -> int:
-        """How many images have memory that is kept between passes, all in all."""
-        twice = sum(len(self._work_of(steps).passes) > 1 for steps in self._left)
-        return int(self.x.shape[1]) * twice
-
-    @property
-    def order(self) -> int:
-        """Where it stands in a launch: that with more passes is first, and what is least work is last."""
-        return 2 - len(self.work.passes) + (self._source.part_of(self.steps) == 0)
 
     def goes_on(self) -> bool:
         """Go on to the next pass; whether there is one."""
-        passes = len(self.work.passes)
+        passes = len(self.leg.work.passes)
         self.turn = (self.turn + 1) % passes
         if self.turn:
             return True
         if passes > 1:
-            self.kept_at += self.x.shape[1]
-        del self._left[0]
-        self.x = self.out
-        if self._left:
-            self.out = self._target()
-        return bool(self._left)
-
-    def _work_of(self, steps: Steps) -> Work:
-        return self._source.works[self._source.part_of(steps)]
+            self.kept_at += self.frames
+        self._at += 1
+        if self._at == len(self.legs):
+            return False
+        self.leg, self.x = self.legs[self._at], self.out
+        self.out = self._target()
+        return True
 
     def _target(self) -> Array:
-        return namespace(self.x).empty(self.x.shape, self.x.dtype) if len(self._left) > 1 else self._last
+        is_last = self._at == len(self.legs) - 1
+        return self._last if is_last else self.between[self._at % len(self.between)]
 
 
 def walk(source: Beside, walks: Seq[Walk], device: KernelDevice) -> None:
@@ -98,19 +121,39 @@ def walk(source: Beside, walks: Seq[Walk], device: KernelDevice) -> None:
         walks: the samples.
         device: where it runs.
     """
+    _set_out(walks)
     scratch = _scratch(source, walks)
     going = list(walks)
     while going:
-        going.sort(key=lambda way: way.order)
+        going.sort(key=_order)
         _launch(source, going, scratch, device)
         going = [way for way in going if way.goes_on()]
+
+
+def _order(way: Walk) -> int:
+    return way.leg.order
+
+
+def _set_out(walks: Seq[Walk]) -> None:
+    """Give every sample memory for its way: one array for all of one shape, for a GPU's pool takes time for each."""
+    shapes: dict[tuple[int, ...], list[Walk]] = {}
+    for way in walks:
+        if len(way.legs) > 1:
+            shapes.setdefault(way.x.shape, []).append(way)
+    for shape, some in shapes.items():
+        counts = [min(len(way.legs) - 1, 2) for way in some]
+        x = some[0].x
+        memory = iter(namespace(x).empty((sum(counts), *shape), x.dtype))
+        for way, count in zip(some, counts, strict=True):
+            way.begins([next(memory) for _ in range(count)])
 
 
 def _scratch(source: Beside, walks: Seq[Walk]) -> Scratch | None:
     """What is kept between passes, for every time that a sample needs it; says to each where its own begins."""
     count = 0
     for way in walks:
-        way.kept_at, count = count, count + way.kept
+        way.kept_at = count
+        count += way.frames * sum([passes > 1 for passes in way.passes])
     if not count:
         return None
     x = walks[0].x
@@ -120,14 +163,19 @@ def _scratch(source: Beside, walks: Seq[Walk]) -> Scratch | None:
 
 def _launch(source: Beside, walks: Seq[Walk], scratch: Scratch | None, device: KernelDevice) -> None:
     """Queue the next pass of some samples."""
-    images = sum([way.x.shape[1] for way in walks])
-    rows, first = [], 0
-    for way in walks:
-        _, frames, height, width, _ = way.x.shape
-        blocks = way.work.blocks(height, width, GRID["THREADS"], images)
-        rows.append(source.row_of(way.steps, way.turn, blocks, way.kept_at - first))
-        first += frames
-    items = [Item(way.x, way.out, number) for number, way in enumerate(walks)]
+    images = sum([way.frames for way in walks])
+    blocks: dict[tuple[int, Any], int] = {}
+    rows: list[bytes] = []
+    items: list[Item] = []
+    first = 0
+    for number, way in enumerate(walks):
+        part, work, own, _ = way.leg
+        count = blocks.get((part, way.size))
+        if count is None:
+            count = blocks[part, way.size] = work.blocks(*way.size, GRID["THREADS"], images)
+        rows += source.head_of(part, way.turn, count, way.kept_at - first), own
+        items.append(Item(way.x, way.out, number))
+        first += way.frames
     block = Block(np.frombuffer(b"".join(rows), source.row), tuple(range(len(items))), 0)
     launch(source, _defines(items[0].x.dtype, items[0].x.shape[4]), items, block, device, scratch)
 

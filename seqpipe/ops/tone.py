@@ -51,7 +51,9 @@ class AutoContrast(Op):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Levels of 8 bits by a table for each plane, where a plane has more pixels than a table levels."""
-        if x.dtype != np.uint8 or x.shape[-1] > _MERGED or x.shape[1] * x.shape[2] <= _LEVELS:
+        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _LEVELS:
+            return self._of_few(x, p)
+        if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
             return self.reference(x.astype(np.float32), p)
         import cv2
 
@@ -64,6 +66,21 @@ class AutoContrast(Op):
             put(table, self.reference(held, p)[0])
             into[...] = cv2.LUT(frame, table).reshape(frame.shape)
         return out
+
+    def _of_few(self, x: npt.NDArray[Any], p: Any) -> Array:
+        """The formula for few whole numbers, of which none is NaN: the values of each plane lie side by side."""
+        planes = x.reshape(len(x), -1, x.shape[3]).swapaxes(1, 2).astype(np.float32, "C")
+        lowest = np.minimum.reduce(planes, 2, keepdims=True)
+        reach = np.maximum.reduce(planes, 2, keepdims=True)
+        reach -= lowest
+        if 0 in reach.ravel().tolist():
+            return self.reference(x.astype(np.float32), p)
+        planes -= lowest
+        planes *= p.range
+        planes /= reach
+        if p.least:
+            planes += p.least
+        return np.ascontiguousarray(planes.swapaxes(1, 2)).reshape(x.shape)
 
     body = Body(
         "surveyed",

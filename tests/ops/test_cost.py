@@ -65,10 +65,12 @@ CALLS = {
     "rotate": (eager(ops.Rotate(angle=20.0)), 78),
     "resize": (eager(ops.Resize(size=(4, 6))), 91),
     "random": (eager(ops.Brightness(brightness=(0.5, 2.0))), 81),
+    "policy": (eager(ops.RandAugment(seed=1)), 135),
     "queued crop": (queued(ops.Crop(crop=(4, 4))), 106),
     "queued resize": (queued(ops.Resize(size=(4, 4))), 106),
     "queued blur": (queued(ops.GaussianBlur(sigma=1.5)), 108),
     "queued chain": (lambda: CHAIN(FRAMES, backend="cuda", device=Nothing()), 410),
+    "queued policy": (queued(ops.RandAugment(seed=1)), 1100),
     "queued random": (queued(ops.BrightnessContrast(brightness=(0.5, 2.0), contrast=(0.5, 2.0))), 134),
 }
 

@@ -22,13 +22,12 @@ from seqpipe.ops import (
     Together,
     TrivialAugmentWide,
     _draw,
-    _policy,
     apply,
 )
-from seqpipe.ops._beside import beside
 from seqpipe.ops._draw import resolve, values_of_each
 from seqpipe.ops._enhance import MeanContrast, Sharpness
 from seqpipe.ops._kernel import GRID, TYPES, defines_of, prelude, source_of
+from seqpipe.ops._plan import kernel_of_steps
 from seqpipe.ops._published import FOUND, NARROW
 from seqpipe.ops._spec import RANGES, Spec
 from seqpipe.random import stream
@@ -301,6 +300,7 @@ def test_draws_are_those_of_numpys_generator(op):
         wanted = [tuple(by_numpy(op, epoch, index)) for index in range(40)]
         assert [op.drawn(epoch=epoch, index=index) for index in range(40)] == wanted
         assert op.drawn(epoch=epoch, index=range(40)) == wanted
+        assert op.drawn(epoch=epoch, index=[7, 7, 7]) == [wanted[7]] * 3
         specs = [Spec(1 + n % 2, 4, 4, 3, "uint8") for n in range(40)]
         rows = resolve(op, specs, epoch, range(40)).rows
         assert [tuple(op._chosen(p)) for p in values_of_each(rows)] == wanted
@@ -326,6 +326,12 @@ def test_what_came_of_draws_is_kept_for_some_only(monkeypatch):
     again = TrivialAugmentWide(seed=4)
     assert [again.drawn(index=index) for index in range(300)] == wanted
     assert len(op.__dict__["_outcomes"]) > 16 >= len(again.__dict__["_outcomes"])
+
+
+def test_what_was_kept_is_as_large_as_the_sample():
+    op = RandAugment(seed=1)
+    for spec in (Spec(1, 20, 30, 3, "uint8"), Spec(2, 9, 8, 3, "uint8")):
+        assert resolve(op, [spec], 0, [3]).extents(op, range(1), spec) == {spec[:3]}
 
 
 @pytest.mark.parametrize("op", [RandAugment(n=3, seed=2, p=0.8), AutoAugment(policy="cifar10")], ids=repr)
@@ -461,7 +467,7 @@ def test_samples_that_differ_in_everything_go_side_by_side(place, dtype):
 @pytest.mark.parametrize("channels", [1, 3])
 def test_parts_ask_for_their_own_blocks_and_memory(channels):
     """A launch has as many blocks as the part with most, and images other numbers than in the launch before."""
-    for op in beside(_policy._kinds(channels)).ops:
+    for op in kernel_of_steps(channels).ops:
         own = source_of(op).own.replace(prelude()[1], "")
         assert "gridDim" not in own, op.name
         assert "job.scratch" not in own, op.name
@@ -474,7 +480,7 @@ def test_parts_ask_for_their_own_blocks_and_memory(channels):
 def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
     dtype, channels = case
     defines = {"IN": TYPES[dtype], "OUT": TYPES[dtype], "CHANNELS": channels, "BESIDE": 1, **GRID}
-    assert_compiles_well(beside(_policy._kinds(channels)), architecture, defines)
+    assert_compiles_well(kernel_of_steps(channels), architecture, defines)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
