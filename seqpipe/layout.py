@@ -34,7 +34,7 @@ def check_layout(layout: str, ndim: int) -> str:
     Raises:
         ParameterError: it is unknown or does not fit the array.
     """
-    if layout not in LAYOUTS:
+    if not isinstance(layout, str) or layout not in LAYOUTS:
         raise ParameterError(f"layout={layout!r} is unknown", allowed=", ".join(LAYOUTS))
     if len(layout) != ndim:
         raise ParameterError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..array import Array, admit, namespace, to_torch
 from ..errors import ParameterError
-from ..layout import LAYOUTS
+from ..layout import LAYOUTS, check_layout
 from ..sequence import Sequence
 from ._declaration import Declaration
 from ._node import DataNode
@@ -142,7 +142,10 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         array = value if type(value) is np.ndarray else admitted(op, value)
     forms: dict[Any, Form] = op.__dict__.setdefault("_forms", {})
     place = array.shape, array.dtype, layout
-    form = forms.get(place)
+    try:
+        form = forms.get(place)
+    except TypeError:  # a list, or the like, which the check below refuses by name
+        form = None
     if form is None:
         form = _form(op, array, layout)
         if len(forms) >= _KEPT:
@@ -153,6 +156,8 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
 
 def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     with naming(op):
+        if layout is not None:
+            check_layout(layout, array.ndim)
         view, dtype = _checked(op.dtypes, layout, array.ndim, array.dtype)
     samples, frames, height, width, channels = view(array).shape
     spec = Spec(frames, height, width, channels, dtype)
