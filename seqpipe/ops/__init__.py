@@ -50,8 +50,9 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 - What follows from all that a call is given, such as the largest of its images, is for ``among``: it returns the
   operator that knows it, for :class:`Pad` one with that size.
 - An operator that others do on a GPU, one after the other, has ``composed = True`` and a ``compose``, not a body.
-- What does not act on images says in ``takes`` what it acts on, and has a call of its own. Derive it from the base of
-  its kind: ``Arrays`` in ``_arrays.py`` (or ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
+- What does not act on images says in ``takes`` what it acts on, and has a call of its own, decorated by ``or_node`` of
+  ``_called.py`` so that it gives nodes for nodes. Derive it from the base of its kind: ``Arrays`` in ``_arrays.py`` (or
+  ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
 - A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
   for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
   together. Others have those words from ``words.cuh``, and tables of bytes from ``levels.cuh``; one that only moves
@@ -104,7 +105,7 @@ from ._distribution import Choice, Distribution, Flag, Normal, Number, PerFrame,
 from ._function import function_of, functions
 from ._geometry import Geometry
 from ._mapping import Mapping
-from ._node import Computed, DataNode, Named, Part, Run
+from ._node import OF_CALLS, Computed, DataNode, Named, Part, Run
 from ._op import Op
 from ._param import Parameter, param
 from ._planned import Planned, leading, planned
@@ -139,6 +140,7 @@ from .windows import *  # noqa: F403  likewise
 
 __all__ = [
     "DEFAULT_LAYOUTS",
+    "OF_CALLS",
     "REGISTRY",
     "Backend",
     "Body",

@@ -10,11 +10,11 @@ from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from ..errors import ParameterError
 from ._distribution import PerFrame, unframed
-from ._node import DataNode, Named, Run, numbers_of
+from ._node import OF_CALLS, DataNode, Named, Run, numbers_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,11 +23,15 @@ __all__ = ["Called", "Maker", "naming_nodes", "node_of", "nodes_of", "or_node", 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OF_A_RUN: Final = ("epoch", "index", "backend", "device")  # what a graph is called with, not a node
-
 
 class Maker(ABC):
-    """What makes a value of others, by one operator or several, of which parameters may be nodes."""
+    """What makes a value of others, by one operator or several, of which parameters may be nodes.
+
+    Attributes:
+        by_backend: the name of the method that is its call, with a backend where it has several.
+    """
+
+    by_backend: ClassVar[str] = "__call__"
 
     @property
     @abstractmethod
@@ -131,17 +135,16 @@ class Called(DataNode):
             values = iter(given[:count])
             by_place = [next(values) if isinstance(v, DataNode) else v for v in self.given]
             by_name = {k: next(values) if isinstance(v, DataNode) else v for k, v in self.options.items()}
-            # what mixes batches has its call with a backend under this name
-            form = getattr(maker, "mixed", maker)
-            known = _known(getattr(type(maker), "mixed", type(maker).__call__))
-            return form(*by_place, **by_name, **{name: getattr(run, name) for name in known})
+            known = _known(getattr(type(maker), maker.by_backend))
+            options = {name: getattr(run, name) for name in known}
+            return getattr(maker, maker.by_backend)(*by_place, **by_name, **options)
 
 
 @lru_cache(maxsize=512)
 def _known(call: Callable[..., Any]) -> tuple[str, ...]:
     """What of a run a call takes."""
     taken = inspect.signature(call).parameters
-    return tuple(name for name in _OF_A_RUN if name in taken)
+    return tuple(name for name in OF_CALLS if name in taken)
 
 
 def written(op: Any, name: Named) -> str:
@@ -189,7 +192,7 @@ def node_of(call: Any, maker: Maker, given: tuple[Any, ...], options: dict[str, 
     Raises:
         ParameterError: what belongs to a graph is among it.
     """
-    for name in _OF_A_RUN:
+    for name in OF_CALLS:
         if name in options:
             raise ParameterError(
                 f"{name} is given to a call that makes a node",

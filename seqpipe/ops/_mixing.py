@@ -57,6 +57,7 @@ class Mixing(Declaration, register=False):
     )
 
     takes = "batches"
+    by_backend = "mixed"
     by_frame = False
     takes_raw = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("weight",)

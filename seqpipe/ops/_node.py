@@ -17,7 +17,10 @@ from ..kernel import KernelDevice
 from ..sequence import Batch, Sequence
 from ._spec import Backend
 
-__all__ = ["Computed", "DataNode", "Named", "Part", "Run", "numbers_of", "parts_of"]
+__all__ = ["OF_CALLS", "Computed", "DataNode", "Named", "Part", "Run", "numbers_of", "parts_of"]
+
+OF_CALLS: Final = ("epoch", "index", "backend", "device")
+"""What of a run a graph is called with, so that no call that makes a node is given it."""
 
 
 class Run(NamedTuple):

@@ -30,11 +30,11 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..kernel import KernelDevice
-from ..ops import Backend, Called, DataNode, Op, Run
+from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run
 from ..ops.random import Drawn
 from ..sampling import fingerprint
 from .graph_json import from_json, to_json
-from .inputs import OPTIONS, Input, extent_of, leads_of
+from .inputs import Input, extent_of, leads_of
 from .order import ordered
 from .steps import Step, steps_of
 
@@ -67,6 +67,8 @@ class Graph:
         self._order = ordered(outputs)
         self._steps = steps_of(self._order, outputs)
         self._leads = leads_of(self._order.nodes)
+        self._places = {n.name: self._order.place(n) for n in self._order.nodes if isinstance(n, Input)}
+        self._drawn = [node.op for node in self._order.nodes if isinstance(node, Drawn)]
         self._warn()
 
     @property
@@ -74,10 +76,10 @@ class Graph:
         """The nodes whose values it gives."""
         return self._outputs
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The names of what it is called with."""
-        return tuple(node.name for node in self._order.nodes if isinstance(node, Input))
+        return tuple(self._places)
 
     def __call__(
         self,
@@ -107,10 +109,9 @@ class Graph:
         """
         self._check(inputs, epoch=epoch, index=index)
         index = _indices(inputs, index)
-        draws = any(isinstance(node, Drawn) for node in self._order.nodes)
-        samples, frames = extent_of(self._leads, inputs, index) if draws else (0, None)
+        samples, frames = extent_of(self._leads, inputs, index) if self._drawn else (0, None)
         run = Run(epoch, index, samples, frames, backend, device)
-        values = {self._order.place(Input(name)): inputs.pop(name) for name in self.inputs}
+        values = {place: inputs.pop(name) for name, place in self._places.items()}
         for step in self._steps:
             values[self._place(step)] = self._value(step, values, run)
             for node in step.spent:
@@ -131,7 +132,7 @@ class Graph:
                 raise _wrong(f"{name} is a node, {value}", allowed="values that are there")
         for name in inputs:
             if name not in self.inputs:
-                raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(OPTIONS)}")
+                raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(OF_CALLS)}")
         if missing := [name for name in self.inputs if name not in inputs]:
             raise _wrong(
                 f"the input {missing[0]!r} is missing",
@@ -141,9 +142,8 @@ class Graph:
 
     def _warn(self) -> None:
         """Tell of random numbers that are the same, though they were asked for twice."""
-        drawn = [node.op for node in self._order.nodes if isinstance(node, Drawn)]
         known = set()
-        for op in drawn:
+        for op in self._drawn:
             if (op.name, op.seed) in known:
                 warnings.warn(
                     f"{op.name} is asked for twice with seed={op.seed}, which draws the same numbers; "

@@ -11,13 +11,11 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..layout import frame_axis
-from ..ops import DEFAULT_LAYOUTS, Called, DataNode, Named, Run
+from ..ops import DEFAULT_LAYOUTS, OF_CALLS, Called, DataNode, Named, Run
 from ..sequence import Batch, Sequence
 
-__all__ = ["OPTIONS", "Extent", "Input", "extent_of", "leads_of"]
+__all__ = ["Extent", "Input", "extent_of", "leads_of"]
 
-OPTIONS: Final = ("epoch", "index", "backend", "device")
-"""What a graph is called with besides its inputs, which no input can be named."""
 _BATCH: Final = 5  # axes of arrays that hold several samples without being told to
 
 
@@ -32,11 +30,11 @@ class Input(DataNode):
     """
 
     def __init__(self, name: str) -> None:
-        if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) or name in OPTIONS:
+        if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) or name in OF_CALLS:
             raise ParameterError(
                 f"name={name!r} is not valid",
                 source="Input",
-                allowed=f"a name that an argument can have, other than {', '.join(OPTIONS)}",
+                allowed=f"a name that an argument can have, other than {', '.join(OF_CALLS)}",
             )
         self.name = name
 

@@ -74,7 +74,7 @@ def _operators(only: list[str]) -> Iterator[tuple[str, Any]]:
     from seqpipe.ops import REGISTRY
 
     for name in sorted(only or REGISTRY):
-        if REGISTRY[name].__module__.startswith("seqpipe."):
+        if REGISTRY[name].__module__.startswith("seqpipe.") and REGISTRY[name].takes != "nothing":
             yield name, REGISTRY[name]
 
 

@@ -92,7 +92,8 @@ def _in_both(answers: Answers) -> dict[str, Mapping[str, Any]]:
     """Our operators that DALI has, and its arguments."""
     found = {}
     for name, declared in REGISTRY.items():
-        if declared.__module__.startswith("seqpipe."):
+        # random numbers are of another generator than DALI's: there is nothing to agree on
+        if declared.__module__.startswith("seqpipe.") and declared.takes != "nothing":
             for peer in (name, f"experimental.{name}", name.replace("noise_", "noise.")):
                 if peer in answers.operators:
                     found.setdefault(name, answers.operators[peer])

@@ -110,7 +110,9 @@ def test_numbers_of_each_frame():
     same(brighter, fn.brightness(X, brightness_shift=per_frame(means)))
 
 
-def test_image_mask_and_boxes_share_one_angle():
+@pytest.mark.parametrize("backend", [None, "reference", "cuda"])
+def test_image_mask_and_boxes_share_one_angle(request, backend):
+    how = {"backend": backend, "device": request.getfixturevalue("emulated") if backend == "cuda" else None}
     images, masks, boxes = Input("images"), Input("masks"), Input("boxes")
     angle = fn.random.uniform(range=(-45.0, 45.0), seed=8)
     together = Together(ops.Rotate(angle=angle, **TURN))(images, mask=masks, boxes=boxes)
@@ -118,9 +120,9 @@ def test_image_mask_and_boxes_share_one_angle():
     graph = Graph(together.image, together.mask, together.boxes, nearest, together.points)
     mask = (X[..., :1] > 120).astype(np.uint8)
     corners = np.array([[[2.0, 3.0, 9.0, 8.0]]] * 4)
-    image, moved, box, by_itself, points = graph(images=X, masks=mask, boxes=corners, **WHERE)
+    image, moved, box, by_itself, points = graph(images=X, masks=mask, boxes=corners, **WHERE, **how)
     drawn = numbers(ops.random.Uniform(range=(-45.0, 45.0), seed=8))
-    wanted = Together(ops.Rotate(angle=drawn, **TURN))(X, mask=mask, boxes=corners)
+    wanted = Together(ops.Rotate(angle=drawn, **TURN))(X, mask=mask, boxes=corners, **how)
     same((image, moved, box), tuple(wanted[:3]))
     same(by_itself, moved)
     assert points is None
