@@ -126,6 +126,18 @@ def test_every_layout(anywhere, case):
         assert found.flags.c_contiguous, layout
 
 
+@FIRST
+@pytest.mark.parametrize("channels", [1, 4, 5])
+def test_pixels_of_any_number_of_values(place, case, channels):
+    op = built(case)
+    if not place.takes(op):
+        pytest.skip("it has no kernel")
+    if op.channels and channels not in op.channels:
+        pytest.skip("it does not take them")
+    x = np.resize(images(op, "uint8", "NFHW", samples=2 * channels), (2, 3, 5, 7, channels))
+    compare(place(op, x, epoch=1, index=3), reference(op, x, epoch=1, index=3), place.tolerance(op))
+
+
 @STRUCTURAL
 def test_a_batch_is_its_samples_one_by_one(anywhere, case):
     op = built(case)
