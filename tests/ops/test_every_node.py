@@ -12,7 +12,7 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import REGISTRY, Chain, DataNode, Op, PerFrame, Together, per_frame
+from seqpipe.ops import REGISTRY, Chain, DataNode, Op, PerFrame, Together, operator, param, per_frame
 from seqpipe.ops._function import call_of
 from seqpipe.pipeline import Graph, Input
 from tests.support.marks import ALL, CASES, NAMES, TAKES, some
@@ -255,6 +255,22 @@ def test_together_moves_what_belongs_to_an_image(name):
     wanted = outcome(lambda: Together(op)(x, mask=mask, boxes=boxes, points=boxes[:, :2], **WHERE))
     found = outcome(lambda: type(nodes)(*Graph(*nodes)(**given, **WHERE)))
     same(found, wanted)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_functions_made_operators_take_nodes():
+    @operator(amount=param(0.0, "what is added", lo=-9, hi=9, identity=0.0))
+    def lifted(x, amount):
+        "Add the same to all."
+        return x + amount
+
+    x, amount = images(REGISTRY["lifted"], "uint8"), np.array([4.0, -5.0])
+    graph = Graph(lifted(Input("x"), amount=Input("amount")))
+    same(graph(x=x, amount=amount), (lifted(x, amount=amount),))
+    with pytest.raises(
+        ParameterError, match=r"lifted: amount=10.0 is not valid; .*Here amount is what amount gave"
+    ):
+        graph(x=x, amount=amount + 6)
 
 
 def test_these_are_all_kinds_of_operators():

@@ -175,6 +175,19 @@ def test_numbers_are_put_together_by_operators_on_arrays():
     same(graph(images=X, **WHERE), (fn.erase(X, anchor=np.stack(drawn, axis=1), shape=(3.0, 4.0)),))
 
 
+ARITHMETIC = "a + b|3 - a|a / b|1 / a|-a|np.float32(0.1) * a|a * np.int64(7) - True|a < b|a <= a|0.25 > a|a >= b|a == b"
+
+
+@pytest.mark.parametrize("text", [*ARITHMETIC.split("|"), "a != 0.5", "(a > 0) * 2.5 + (b == b)"])
+def test_arithmetic_is_that_of_double_precision(text):
+    a, b = np.array([0.1, 0.5, -3.0]), np.array([1, 2**60, 0], np.uint64)
+    graph = Graph(eval(text, {"np": np, "a": Input("a"), "b": Input("b")}))
+    (found,) = graph(**{name: {"a": a, "b": b}[name] for name in graph.inputs})
+    with np.errstate(all="ignore"):
+        same(found, eval(text, {"np": np, "a": a, "b": b.astype(np.float64)}))
+    assert found.dtype in (np.float64, np.bool_)
+
+
 def test_a_constant_image_may_be_acted_on_by_a_node():
     graph = Graph(fn.rotate(X[0, 0], angle=Input("angle"), **TURN))
     same(graph(angle=np.array([30.0])), (fn.rotate(X[0, 0], angle=30.0, **TURN),))
