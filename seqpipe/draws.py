@@ -29,7 +29,6 @@ Steps: TypeAlias = tuple[int, ...]
 """What a sample draws, one after the other: 0 is a number from 0 up to 1, what is above it a whole number below that
 count, of 2³² at most, and what is below 0 passes as many words."""
 
-_FEW: Final = 2  # samples for which a generator each is the quickest
 _BLOCK: Final = 4  # words that a counter gives
 _HALVES: Final = 1 << 32
 _LOW: Final = _HALVES - 1
@@ -201,7 +200,7 @@ def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) ->
 
 def numbers_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[Seq[float]]:
     """The first numbers from 0 up to 1 of several samples: the first one of each, then the second, up to so many."""
-    native = _native() if len(indices) > _FEW else None
+    native = _native()
     if native is None:
         drawn = [[rng.random() for _ in range(count)] for rng in streams(seed, name, epoch, indices)]
         return list(zip(*drawn, strict=True))

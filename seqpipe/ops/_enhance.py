@@ -126,7 +126,10 @@ def _means(x: Array) -> list[float]:
     luma = x
     if x.shape[-1] == 3:
         parts = x * library.asarray(_LUMA)
-        luma = library.rint(parts[..., 0] + parts[..., 1] + parts[..., 2])
+        luma = parts[..., 0] + parts[..., 1]
+        luma += parts[..., 2]
+        library.rint(luma, luma)
     # sums of whole numbers, which double precision holds
-    sums = luma.reshape(len(x), -1).sum(axis=1, dtype=np.float64).tolist()
-    return [float(math.floor(one / (x.shape[1] * x.shape[2]) + 0.5)) for one in sums]
+    sums = luma.sum(axis=(1, 2) if luma.ndim == 3 else (1, 2, 3), dtype=np.float64).tolist()
+    pixels = x.shape[1] * x.shape[2]
+    return [float(math.floor(one / pixels + 0.5)) for one in sums]

@@ -209,7 +209,7 @@ class Policy(InSteps, Geometry, register=False):
 
     def _plan(self, p: Any, spec: Spec) -> Plan:
         """What acts on a sample with some parameters; it is kept, for these are few mostly."""
-        place = spec[1:], *[v.tobytes() if isinstance(v, np.ndarray) else v for v in vars(p).values()]
+        place = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
         found = self._plans.get(place)
         if found is None:
             found = Plan(self._steps(self._chosen(p), spec), spec.channels)

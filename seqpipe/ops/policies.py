@@ -108,11 +108,8 @@ class RandAugment(_Suite):
         n, count = self.n, len(self.names)
         steps = [int(number * count) for number in numbers[:n]]
         signs = [-1 if number < 0.5 else 1 for number in numbers[n:]]
-        return (*steps, *self._no_more), (*signs, *self._no_more)
-
-    @cached_property
-    def _no_more(self) -> tuple[int, ...]:
-        return (-1,) * (_MOST - self.n)
+        no_more = [-1] * (_MOST - n)
+        return tuple(steps + no_more), tuple(signs + no_more)
 
     def _bins(self, p: Any) -> list[float]:
         """The same for all steps."""

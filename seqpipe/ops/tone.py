@@ -80,7 +80,9 @@ class AutoContrast(Op):
         planes /= reach
         if p.least:
             planes += p.least
-        return np.ascontiguousarray(planes.swapaxes(1, 2)).reshape(x.shape)
+        made = np.empty(planes.shape, x.dtype)
+        put(made, planes)
+        return np.ascontiguousarray(made.swapaxes(1, 2)).reshape(x.shape)
 
     body = Body(
         "surveyed",
