@@ -19,7 +19,7 @@ from ..array import Array, FloatArray, IntArray
 from ..errors import ParameterError
 from ._body import Body
 from ._distribution import Distribution, PerFrame, Table, unframed
-from ._fields import block_dtype_of, check_names, parameters_of, replaces, signature_of, telling
+from ._fields import block_dtype_of, check_names, check_stated, parameters_of, replaces, signature_of, telling
 from ._node import DataNode
 from ._param import Parameter, param
 from ._settings import REGISTRY, Settings
@@ -137,6 +137,7 @@ class Declaration(Settings, ABC):
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
         check_names(cls)
+        check_stated(cls)
         cls.__signature__ = signature_of(cls.parameters)
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
         if register:

@@ -13,8 +13,17 @@ import numpy as np
 
 from ..errors import ParameterError
 from ._param import KEY, Parameter
+from ._spec import COMPUTED, MOVED
 
-__all__ = ["block_dtype_of", "check_names", "parameters_of", "replaces", "signature_of", "telling"]
+__all__ = [
+    "block_dtype_of",
+    "check_names",
+    "check_stated",
+    "parameters_of",
+    "replaces",
+    "signature_of",
+    "telling",
+]
 
 _TAKEN: Final = frozenset({"acts", "cls", "op", "self"})
 """Of rows of parameters, of calls that make operators, and of their JSON."""
@@ -89,6 +98,33 @@ def check_names(cls: Any) -> None:
                 f"{cls.__name__}.{q.name} has the name of something else of the operator",
                 allowed="names of no attribute, no method, no argument of its call, and nothing derived",
             )
+
+
+def check_stated(cls: Any) -> None:
+    """See that what a class states of itself is of the right form: a text is no tuple of types, nor a number one.
+
+    Raises:
+        ParameterError: its name is no name, or its types or numbers of channels are none that there can be.
+    """
+    computes = cls.takes in ("images", "batches") and cls.values != "moved"
+    types = COMPUTED if computes else MOVED
+    if not all(part.isidentifier() for part in cls.name.split(".")):
+        raise ParameterError(
+            f"an operator with the name {cls.name!r}", allowed="names as Python's functions have"
+        )
+    if type(cls.dtypes) is not tuple or not set(cls.dtypes) <= set(types):
+        raise ParameterError(
+            f"{cls.__name__}.dtypes={cls.dtypes!r} is not valid",
+            allowed=f"a tuple of {', '.join(types)}",
+            advice='Operators that only move values, whose values are "moved", take others'
+            if computes
+            else "",
+        )
+    if type(cls.channels) is not tuple or not all(type(n) is int and n > 0 for n in cls.channels):
+        raise ParameterError(
+            f"{cls.__name__}.channels={cls.channels!r} is not valid",
+            allowed="a tuple of whole numbers of at least 1; empty for any",
+        )
 
 
 def _others(base: Any) -> set[str]:

@@ -15,7 +15,7 @@ from ..layout import LAYOUTS, check_layout
 from ..sequence import Sequence
 from ._declaration import Declaration
 from ._node import DataNode
-from ._spec import Spec
+from ._spec import COMPUTED, MOVED, Spec
 from ._view import DEFAULT_LAYOUTS, View, view_of
 
 __all__ = [
@@ -175,7 +175,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     becomes = op.result_layout(letters)
     seen = view if becomes == letters else view_of(becomes, array.ndim)
     made = _channels_of_result(op, spec, seen, becomes)
-    return Form(view, seen, samples, spec, made, np.dtype(op.result_dtype(dtype)))
+    return Form(view, seen, samples, spec, made, _type_of_result(op, dtype))
 
 
 def check(op: Declaration, spec: Spec) -> None:
@@ -230,6 +230,18 @@ def _channels_of_result(op: Declaration, spec: Spec, seen: View, layout: str) ->
             allowed="layouts with C",
         )
     return channels
+
+
+def _type_of_result(op: Declaration, dtype: str) -> np.dtype[Any]:
+    """The type of the result.
+
+    Raises:
+        ParameterError: it is none to which results are rounded.
+    """
+    made, types = op.result_dtype(dtype), MOVED if op.values == "moved" else COMPUTED
+    if made not in types:
+        raise ParameterError(f"results of the type {made!r}", source=op.name, allowed=", ".join(types))
+    return np.dtype(made)
 
 
 @contextmanager

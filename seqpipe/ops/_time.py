@@ -88,7 +88,7 @@ class Order(Frames, register=False):
             order = np.asarray(self.order(values_of_all(self.template), _ANY_LENGTH))
         except ParameterError:  # of so many frames there is no such
             return False
-        return order.tolist() == [*range(_ANY_LENGTH)]
+        return bool((order.size == _ANY_LENGTH) and (order == np.arange(_ANY_LENGTH)).all())
 
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """For each frame of the result of one sample, the frame that it is."""

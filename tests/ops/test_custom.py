@@ -124,6 +124,49 @@ def test_parameters_that_cannot_be_are_refused(default, more, said):
         param(default, "which", **more)
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (
+            {"dtypes": "uint8"},
+            r"Stated\.dtypes='uint8' is not valid; allowed: a tuple of uint8, uint16, int16, ",
+        ),
+        (
+            {"dtypes": ("uint8", "floaty")},
+            r"Stated\.dtypes=.*floaty.* is not valid; allowed: a tuple of uint8",
+        ),
+        (
+            {"dtypes": ("int8",)},
+            r"Stated\.dtypes=\('int8',\) .* Operators that only move values, .* take others",
+        ),
+        (
+            {"channels": 3},
+            r"Stated\.channels=3 is not valid; allowed: a tuple of whole numbers of at least 1",
+        ),
+        ({"channels": (0,)}, r"Stated\.channels=\(0,\) is not valid"),
+    ],
+)
+def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
+    with pytest.raises(ParameterError, match=said):
+        type("Stated", (Level,), {"__module__": __name__, **stated}, register=False)
+    assert type("Moved", (Level,), {"values": "moved", "dtypes": ("int8",)}, register=False).dtypes == (
+        "int8",
+    )
+    with pytest.raises(
+        ParameterError, match="an operator with the name 'to the left'; allowed: names as Python's"
+    ):
+        type("Stated", (Level,), {"__module__": __name__}, called="to the left")
+
+
+def test_results_of_types_that_nothing_is_rounded_to_are_refused():
+    """They were cut off, as NumPy casts."""
+    cls = type("Typed", (Level,), {"result_dtype": lambda *_: "int32"}, register=False)
+    with pytest.raises(
+        ParameterError, match="typed: results of the type 'int32'; allowed: uint8, uint16, int16, f"
+    ):
+        cls(level=0.7)(X)
+
+
 # ------------------------------------------------------------------------------------------ other operators' classes
 
 
