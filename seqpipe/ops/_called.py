@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -97,20 +98,34 @@ def naming_nodes(ops: Seq[Any]) -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Called(DataNode):
     """What a call gives.
 
-    Args:
+    Attributes:
         maker: what is called.
         given: what it is called with by place, nodes among it.
         options: the same by name.
     """
 
-    def __init__(self, maker: Maker, given: tuple[Any, ...], options: dict[str, Any]) -> None:
-        self.maker, self.given, self.options = maker, given, options
-        self.inputs = tuple(v for v in (*given, *options.values()) if isinstance(v, DataNode))
-        self.operands = (*self.inputs, *maker.awaited)
-        self.holds_pixels = maker.makers[-1].takes in ("images", "batches")
+    maker: Maker
+    given: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    @cached_property
+    def inputs(self) -> tuple[DataNode, ...]:
+        """The nodes that it is called with."""
+        return tuple(v for v in (*self.given, *self.options.values()) if isinstance(v, DataNode))
+
+    @cached_property
+    def operands(self) -> tuple[DataNode, ...]:
+        """These, and then the nodes among the parameters."""
+        return (*self.inputs, *self.maker.awaited)
+
+    @property
+    def holds_pixels(self) -> bool:
+        """Whether the last operator gives images."""
+        return self.maker.makers[-1].takes in ("images", "batches")
 
     @property
     def label(self) -> str:

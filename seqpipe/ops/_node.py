@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -48,19 +50,26 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
 
     What is given one gives one: operators and functions, for what they act on as for their parameters, and arithmetic
     (``angle * 2 + 1``, ``angle > 0``), which is that of numbers in double precision, of each sample by itself.
-    :class:`seqpipe.pipeline.Graph` says what comes of it.
-
-    Attributes:
-        operands: the nodes that it is made of.
-        by_frame: whether it has a number for each frame of a sample.
-        holds_pixels: whether it is known to be made of pixels, with which there is no arithmetic.
+    :class:`seqpipe.pipeline.Graph` says what comes of it. Nodes are values that cannot be changed.
     """
 
-    operands: tuple[DataNode, ...] = ()
-    by_frame: bool = False
-    holds_pixels: bool = False
     # so that NumPy's numbers leave arithmetic to nodes, on either side of the sign
     __array_ufunc__: ClassVar[None] = None
+
+    @property
+    def operands(self) -> tuple[DataNode, ...]:
+        """The nodes that it is made of."""
+        return ()
+
+    @property
+    def by_frame(self) -> bool:
+        """Whether it has a number for each frame of a sample."""
+        return False
+
+    @property
+    def holds_pixels(self) -> bool:
+        """Whether it is known to be made of pixels, with which there is no arithmetic."""
+        return False
 
     @property
     @abstractmethod
@@ -170,18 +179,24 @@ Named: TypeAlias = Callable[[DataNode], str]
 """What a node is called in an expression."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Part(DataNode):
     """One of several values that a node gives.
 
-    Args:
+    Attributes:
         whole: that node.
         place: the number of the value among them.
         name: of the value.
     """
 
-    def __init__(self, whole: DataNode, place: int, name: str) -> None:
-        self.operands = (whole,)
-        self.place, self.name = place, name
+    whole: DataNode
+    place: int
+    name: str
+
+    @property
+    def operands(self) -> tuple[DataNode, ...]:
+        """The node that gives it."""
+        return (self.whole,)
 
     @property
     def label(self) -> str:
@@ -190,7 +205,7 @@ class Part(DataNode):
 
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
-        return f"{name(self.operands[0])}.{self.name}"
+        return f"{name(self.whole)}.{self.name}"
 
     def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  it is there
         """See :meth:`DataNode.value`."""
@@ -216,12 +231,13 @@ _SIGNS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Computed(DataNode):
     """Arithmetic of two nodes, or of a node and a number.
 
     Values have their samples along the first axis, so what has fewer axes than the other is the same along the last.
 
-    Args:
+    Attributes:
         sign: of the arithmetic.
         parts: what stands before it and behind it.
 
@@ -229,12 +245,23 @@ class Computed(DataNode):
         ParameterError: there is no such sign, or one of the parts is neither a number nor a node of numbers.
     """
 
-    def __init__(self, sign: str, parts: tuple[Any, Any]) -> None:
-        if sign not in _SIGNS:
-            raise ParameterError(f"{sign!r} is no sign of arithmetic", allowed=", ".join(_SIGNS))
-        self.sign, self.parts = sign, tuple(_part(sign, part) for part in parts)
-        self.operands = tuple(part for part in self.parts if isinstance(part, DataNode))
-        self.by_frame = any(node.by_frame for node in self.operands)
+    sign: str
+    parts: tuple[Any, Any]
+
+    def __post_init__(self) -> None:
+        if self.sign not in _SIGNS:
+            raise ParameterError(f"{self.sign!r} is no sign of arithmetic", allowed=", ".join(_SIGNS))
+        object.__setattr__(self, "parts", tuple(_part(self.sign, part) for part in self.parts))
+
+    @cached_property
+    def operands(self) -> tuple[DataNode, ...]:
+        """The nodes among the parts."""
+        return tuple(part for part in self.parts if isinstance(part, DataNode))
+
+    @cached_property
+    def by_frame(self) -> bool:
+        """Whether one of the nodes has a number for each frame."""
+        return any(node.by_frame for node in self.operands)
 
     @property
     def label(self) -> str:

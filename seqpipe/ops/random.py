@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -98,15 +99,20 @@ class _Random(Declaration, register=False):
         return found[0] if one else found
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Drawn(DataNode):
     """Random numbers that are to come.
 
-    Args:
+    Attributes:
         op: what draws them.
     """
 
-    def __init__(self, op: _Random) -> None:
-        self.op, self.by_frame = op, op.per_frame
+    op: _Random
+
+    @property
+    def by_frame(self) -> bool:
+        """Whether there is one for each frame."""
+        return self.op.per_frame
 
     @property
     def label(self) -> str:

@@ -48,7 +48,7 @@ def _state(node: DataNode) -> dict[str, Any]:
     if isinstance(node, Input):
         return {"input": node.name}
     if isinstance(node, Part):
-        return {"part": node.place, "name": node.name, "of": node.operands[0]}
+        return {"part": node.place, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
     if isinstance(node, Drawn):
@@ -94,7 +94,7 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
         before, behind = given
         return Computed(entry["sign"], (before, behind))
     made = _made(entry["call"], nodes)(*given, **{k: _read(v, nodes) for k, v in entry["with"].items()})
-    node = made[0].operands[0] if isinstance(made, tuple) else made
+    node = made[0].whole if isinstance(made, tuple) else made
     if not isinstance(node, DataNode):
         raise _no_graph("a call of no nodes")
     return node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,24 +20,27 @@ __all__ = ["Extent", "Input", "extent_of", "leads_of"]
 _BATCH: Final = 5  # axes of arrays that hold several samples without being told to
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Input(DataNode):
     """A value that a graph is called with, by its name: an array, a list of such, a Sequence or a Batch.
 
-    Args:
+    Attributes:
         name: of the argument; nodes of one name stand for one value.
 
     Raises:
         ParameterError: no argument can have that name.
     """
 
-    def __init__(self, name: str) -> None:
+    name: str
+
+    def __post_init__(self) -> None:
+        name: Any = self.name
         if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) or name in OF_CALLS:
             raise ParameterError(
                 f"name={name!r} is not valid",
                 source="Input",
                 allowed=f"a name that an argument can have, other than {', '.join(OF_CALLS)}",
             )
-        self.name = name
 
     @property
     def label(self) -> str:

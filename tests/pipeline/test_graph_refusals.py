@@ -17,6 +17,7 @@ X = np.zeros((2, 3, 6, 7, 3), np.uint8)
 IMAGES, MASKS, NUMBER = Input("images"), Input("masks"), fn.random.uniform(seed=1)
 GRAPH = Graph(fn.flip(IMAGES), fn.reverse(MASKS))
 TURNED = fn.rotate(IMAGES, angle=NUMBER)
+PART = ops.Mixup()(IMAGES).data
 TEXT = json.loads(Graph(fn.rotate(IMAGES, angle=NUMBER * 2)).to_json())
 
 
@@ -270,3 +271,14 @@ JSONS = {
 def test_what_is_no_graph(what):
     text, said = JSONS[what]
     refused(lambda: Graph.from_json(text), said)
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [(IMAGES, "name"), (NUMBER, "op"), (TURNED, "given"), (NUMBER * 2, "parts"), (PART, "whole")],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_nodes_cannot_be_changed(node, name):
+    """So a node is made of those that were there before it, and a cycle cannot be written."""
+    with pytest.raises(AttributeError, match="cannot assign"):
+        setattr(node, name, TURNED)
