@@ -110,6 +110,7 @@ static inline unsigned __vmaxu2(unsigned a, unsigned b) {
     return (high & 0xffff0000u) | (low & 0xffff);
 }
 
+static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __saturatef(float value) { return value > 0 ? value < 1 ? value : 1 : 0; }
 static inline int __ffs(int word) { return __builtin_ffs(word); }
 static inline int min(int a, int b) { return a < b ? a : b; }
@@ -146,6 +147,23 @@ static inline void product(float (&to)[4], const unsigned (&left)[WORDS], const 
         to[i] = sum;
     }
     __syncwarp();
+}
+
+// products of matrices of bytes, as byte_product.cuh says which thread has what; what is given stays there for one more
+// call, which threads that are behind do not need
+template <int N>
+static inline void product(unsigned (&sums)[N][4], const unsigned (&left)[4], const unsigned (&right)[N][2]) {
+    static unsigned lefts[2][MOST_THREADS][4], rights[2][MOST_THREADS][N][2], times[MOST_THREADS];
+    const unsigned thread = threadIdx.x, first = thread / 32 * 32, turn = times[thread]++ % 2;
+    memcpy(lefts[turn][thread], left, sizeof left), memcpy(rights[turn][thread], right, sizeof right);
+    __syncwarp();
+    for (int i = 0; i < 4; i++)
+        for (int word = 0; word < 8; word++) {
+            const unsigned of_line = first + thread % 32 / 4 * 4 + word % 4;
+            const unsigned of_column = first + (thread % 4 * 2 + i % 2) * 4 + word % 4;
+            const unsigned bytes = lefts[turn][of_line][i / 2 + word / 4 * 2];
+            for (int k = 0; k < N; k++) sums[k][i] = __dp4a(bytes, rights[turn][of_column][k][word / 4], sums[k][i]);
+        }
 }
 
 static void (*body)();

@@ -113,8 +113,11 @@ class Conversion:
         colour = resolve(info)
         placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
+        unscaled = not placement.is_scaled
+        # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
+        rounded = kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
         try:
-            planes, mixture = _mixture(
+            planes, zeros, mixture = _mixture(
                 colour,
                 output.colour,
                 levels or output.dtype,
@@ -122,12 +125,12 @@ class Conversion:
                 output.std,
                 kind.format,
                 kind.shift,
+                _units(levels is not None, rounded=rounded),
             )
         except SourceError as error:
             error.source = info.source
             raise
         axes = _axes(colour, placement, kind)
-        unscaled = not placement.is_scaled
         direct = unscaled and (planes == 1 or max(axis.shift for axis in axes) <= 1)
         filters = () if direct else _filters(axes, placement)
         defines = {
@@ -136,15 +139,13 @@ class Conversion:
             "PLANES": planes,
             "CHANNELS": output.channels,
             "OUTPUT": _OUTPUTS[output.dtype],
-            # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
-            "ROUNDED": int(
-                kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
-            ),
+            "ROUNDED": int(rounded),
             "PLANAR": int(output.layout == "FCHW"),
             **_orientation(placement),
             "WIDE": int(any(axis.wide for axis in filters)),
             "ENDS": int(placement.window is not None),
             "LEVELS": 0 if levels is None else int(_PEAKS[levels]),
+            "ZEROS": 0 if levels is None else zeros,
             **_siting(axes[2:] if direct or levels else ()),
             **_tiling(axes, kind, placement, scaled=not direct),
             "JOB_BYTES": _JOB.itemsize,
@@ -250,6 +251,16 @@ def _filters(axes: Seq[ChromaAxis], placement: Placement) -> tuple[FilterAxis, .
     )
 
 
+def _units(levels: bool, *, rounded: bool) -> tuple[float, float, float]:
+    """What the kernel has luma, chroma and their mixtures in, as levels.cuh says.
+
+    All of them are powers of two, so that no bit of a product or a sum depends on them.
+    """
+    if not levels:
+        return 1.0, 1.0, 1.0
+    return 2.0**-149, 2.0**-149 if rounded else 2.0**-33, 2.0**-33
+
+
 @lru_cache(maxsize=1024)
 def _mixture(
     colour: ColourSpec,
@@ -259,8 +270,19 @@ def _mixture(
     std: tuple[float, ...] | None,
     form: SurfaceFormat,
     shift: int,
-) -> tuple[int, bytes]:
-    """How many planes are read, and how values are made of their samples, as the kernel has it.
+    units: tuple[float, float, float],
+) -> tuple[int, int, bytes]:
+    """How many planes are read, which weights of them are 0, and how values are made of samples, as the kernel has it.
+
+    Args:
+        colour: of the stream.
+        wanted: what it becomes.
+        dtype: of the numbers that are mixed.
+        mean: of the output.
+        std: of the output.
+        form: of the samples.
+        shift: bits that samples are shifted up by.
+        units: what the kernel has luma, chroma and their mixtures in.
 
     Raises:
         SourceError: the colour cannot be converted to the one that is wanted.
@@ -268,15 +290,17 @@ def _mixture(
     matrix = _matrix(colour, wanted, dtype, form, shift)
     channels, planes = matrix.shape[0], matrix.shape[1] - 1
     rows = np.zeros((3, 4))
-    rows[:channels, :planes] = matrix[:, :planes]
-    rows[:channels, 3] = matrix[:, -1]
+    luma, chroma, mixed = units
+    rows[:channels, :planes] = matrix[:, :planes] * mixed / np.array((luma, chroma, chroma))[:planes]
+    rows[:channels, 3] = matrix[:, -1] * mixed
     gain, offset = np.zeros(3), np.zeros(3)
     # colours that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
     unit = 1.0 if dtype.startswith("float") else _PEAKS[dtype]
     divisor = np.array(std or (1.0,) * channels)
     gain[:channels] = 1 / (unit * divisor)
     offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
-    return planes, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
+    zeros = sum(1 << place for place, weight in enumerate(rows[:channels, :3].ravel()) if weight == 0)
+    return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
 
 
 def _matrix(colour: ColourSpec, wanted: Colour, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:

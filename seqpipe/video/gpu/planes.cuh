@@ -1,5 +1,16 @@
 // Planes scaled by themselves: words of a line are summed up where they are, with weights that a block keeps.
 
+// lines that a thread sums up, so that each weight it reads is of use to some
+#define LINES_AT_ONCE 4
+// samples in a word, whose values are side by side: Cb and Cr, or one
+#define EACH(SIDE_BY_SIDE) (4 / (SAMPLE_BYTES * SIDE_BY_SIDE))
+
+// A sample of a word as a number: the lowest bits of 2^23, which is quicker than the conversion.
+__device__ __forceinline__ float number_of(unsigned word, int sample) {
+    const unsigned selector = SAMPLE_BYTES == 1 ? 0x7440 + sample : sample ? 0x7432 : 0x7410;
+    return __uint_as_float(__byte_perm(word, 0x4b000000, selector)) - 8388608.0f;
+}
+
 // How many words of a row there are, and of how many a pixel is made.
 template <int SIDE_BY_SIDE> __device__ __forceinline__ int words_in_row(const Axis& axis) {
     constexpr int each = EACH(SIDE_BY_SIDE);

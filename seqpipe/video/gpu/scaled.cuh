@@ -3,35 +3,34 @@
 
 #define WORDS 10  // of a line that a pixel may be made of, so that its weights have room
 #define TAPS 32   // the same along v
-// lines that a thread sums up, so that each weight it reads is of use to some; and lines of a chunk
-#if LEVELS
-#define LINES_AT_ONCE 3
-#define LINES (LINES_AT_ONCE * WARPS)
-#else
-#define LINES_AT_ONCE 4
-#define LINES 64
-#endif
 #define ROWS_OF_A_THREAD (TILE_V / WARPS)
-// samples in a word, whose values are side by side: Cb and Cr, or one
-#define EACH(SIDE_BY_SIDE) (4 / (SAMPLE_BYTES * SIDE_BY_SIDE))
 
-// values of a line that are summed up together
 #if LEVELS
-#define SUMMED CHANNELS
-#define FOUR 4           // samples of a picture of full size whose levels are made together
-#define LEVEL_WORDS 76   // of a channel of a line that there is room for
+#define LINES 32  // of a chunk, so that products are full
+// Pixels of a line whose levels are made together, and products that a warp makes together: as many as registers allow, which
+// is more of what training asks for.
+#define USUAL (LEVELS == 255 && SAMPLE_BYTES == 1 && INTERLEAVED && ALIGNED && SHIFT_X == 1 && !OFFSET_X && !WIDE && ONE_BY_ONE)
+#define RUN (USUAL ? 8 : 4)
+#define AT_ONCE (USUAL ? 3 : 2)
 #define LEVEL_BYTES (LEVELS == 255 ? 1 : 2)
-#define MOST_FOURS (LEVEL_WORDS / LEVEL_BYTES)
+// of a line that there is room for, those of a channel or of one of its two bytes; 8 rows of 4 words meet no bank twice
+#define LEVEL_WORDS (LEVELS == 255 ? 60 : 28)
+#define LEVEL_ROWS ((LINES * CHANNELS * LEVEL_BYTES + 15) / 16 * 16)  // as many as products have
 #define WEIGHT_BYTES 3
+#define LINE_PITCH (TILE_U + 8)  // from one channel of a line to the next: four rows of 8 columns meet no bank twice
+#define CHUNK (LEVEL_ROWS / LEVEL_BYTES * LINE_PITCH)
+#define ROW_UNIT 0x1p-24f  // of sums of lines
 #else
-#define SUMMED (INTERLEAVED && PLANES == 3 ? 2 : 1)
+#define LINES 64
+#define CHUNK (LINES * TILE_U * (INTERLEAVED && PLANES == 3 ? 2 : 1))
+#define ROW_UNIT 1.0f
 #endif
 
 // What has been worked out for this tile of a plane.
 struct Filter {
     Span columns[TILE_U], rows[TILE_V];
 #if LEVELS
-    unsigned byte_weights[WORDS * WEIGHT_BYTES * TILE_U];  // by word, rank and column
+    __align__(4) unsigned char byte_weights[TILE_U][WEIGHT_BYTES][4 * (WORDS + 1)];  // by rank and sample; the last are 0
 #else
     __align__(16) float column_weights[WORDS * TILE_U * 4 / SAMPLE_BYTES];  // by word, column, and sample in the word
 #endif
@@ -39,11 +38,12 @@ struct Filter {
 };
 
 #if LEVELS
-#define CHROMA_PAIRS (SHIFT_Y == 1 ? 1 : 2)  // of rows, between which two lines lie
+#define ROWS_OF_LINE (SHIFT_Y ? 2 : 1)                      // of chroma, between which a line lies
+#define CHROMA_ROWS ((SHIFT_Y == 1 ? 1 : 2) * ROWS_OF_LINE)  // of two lines
 // Where the samples of two lines are: those of luma, and of the chroma rows that they lie between.
 struct Lines {
-    Address luma[2], above[CHROMA_PAIRS], below[CHROMA_PAIRS];
-    float down[CHROMA_PAIRS];  // how far it is on its way to the second
+    Address luma[2], chroma[CHROMA_ROWS];
+    int row;  // the first line
 };
 #endif
 
@@ -51,14 +51,15 @@ struct Shared {
     Filter filters[PLANES == 3 && !LEVELS ? 2 : 1];  // of luma and chroma
 #if LEVELS
     Lines noted[LINES / 2];
-    float lines[LINES * TILE_U * SUMMED];
+    float lines[CHUNK];  // by line, channel and column
     union {
-        unsigned levels[LINES * CHANNELS * LEVEL_WORDS];  // by line, channel and word
+        // by line, channel, byte of a level, and word; and products see some words more, which have no weight
+        __align__(16) unsigned levels[LEVEL_ROWS * LEVEL_WORDS + 8];
         Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
 #else
     union {
-        float lines[LINES * TILE_U * SUMMED];
+        float lines[CHUNK];  // by line, column, and value
         Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
 #endif
@@ -88,19 +89,22 @@ __device__ __forceinline__ void weigh_rows(const Axis& axis, Filter& filter, int
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < count; i += THREADS) {
         const Span& span = filter.rows[i % TILE_V];
-        filter.row_weights[i] = weight_of(axis, span, (all ? span.first : begin) + i / TILE_V);
+        filter.row_weights[i] = ROW_UNIT * weight_of(axis, span, (all ? span.first : begin) + i / TILE_V);
     }
 }
 
-// ---------------------------------------------------------------------------------- along u, of a word
-
-// A sample of a word as a number: the lowest bits of 2^23, which is quicker than the conversion.
-__device__ __forceinline__ float number_of(unsigned word, int sample) {
-    const unsigned selector = SAMPLE_BYTES == 1 ? 0x7440 + sample : sample ? 0x7432 : 0x7410;
-    return __uint_as_float(__byte_perm(word, 0x4b000000, selector)) - 8388608.0f;
-}
-
 // ---------------------------------------------------------------------------------- along v
+
+// How far values of a line are apart, those of a pixel, and those of a column.
+#if LEVELS
+#define OF_PIXEL(SIDE_BY_SIDE) LINE_PITCH
+#define OF_COLUMN(SIDE_BY_SIDE) 1
+#define OF_LINE(SIDE_BY_SIDE) (SIDE_BY_SIDE * LINE_PITCH)
+#else
+#define OF_PIXEL(SIDE_BY_SIDE) 1
+#define OF_COLUMN(SIDE_BY_SIDE) SIDE_BY_SIDE
+#define OF_LINE(SIDE_BY_SIDE) (SIDE_BY_SIDE * TILE_U)
+#endif
 
 // Adds some lines to the sum of a row, from the first of which these are the values, and the weights.
 template <int SIDE_BY_SIDE, int N>
@@ -110,7 +114,7 @@ __device__ __forceinline__ void add_lines(
     for (int line = 0; line < N; line++)
 #pragma unroll
         for (int k = 0; k < SIDE_BY_SIDE; k++)
-            sums[k][row] = fmaf(weights[line * TILE_V], values[line * TILE_U * SIDE_BY_SIDE + k], sums[k][row]);
+            sums[k][row] = fmaf(weights[line * TILE_V], values[line * OF_LINE(SIDE_BY_SIDE) + k * OF_PIXEL(SIDE_BY_SIDE)], sums[k][row]);
 }
 
 // Adds what the lines from `begin` to `end` give to the rows of a thread.
@@ -121,11 +125,12 @@ __device__ __forceinline__ void filter_rows(
 #pragma unroll
     for (int i = 0; i < ROWS_OF_A_THREAD; i++) {
         const int row = warp + i * WARPS, start = filter.rows[row].first, line = max(start, begin);
-        const float* weights = filter.row_weights + (line - (keeps_rows(axis) ? start : begin)) * TILE_V + row;
-        const float* values = lines + ((line - begin) * TILE_U + column) * SIDE_BY_SIDE;
         int left = min(start + axis.taps, end) - line;
+        if (left <= 0) continue;
+        const float* weights = filter.row_weights + (line - (keeps_rows(axis) ? start : begin)) * TILE_V + row;
+        const float* values = lines + (line - begin) * OF_LINE(SIDE_BY_SIDE) + column * OF_COLUMN(SIDE_BY_SIDE);
 #pragma unroll 1
-        for (; left >= 4; left -= 4, weights += 4 * TILE_V, values += 4 * TILE_U * SIDE_BY_SIDE)
+        for (; left >= 4; left -= 4, weights += 4 * TILE_V, values += 4 * OF_LINE(SIDE_BY_SIDE))
             add_lines<SIDE_BY_SIDE>(Count<4>(), values, weights, sums, i);
         if (left == 3) add_lines<SIDE_BY_SIDE>(Count<3>(), values, weights, sums, i);
         if (left == 2) add_lines<SIDE_BY_SIDE>(Count<2>(), values, weights, sums, i);

@@ -86,8 +86,12 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
     bench: Bench, stored: Any, dtype: Any, location: int
 ) -> None:
     """So that they are what operators make of the reader's pictures, though these are never there."""
-    stream = {"chroma_location": location, "rotation_degrees": 90 * (location % 4), "flipped": location == 5}
-    upright = SIZE[:: -1 if location % 2 else 1]
+    stream: dict[str, Any] = {
+        "chroma_location": location,
+        "rotation_degrees": 90 * (location % 4),
+        "flipped": location == 5,
+    }
+    upright = (SIZE[1], SIZE[0]) if location % 2 else SIZE
     whole, *_ = made_there(bench, stored, OutputSpec(dtype=dtype), **stream)
     for window, size, part in (
         ((3, 9, 50, 51), (20, 33), None),
@@ -119,6 +123,27 @@ def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
             found, *_ = made_there(bench, stored, output, whole_size)
             for channel in range(3):
                 assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
+
+
+@pytest.mark.parametrize("location", [1, 2, 3])
+@pytest.mark.parametrize("range_", ["limited", "full"])
+def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, range_: str) -> None:
+    """What training asks for: there is more at a time of them, so that borders are elsewhere."""
+    stream: dict[str, Any] = {"chroma_location": location, "full_range": range_ == "full"}
+    for whole_size, window, size in (
+        ((147, 67), (0, 0, 147, 67), (33, 40)),
+        ((146, 66), (5, 3, 141, 63), (70, 33)),
+        ((1300, 60), (0, 0, 1299, 60), (40, 30)),
+        ((1300, 60), (1, 1, 1299, 59), (9, 5)),
+        ((31, 400), (0, 0, 31, 400), (50, 9)),
+        ((9, 7), (0, 0, 9, 7), (64, 40)),
+        ((700, 310), (2, 0, 698, 310), (3, 2)),
+    ):
+        whole, *_ = made_there(bench, STORED[0], OutputSpec(), whole_size, **stream)
+        output = OutputSpec(layout="FCHW", window=window, size=size, rounded="uint8", mirror=location == 2)
+        found, *_ = made_there(bench, STORED[0], output, whole_size, **stream)
+        for channel in range(3):
+            assert_near(found[channel], scaled_window(whole[..., channel], output), 1e-3)
 
 
 def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
