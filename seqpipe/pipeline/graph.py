@@ -33,6 +33,7 @@ from ..kernel import KernelDevice
 from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run
 from ..ops.random import Drawn
 from ..sampling import fingerprint
+from ..sequence import Batch
 from .graph_json import from_json, to_json
 from .inputs import Input, extent_of, leads_of
 from .order import ordered
@@ -220,9 +221,8 @@ def _indices(inputs: Mapping[str, Any], index: Any) -> Any:
     """
     if index is not None:
         return index
-    known = {
-        name: value.indices for name, value in inputs.items() if getattr(value, "indices", None) is not None
-    }
+    batches = {name: value for name, value in inputs.items() if isinstance(value, Batch)}
+    known = {name: batch.indices for name, batch in batches.items() if batch.indices is not None}
     if len({tuple(indices.tolist()) for indices in known.values()}) > 1:
         raise _wrong(
             f"{' and '.join(known)} are batches of different samples",

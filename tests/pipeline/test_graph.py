@@ -65,6 +65,12 @@ def test_it_gives_what_the_same_calls_give(request, kind):
     assert [type(one) for one in found] == [type(one) for one in wanted]
     for one, other in zip(found, wanted, strict=True):
         same(np.asarray(one), np.asarray(other))
+    for one, other in zip(
+        evened()(images=x.data if kind == "batch" else x),
+        evened_by_hand(X, {"epoch": 0, "index": range(4)}),
+        strict=True,
+    ):
+        same(np.asarray(one), np.asarray(other))
     if kind == "batch":
         same(found[0], wanted[0])
         same(evened()(images=x, epoch=2), found)
