@@ -135,7 +135,7 @@ WORK: Final = MappingProxyType(
         "space": _FOURS,
         "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
         "surveyed": _SURVEYS._replace(passes=("survey", "each"), scratch=_TWO_NUMBERS),
-        "value": _FOURS,
+        "value": Work(pixels=32),
         "warp": Work(tile=(64, 64)),
     }
 )

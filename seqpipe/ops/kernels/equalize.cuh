@@ -132,9 +132,7 @@ KERNEL(4, each) {
     for (int e = threadIdx.x; e < TABLES * LEVELS; e += THREADS)
         levels[e] = stored<OUT>(acts ? __uint_as_float(of_image[e / LEVELS].levels[e % LEVELS]) : (float)(e % LEVELS));
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
-              [](const Image& image, unsigned four) { make_four(image, four); },
-              [](const Image& image, int y, int x) { make(image, y, x); });
+    change_levels(image);
 #else
     __shared__ unsigned table[IN == 0 ? TOGETHER * LEVELS : 1];
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {

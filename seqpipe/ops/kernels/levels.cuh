@@ -5,31 +5,60 @@
 constexpr int LEVELS = 256;
 __shared__ unsigned char levels[TABLES * LEVELS];
 
-__device__ __forceinline__ unsigned level_of(unsigned given, int channel) {
-    return levels[channel % TABLES * LEVELS + given];
+// Bytes that lie one after the other, by so many words.
+template <int WORDS> struct __align__(WORDS * WORD) Run {
+    unsigned words[WORDS];
+};
+
+// What the bytes of a run become, the first of which is of a channel.
+template <int WORDS> __device__ __forceinline__ Run<WORDS> looked_up(const Run<WORDS>& given, unsigned channel) {
+    const unsigned char* tables[TABLES];
+#pragma unroll
+    for (int k = 0; k < TABLES; k++) tables[k] = levels + (channel + k < TABLES ? channel + k : channel + k - TABLES) * LEVELS;
+    Run<WORDS> made;
+#pragma unroll
+    for (int k = 0; k < WORDS; k++) {
+        unsigned bytes[WORD];
+#pragma unroll
+        for (int byte = 0; byte < WORD; byte++)
+            bytes[byte] = tables[(k * WORD + byte) % TABLES][given.words[k] >> 8 * byte & 255u];
+        made.words[k] = lowest_bytes(bytes);
+    }
+    return made;
+}
+
+// Changes bytes by runs; returns how many. Neighbouring threads have runs beside each other, for memory takes part of a line as
+// long as all of it.
+template <int WORDS>
+__device__ __forceinline__ unsigned change_runs(const Image& image, unsigned first, unsigned threads, unsigned bytes) {
+    constexpr int LONG = WORDS * WORD;
+    const unsigned runs = bytes / LONG;
+    for (unsigned run = first; run < runs; run += threads) {
+        const Run<WORDS> given = ((const Run<WORDS>*)image.in)[run];
+        ((Run<WORDS>*)image.out)[run] = looked_up(given, run * LONG % TABLES);
+    }
+    return runs * LONG;
 }
 
 __device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
 
-__device__ __forceinline__ void make_four(const Image& image, unsigned four) {
-    Words<0, CHANNELS> words;
-    words.read(image.in, four);
-#pragma unroll
-    for (int k = 0; k < CHANNELS; k++) {
-        const unsigned given = words.words[k];
-        unsigned made[4];
-#pragma unroll
-        for (int byte = 0; byte < 4; byte++) made[byte] = level_of(given >> 8 * byte & 255u, (4 * k + byte) % CHANNELS);
-        words.words[k] = __byte_perm(__byte_perm(made[0], made[1], 0x40), __byte_perm(made[2], made[3], 0x40), 0x5410);
-    }
-    words.write(image.out, four);
-}
-
-__device__ __forceinline__ void make(const Image& image, int y, int x) {
+__device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
     const Address in = image.from(y, x), out = image.to(y, x);
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; channel++) {
         const unsigned given = __ldg((const unsigned char*)(in + (Address)(channel * image.item.in_strides[4])));
-        *(unsigned char*)(out + (Address)(channel * image.item.out_strides[4])) = level_of(given, channel);
+        *(unsigned char*)(out + (Address)(channel * image.item.out_strides[4])) = levels[channel % TABLES * LEVELS + given];
     }
+}
+
+// Changes the bytes of an image, when the tables are made.
+__device__ __forceinline__ void change_levels(const Image& image) {
+    const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = BLOCKS_OF(image) * THREADS;
+    const unsigned width = image.item.width, pixels = width * image.item.height;
+    unsigned done = 0;
+    if (together(image))
+        done = (image.in | image.out) % sizeof(Run<4>) ? change_runs<1>(image, first, threads, pixels * CHANNELS)
+                                                       : change_runs<4>(image, first, threads, pixels * CHANNELS);
+    for (unsigned pixel = done / CHANNELS + first; pixel < pixels; pixel += threads)
+        change_pixel(image, pixel / width, pixel % width);
 }

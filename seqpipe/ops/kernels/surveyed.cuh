@@ -179,9 +179,7 @@ KERNEL(4, each) {
         levels[e] = stored<OUT>(acts ? changed(value, known_of(image, of_image, e / LEVELS), image.row) : value);
     }
     __syncthreads();
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
-              [](const Image& image, unsigned four) { make_four(image, four); },
-              [](const Image& image, int y, int x) { make(image, y, x); });
+    change_levels(image);
 #else
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
         Known known[TOGETHER];

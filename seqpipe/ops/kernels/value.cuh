@@ -18,7 +18,13 @@ __device__ __forceinline__ void find_levels(const Image& image) {
     __syncthreads();
 }
 
-FOR_EVERY_FOUR(find_levels, together, make_four, make)
+KERNEL(4, each) {
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    find_levels(image);
+    change_levels(image);
+}
 #elif CHANNELS
 __device__ __forceinline__ void change(const Image& image, Real (&pixel)[CHANNELS]) {
     if (!image.row.acts) return;
