@@ -34,7 +34,7 @@ _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
 class InSteps(Declaration, register=False):
     """An operator that draws numbers in the same steps for every sample, and does one of few things by them.
 
-    What these are goes to the fields of :attr:`derived`, in their order.
+    What these are goes to the fields of :attr:`derived`, in their order, which are vectors.
     """
 
     samples_together = True
@@ -47,22 +47,26 @@ class InSteps(Declaration, register=False):
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """What comes of the numbers that were drawn: the values of each field of :attr:`derived`."""
+        """What comes of the numbers that were drawn: of each field of :attr:`derived` the values, or the first ones."""
 
-    def values_of_outcome(self, outcome: Any) -> dict[str, Any]:
-        """The same by the names of the fields; or that of some samples, with an axis of them before the others."""
-        names = [entry[0] if isinstance(entry, tuple) else entry for entry in self.derived]
-        return dict(zip(names, outcome, strict=True))
+    def values_of_outcome(self, outcome: Outcome) -> dict[str, tuple[float, ...]]:
+        """The same by the names of the fields, all values of each: -1 where there are no more."""
+        found = {}
+        for entry, values in zip(self.derived, outcome, strict=True):
+            name, length = entry if isinstance(entry, tuple) else (entry, 1)
+            found[name] = (*values, *[-1.0] * (length - len(values)))
+        return found
 
     def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
         """What comes of the steps, and then what is drawn from distributions."""
-        found: Any
+        found: dict[str, Any]
         if isinstance(rng, Draws):
-            found = np.array([self.outcome(numbers) for numbers in rng.in_steps(self.steps)]).swapaxes(0, 1)
+            every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.in_steps(self.steps)]
+            found = {name: np.array([one[name] for one in every]) for name in every[0]}
         else:
-            found = self.outcome(Numbers.of(rng).in_steps(self.steps))
+            found = self.values_of_outcome(self.outcome(Numbers.of(rng).in_steps(self.steps)))
         generator: Any = rng
-        return {**self.values_of_outcome(found), **super().sample(generator, spec)}
+        return {**found, **super().sample(generator, spec)}
 
 
 def steps_of(op: Declaration) -> Steps | None:

@@ -104,12 +104,10 @@ class RandAugment(_Suite):
         return some * 2
 
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """Steps and signs; of those beyond ``n``, no step."""
+        """Steps and signs."""
         n, count = self.n, len(self.names)
         steps = [int(number * count) for number in numbers[:n]]
-        signs = [-1 if number < 0.5 else 1 for number in numbers[n:]]
-        no_more = [-1] * (_MOST - n)
-        return tuple(steps + no_more), tuple(signs + no_more)
+        return tuple(steps), tuple([-1 if number < 0.5 else 1 for number in numbers[n:]])
 
     def _bins(self, p: Any) -> list[float]:
         """The same for all steps."""
