@@ -20,7 +20,7 @@ from ._node import OF_CALLS, DataNode, Named, Run, numbers_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Called", "Maker", "naming_nodes", "node_of", "nodes_of", "or_node", "written"]
+__all__ = ["Called", "Maker", "naming_nodes", "node_of", "or_node", "written"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ class Maker(ABC):
     @cached_property
     def awaited(self) -> tuple[DataNode, ...]:
         """The nodes among the parameters, in the order of the operators and of their parameters."""
-        return tuple(node for op in self.makers for node in nodes_of(op).values())
+        return tuple(node for op in self.makers for node in op.nodes.values())
 
     def settled(self, values: Iterable[Any]) -> Self:
         """The same with values in place of :attr:`awaited`.
@@ -60,7 +60,10 @@ class Maker(ABC):
             ParameterError: the parameters cannot have them; the message is that of an eager call.
         """
         numbers = iter(values)
-        return self.rebuilt([_settled(op, numbers) for op in self.makers]) if self.awaited else self
+        if not self.awaited:
+            return self
+        # those that await nothing stay the same objects, with what they keep
+        return self.rebuilt([_settled(op, numbers) if op.nodes else op for op in self.makers])
 
     def results(self, node: DataNode) -> Any:
         """What is given for the node of a call: that, or one for each value of what gives several."""
@@ -69,7 +72,7 @@ class Maker(ABC):
 
 def _settled(op: Any, numbers: Iterator[Any]) -> Any:
     given = op.settings()
-    for name in nodes_of(op):
+    for name in op.nodes:
         try:
             found = numbers_of(next(numbers))
         except ParameterError as error:
@@ -79,19 +82,13 @@ def _settled(op: Any, numbers: Iterator[Any]) -> Any:
     return type(op)(**given)
 
 
-def nodes_of(op: Any) -> dict[str, DataNode]:
-    """The nodes among an operator's parameters, by their names."""
-    found = {name: unframed(value) for name, value in op.settings().items()}
-    return {name: value for name, value in found.items() if isinstance(value, DataNode)}
-
-
 @contextmanager
 def naming_nodes(ops: Seq[Any]) -> Iterator[None]:
     """A context whose errors about a parameter tell which node it is, of the operators that are called."""
     try:
         yield
     except ParameterError as error:
-        nodes = [pair for op in ops if op.name == error.source for pair in nodes_of(op).items()]
+        nodes = [pair for op in ops if op.name == error.source for pair in op.nodes.items()]
         blamed = [(name, node) for name, node in nodes if re.search(rf"\b{name}\b", error.fact)]
         told = ", ".join(dict.fromkeys(f"{name} is what {node} gave" for name, node in blamed))
         error.advice = ". ".join(part for part in (error.advice, f"Here {told}" if told else "") if part)

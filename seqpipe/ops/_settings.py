@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence as Seq
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import ParameterError
-from ._called import Maker, nodes_of
+from ._called import Maker
 from ._distribution import encoded, settings_of, unframed
 from ._node import DataNode
 from ._param import Parameter
@@ -51,6 +52,12 @@ class Settings(Maker):
         """Every parameter's value in its normal form."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.parameters}
 
+    @cached_property
+    def nodes(self) -> dict[str, DataNode]:
+        """The nodes among the parameters, by their names."""
+        found = {name: unframed(value) for name, value in self.settings().items()}
+        return {name: value for name, value in found.items() if isinstance(value, DataNode)}
+
     def changed(self) -> dict[str, Any]:
         """The values that are not those by default."""
         return {
@@ -72,7 +79,7 @@ class Settings(Maker):
         Raises:
             ParameterError: one is a node.
         """
-        for name, node in nodes_of(self).items():
+        for name, node in self.nodes.items():
             raise ParameterError(
                 f"{name} is what {node} is to give",
                 source=self.name,
