@@ -24,6 +24,7 @@ __all__ = [
     "IntArray",
     "admit",
     "device_of",
+    "has_torch",
     "namespace",
     "resized_by_torch",
     "to_cupy",
@@ -134,7 +135,14 @@ def _is_of(array: Array, library: str) -> bool:
     return library in sys.modules and type(array).__module__.partition(".")[0] == library
 
 
-def resized_by_torch(images: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any] | None:
+def has_torch() -> bool:
+    """Whether torch is installed; it is not loaded."""
+    if "torch" in sys.modules:  # None, where it is hidden
+        return sys.modules["torch"] is not None
+    return importlib.util.find_spec("torch") is not None
+
+
+def resized_by_torch(images: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
     """Images resampled by torch's antialiased bilinear filter, which for 8 bits is quicker than any other.
 
     Args:
@@ -142,10 +150,8 @@ def resized_by_torch(images: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDA
         size: rows and columns of the result.
 
     Returns:
-        uint8, within one level of what is exact; None if torch is not installed.
+        uint8, within one level of what is exact.
     """
-    if importlib.util.find_spec("torch") is None:
-        return None
     torch = _load("torch")
     planes = to_torch(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
     resized = torch.nn.functional.interpolate(planes, size, mode="bilinear", antialias=True)

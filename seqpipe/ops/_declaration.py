@@ -286,6 +286,10 @@ class Declaration(Settings, ABC):
         """The same, faster; by default the reference."""
         return self.reference(x, p)
 
+    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for those that are
+        """Whether :meth:`cpu` is quicker for large frames at once than one by one, whose values stay in the cache."""
+        return False
+
     # ------------------------------------------------------------------ what follows
 
     @classmethod

@@ -175,7 +175,7 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         p: the parameters.
         fast: whether it is the form for CPUs.
     """
-    if fast and op.keeps_frames and len(x) > 1 and x[0].size > _CACHED:
+    if fast and op.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
         for frame in range(len(x)):
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
     else:

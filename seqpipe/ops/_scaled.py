@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, FloatArray, resized_by_torch
+from ..array import Array, FloatArray, has_torch, resized_by_torch
 from ..errors import ParameterError
 from ._body import Body
 from ._draw import values_of_each
@@ -204,23 +204,29 @@ class Scaled(Geometry, register=False):
         means = shrunk_by_opencv(x, (down, size[0]), (along, size[1]))
         if means is not None:
             return means
-        if x.size > _LARGE and x.dtype == np.uint8 and self._is_torchs(x, along, down, size):
-            found = resized_by_torch(x, size)
-            if found is not None:
-                return found
+        if x.size > _LARGE and has_torch() and self._is_torchs(x, along, down, size):
+            return resized_by_torch(x, size)
         return quickly_resampled(x.astype(np.float32), rows, columns)
+
+    def at_once(self, x: Array, p: Any) -> bool:
+        """Whether torch does it, whose kernel keeps no more between for several frames than for one."""
+        if not (p.whole and has_torch()):
+            return False
+        along, down, mapping = self._taps(x, p)
+        return self._is_torchs(x, along, down, (mapping.height, mapping.width))
 
     def nearest(self) -> Geometry:
         """The same for labels, whose places must be those of pixels to the last bit."""
         return _Picked.of(self)
 
     def _is_torchs(self, x: Array, along: Axis, down: Axis, size: tuple[int, int]) -> bool:
-        """Whether it is what torch does: all of the images, by the triangle that is widened to shrink."""
+        """Whether it is what torch does of bytes: all of the images, by the triangle that is widened to shrink."""
         whole = all(
             axis.begin == 0 and axis.step == round(length / side * ONE)
             for axis, length, side in ((down, x.shape[1], size[0]), (along, x.shape[2], size[1]))
         )
-        return whole and down.cut and down.filter == 1 and self.dtype in (None, "uint8")
+        takes = x.dtype == np.uint8 and self.dtype in (None, "uint8") and down.cut and down.filter == 1
+        return whole and takes and not (down.picks and along.picks)
 
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])
