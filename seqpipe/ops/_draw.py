@@ -50,6 +50,7 @@ class Constant:
         extent: frames, rows and columns of the results.
         kernel_rows: what a kernel is given of it; None until one was.
         matrices: of an operator that moves pixels, the matrix of its mapping ``(1, 3, 3)``; likewise.
+        alone: the block of one sample; likewise.
     """
 
     rows: npt.NDArray[Any]
@@ -57,6 +58,7 @@ class Constant:
     extent: tuple[int, int, int]
     kernel_rows: npt.NDArray[Any] | None = None
     matrices: FloatArray | None = None
+    alone: Block | None = None
 
     def for_kernel(self, op: Declaration, spec: Spec) -> npt.NDArray[Any]:
         """What a kernel is given of it, made once.
@@ -120,7 +122,12 @@ class Block(NamedTuple):
     @classmethod
     def of_constant(cls, constant: Constant, samples: int) -> Block:
         """A block for some samples for which nothing varies."""
-        return cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
+        if samples == 1 and constant.alone is not None:
+            return constant.alone
+        found = cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
+        if samples == 1:
+            constant.alone = found
+        return found
 
     @classmethod
     def of_constants(cls, constants: tuple[Constant, ...]) -> Block:

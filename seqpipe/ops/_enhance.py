@@ -113,14 +113,14 @@ def _around(x: Array, means: Any, contrast: Any) -> Array:
 
 
 @lru_cache(maxsize=4096)  # there are as many means as levels, and policies have few contrasts
-def _table(mean: float, contrast: float) -> npt.NDArray[np.uint8]:
+def _table(mean: int, contrast: float) -> npt.NDArray[np.uint8]:
     """What becomes of each level of 8 bits."""
     table = np.empty(256, np.uint8)
     put(table, _around(np.arange(256, dtype=np.float32), mean, np.float32(contrast)))
     return table
 
 
-def _means(x: Array) -> list[float]:
+def _means(x: Array) -> list[int]:
     """The mean luma of each frame as a level."""
     library = namespace(x)
     luma = x
@@ -132,4 +132,4 @@ def _means(x: Array) -> list[float]:
     # sums of whole numbers, which double precision holds
     sums = luma.sum(axis=(1, 2) if luma.ndim == 3 else (1, 2, 3), dtype=np.float64).tolist()
     pixels = x.shape[1] * x.shape[2]
-    return [float(math.floor(one / pixels + 0.5)) for one in sums]
+    return [math.floor(one / pixels + 0.5) for one in sums]

@@ -27,8 +27,11 @@ def put(out: Array, values: Array) -> None:
         out: the array that is written.
         values: floats, or values of the type of ``out``; of a shape that broadcasts to that of ``out``.
     """
+    if values.dtype == out.dtype:
+        out[...] = values
+        return
     bounds = _BOUNDS.get(out.dtype)
-    if bounds is None or values.dtype == out.dtype:
+    if bounds is None:
         if out.dtype == _HALF:
             with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
                 out[...] = values
