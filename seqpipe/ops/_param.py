@@ -151,10 +151,13 @@ class Parameter:
         return None
 
     def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray | float:
-        """One value of a distribution, or one for each frame; within the parameter's bounds."""
+        """One value of a distribution, or one for each frame; within the bounds of the parameter and of a block."""
         shape = (*(() if frames is None else (frames,)), *((self.size,) if self.size else ()))
         values = value.draw(rng, shape, whole=self.param.kind is not float)
         lo, hi = self.param.lo, self.param.hi
+        if (lo is None or hi is None) and value.support() is None:
+            most = _MOST.get(self.param.kind, 1)
+            lo, hi = (-most if lo is None else lo), (most if hi is None else hi)
         if lo is None and hi is None:
             return values
         if np.ndim(values) == 0:  # what NumPy does, which takes twenty times as long for one number

@@ -136,6 +136,20 @@ def test_normal_stays_within_the_bounds():
     assert abs(levels.std() - 0.5) < 0.1
 
 
+@pytest.mark.parametrize(
+    ("op", "name", "least", "most"),
+    [
+        (ops.Subsample(stride=Normal(0, 1e30)), "stride", 1, 2**31 - 1),
+        (ops.TemporalJitter(offset=per_frame(Normal(0, 1e20))), "offset", 1 - 2**31, 2**31 - 1),
+        (ops.Rotate(angle=Normal(0, 1e40)), "angle", -np.finfo(np.float32).max, np.finfo(np.float32).max),
+    ],
+)
+def test_normal_stays_within_what_a_block_holds(op, name, least, most):
+    """NumPy cast what was beyond to the least whole number, or to infinity, and warned."""
+    values = resolve(op, [SPEC] * 50, 0, range(50)).rows[name]
+    assert (values.min(), values.max()) == (least, most)
+
+
 def test_a_choice_keeps_to_its_weights():
     rows = resolve(Shift(steps=Choice([1, 2, 3], weights=[6, 3, 0])), [SPEC] * 600, 0, range(600)).rows
     counts = np.bincount(rows["steps"], minlength=4)[1:]
