@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -109,6 +111,33 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated):
                 Rotate(angle=17.3, interp_type=kind, fill_value=fill),
             ):
                 compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
+
+
+def any_warp(rng: np.random.Generator, **given: Any) -> WarpAffine | WarpPerspective | Rotate:
+    """Turns, maps that enlarge and shrink, and some with a perspective, of which a horizon may be seen."""
+    way = rng.integers(3)
+    if way == 0:
+        return Rotate(angle=rng.uniform(-180, 180), keep_size=bool(rng.integers(2)), **given)
+    if way == 1:
+        matrix = rng.normal(size=6) * 10 ** rng.uniform(-1, 0.6) * (1, 1, 30, 1, 1, 30)
+        return WarpAffine(matrix=tuple(matrix), **given)
+    spread = [[0.2, 0.2, 3], [0.2, 0.2, 3], [0.002, 0.002, 0.02]]
+    matrix = np.eye(3) + rng.normal(size=(3, 3)) * spread * 10 ** rng.uniform(-2, 0.7)
+    return WarpPerspective(matrix=tuple(matrix.ravel()), **given)
+
+
+@pytest.mark.parametrize("kind", [*CODES, "cubic"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("result", [None, "float32"])
+def test_tiles_of_bytes_are_the_reference(place, kind, channels, result):
+    """To the last bit in kernels: in tiles that have room for their sources or not, on borders and beyond them."""
+    rng = np.random.default_rng([channels, result is None, *kind.encode()])
+    for fill in (None, 0.0, 37.0, 255.0, 0.5, 300.0) * (4 if result is None else 1):
+        height, width = rng.integers(1, 150), int(rng.choice([rng.integers(1, 200), 4 * rng.integers(1, 50)]))
+        x = rng.integers(0, 256, (height + 5, width + 7, channels), np.uint8)
+        x = x[3:-2, 2:-5] if rng.integers(4) == 0 else x[:height, :width].copy()
+        op = any_warp(rng, interp_type=kind, fill_value=fill, dtype=result)
+        compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))
 
 
 @pytest.mark.parametrize("fill", [None, 0.0, 128.0, 300.0, -4.0, 77.5])
