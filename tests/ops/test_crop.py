@@ -34,13 +34,13 @@ def test_every_place_is_drawn(anywhere):
 
 
 def test_a_camera_that_pans(anywhere):
-    x = images(Crop(), "uint8", size=(4, 9))
+    x = images(Crop, "uint8", size=(4, 9))
     found = anywhere(Crop(crop=(4, 5), crop_pos_x=per_frame([0.0, 0.5, 1.0])), x)
     compare(found, np.stack([x[:, 0, :, :5], x[:, 1, :, 2:7], x[:, 2, :, 4:]], axis=1))
 
 
 def test_boxes_move_and_a_volume_stays_where_it_was():
-    x = images(Crop(), "uint8", "FHWC", size=(10, 12))
+    x = images(Crop, "uint8", "FHWC", size=(10, 12))
     found = Together(Crop(crop=(6, 4), crop_pos_x=0.25, crop_pos_y=1.0))(
         x, mask=x[..., 0], boxes=np.array([[3.0, 5.0, 7.0, 9.0]])
     )
@@ -54,7 +54,7 @@ def test_boxes_move_and_a_volume_stays_where_it_was():
 
 
 def test_windows_that_do_not_fit_are_refused():
-    x = images(Crop(), "uint8", "FHWC")
+    x = images(Crop, "uint8", "FHWC")
     said = r"crop: crop=\(6, 3\) of images of 5×7 pixels; allowed: up to 5 rows and 7 columns\. Resize or pad"
     with pytest.raises(ParameterError, match=said):
         fn.crop(x, crop=(6, 3))
@@ -64,7 +64,7 @@ def test_windows_that_do_not_fit_are_refused():
 
 
 def test_frames_of_different_sizes_are_no_sequence():
-    x = images(Crop(), "uint8", "FHWC")
+    x = images(Crop, "uint8", "FHWC")
     with pytest.raises(
         ParameterError, match=r"crop: frames of different sizes, \[\(2, 3\), \(5, 7\)\], in one sequence"
     ):
@@ -72,7 +72,7 @@ def test_frames_of_different_sizes_are_no_sequence():
 
 
 def test_without_a_size_it_takes_all():
-    x = images(Crop(), "uint8")
-    found = Crop()(x)
+    x = images(Crop, "uint8")
+    found = Crop(crop=None)(x)  # on purpose
     compare(found, x)
     assert not np.shares_memory(found, x)
