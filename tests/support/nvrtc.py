@@ -42,7 +42,8 @@ def compiled(text: str, name: str, architecture: str, options: Seq[str]) -> tupl
     program = ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None))
     try:
-        flags = [f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options]
+        # CuPy adds the last one to whatever it is asked for
+        flags = [f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options, "-ftz=true"]
         given = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         status = library.nvrtcCompileProgram(program, len(flags), given)
         log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).decode()

@@ -125,12 +125,35 @@ __device__ __forceinline__ Value finished(const Job& job, float value, int chann
 #endif
 }
 
+// Arithmetic that knows the smallest numbers, too: CuPy always has compilers take them for 0.
+#ifdef __CUDACC__
+__device__ __forceinline__ float fused(float a, float b, float c) {
+    float result;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+    return result;
+}
+__device__ __forceinline__ float product(float a, float b) {
+    float result;
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+__device__ __forceinline__ float difference(float a, float b) {
+    float result;
+    asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+#else
+__device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ float product(float a, float b) { return a * b; }
+__device__ __forceinline__ float difference(float a, float b) { return a - b; }
+#endif
+
 __device__ __forceinline__ float mixed_value(const Job& job, const float* planes, int channel) {
     const float* row = job.matrix[channel];
     float sum = row[3];
 #pragma unroll
     for (int plane = PLANES - 1; plane >= 0; plane--)
-        if (!(ZEROS >> (3 * channel + plane) & 1)) sum = fmaf(row[plane], planes[plane], sum);
+        if (!(ZEROS >> (3 * channel + plane) & 1)) sum = LEVELS ? fused(row[plane], planes[plane], sum) : fmaf(row[plane], planes[plane], sum);
     return sum;
 }
 
@@ -190,9 +213,10 @@ __device__ __forceinline__ void write_tile(const Job& job, Address out, const Va
 #endif
 
 // Blocks that share a processor; numbers of 64 bits, and levels, take more registers, and levels so much shared memory that
-// only processors of data centres have enough of it for three.
+// only processors of data centres have enough of it for three. On others no more than three of the rest fit either, and
+// from Blackwell on the compiler needs a register more than four leave.
 #define LARGE_MEMORY (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200))
-#define BLOCKS (!SCALED ? 4 : LEVELS ? (LARGE_MEMORY ? 3 : 2) : WIDE ? 3 : 4)
+#define BLOCKS (!SCALED ? 4 : LEVELS ? (LARGE_MEMORY ? 3 : 2) : WIDE || !LARGE_MEMORY || __CUDA_ARCH__ >= 1000 ? 3 : 4)
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convert(const __grid_constant__ Job job) {
     make_tiles(job);

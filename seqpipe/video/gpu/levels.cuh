@@ -148,7 +148,7 @@ constexpr float EXACT = 0x1p116f;
 __device__ __forceinline__ float chroma_in(const Raw& raw, int row, int column, int component) {
     const int at = BEFORE + column;
     const float value = number_in(raw.chroma[row][INTERLEAVED ? 0 : component], INTERLEAVED ? 2 * at + component : at);
-    return EXACT_ROWS ? value * EXACT : value;
+    return EXACT_ROWS ? product(value, EXACT) : value;
 }
 
 // Cb or Cr of a column of chroma at one of two lines.
@@ -156,7 +156,7 @@ __device__ __forceinline__ float column_at(const Raw& raw, int row, int line, in
     const int above = SHIFT_Y == 1 ? 0 : line * ROWS_OF_LINE;
     const float down = way_down(SHIFT_Y == 1 ? line : row + line), value = chroma_in(raw, above, column, component);
     if (SHIFT_Y == 0 || (SHIFT_Y == 1 && down == 0.0f)) return value;
-    return fmaf(chroma_in(raw, above + 1, column, component) - value, down, value);
+    return fused(difference(chroma_in(raw, above + 1, column, component), value), down, value);
 }
 
 // Cb or Cr of a pixel of one of two lines.
@@ -164,8 +164,8 @@ __device__ __forceinline__ float chroma_at(const Raw& raw, int row, int line, in
     const int near = near_of(k) - LEAST, parts = parts_of(k);
     float value = column_at(raw, row, line, near, component);
     const float part = (float)parts / (1 << UNIT_X);
-    if (parts > 0) value = fmaf(column_at(raw, row, line, near + 1, component) - value, part, value);
-    return ROUNDED && EXACT_ROWS ? value * (1.0f / EXACT) : value;
+    if (parts > 0) value = fused(difference(column_at(raw, row, line, near + 1, component), value), part, value);
+    return ROUNDED && EXACT_ROWS ? product(value, 1.0f / EXACT) : value;
 }
 #endif
 
@@ -194,7 +194,7 @@ __device__ __forceinline__ void pack(const int (&levels)[4], unsigned (&ranks)[L
 }
 
 // The nearest whole number of a sum; what is below 0 has the highest bit, and so is below 0 as well.
-__device__ __forceinline__ int level_of(float sum) { return (int)__float_as_uint(sum * 0x1p-116f); }
+__device__ __forceinline__ int level_of(float sum) { return (int)__float_as_uint(product(sum, 0x1p-116f)); }
 
 // The levels of four pixels of one of two lines, of each channel.
 __device__ __forceinline__ void make_four(

@@ -7,11 +7,10 @@
 
 #if LEVELS
 #define LINES 32  // of a chunk, so that products are full
-// Pixels of a line whose levels are made together, and products that a warp makes together: as many as registers allow, which
-// is more of what training asks for.
+// Products that a warp makes together: as many as registers allow, which is more of what training asks for.
 #define USUAL (LEVELS == 255 && SAMPLE_BYTES == 1 && INTERLEAVED && ALIGNED && SHIFT_X == 1 && !OFFSET_X && !WIDE && ONE_BY_ONE)
-#define RUN (USUAL ? 8 : 4)
 #define AT_ONCE (USUAL ? 3 : 2)
+#define RUN 4  // pixels of a line whose levels are made together: eight take more registers, and longer
 #define LEVEL_BYTES (LEVELS == 255 ? 1 : 2)
 // of a line that there is room for, those of a channel or of one of its two bytes; 8 rows of 4 words meet no bank twice
 #define LEVEL_WORDS (LEVELS == 255 ? 60 : 28)
