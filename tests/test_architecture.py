@@ -72,9 +72,16 @@ HOMES = {
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.workers", "pipeline.executor")),
-    "multiprocessing": ("video.child", "video.child_process", "video.children", "pipeline.executor"),
+    "multiprocessing": (
+        "video.child",
+        "video.child_process",
+        "video.children",
+        "pipeline.executor",
+        "ops._threads",
+    ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": (
+        "ops._threads",
         "video.ahead",
         "video.awaited",
         "video.engine",

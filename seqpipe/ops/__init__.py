@@ -111,6 +111,7 @@ from ._param import Parameter, param
 from ._planned import Planned, leading, planned
 from ._spec import Backend, Spec, full_range, half_range
 from ._table import table
+from ._threads import set_threads, threads
 from ._together import Moved, Together
 from ._view import DEFAULT_LAYOUTS
 from .boxes import *  # noqa: F403  a family's __all__ is the list of its operators
@@ -180,7 +181,9 @@ __all__ = [
     "planned",
     "random",
     "reductions",
+    "set_threads",
     "table",
+    "threads",
 ]
 __all__ += boxes.__all__
 __all__ += colour.__all__

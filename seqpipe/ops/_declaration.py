@@ -66,6 +66,8 @@ class Declaration(Settings, ABC):
         pointwise: whether a value of the result depends on that one value and the parameters alone.
         takes_raw: whether :meth:`cpu` is given values as they are, though they are computed; it may return floats, or
             values of the type of the result.
+        threads_within: whether most of :meth:`cpu` is done by a library that has threads of its own, so that several
+            frames at a time would take longer.
         keeps_size: whether results have the size of what they are made of.
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
@@ -93,6 +95,7 @@ class Declaration(Settings, ABC):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     pointwise: ClassVar[bool] = False
     takes_raw: ClassVar[bool] = False
+    threads_within: ClassVar[bool] = False
     keeps_size: ClassVar[bool] = True
     keeps_frames: ClassVar[bool] = True
     takes: ClassVar[Takes] = "images"

@@ -20,6 +20,7 @@ from ._draw import Block, joined, values_of, values_of_all
 from ._drawing import alike
 from ._kernel import Item, cuda_device, run_kernel
 from ._spec import BACKENDS, Backend, Spec
+from ._threads import side_by_side, threads
 from ._values import put
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
 
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
+_SHARED: Final = 1 << 20  # values from which threads pay
+_OURS: Final = f"{__package__}."
 _CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
 
 Form: TypeAlias = Callable[[Array, Any], Array]
@@ -149,19 +152,31 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
         block: the parameters.
         fast: whether by its form for CPUs, instead of the reference.
     """
-    form = op.cpu if fast else op.reference
-    # to enumerate pairs takes longer than to make a view of each
-    for place in range(item.x.shape[0]):
+    form, count = op.cpu if fast else op.reference, item.x.shape[0]
+
+    def make(place: int) -> None:
         x, out, sample = item.x[place], item.out[place], item.sample + place
         if block.constants:
             on_images(op, form, x, out, block.constants[sample].p, fast=fast)
-            continue
+            return
         rows = block.of(sample, len(x))
         if len(rows) == 1 or not op.keeps_frames:
             on_images(op, form, x, out, values_of_all(rows), fast=fast)
-            continue
+            return
         for frame, row in enumerate(rows):
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
+
+    if fast and count > 1 and _share(op, item.x) and count >= threads():
+        side_by_side(make, count)
+        return
+    # to enumerate pairs takes longer than to make a view of each
+    for place in range(count):
+        make(place)
+
+
+def _share(op: Declaration, x: Array) -> bool:
+    """Whether threads share the work: where there is much, and by operators of seqpipe, whose forms keep nothing."""
+    return x.size >= _SHARED and not op.threads_within and type(op).__module__.startswith(_OURS)
 
 
 def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
@@ -176,8 +191,15 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         fast: whether it is the form for CPUs.
     """
     if fast and op.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
-        for frame in range(len(x)):
+
+        def make(frame: int) -> None:
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+
+        if _share(op, x):
+            side_by_side(make, len(x))
+            return
+        for frame in range(len(x)):
+            make(frame)
     else:
         _write(op, out, _made(op, form, x, out.dtype, p, fast=fast))
 

@@ -93,6 +93,7 @@ class Scaled(Geometry, register=False):
     # order round one value in a hundred to the next level
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.3)
     takes_raw: ClassVar[bool] = True
+    threads_within: ClassVar[bool] = True  # torch's, and those of NumPy's products
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
 

@@ -1,0 +1,190 @@
+"""Frames that threads make side by side: the same results with any number, and errors as with one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import ops
+from seqpipe.errors import ParameterError
+from seqpipe.ops import _run, _threads, apply
+from seqpipe.ops._threads import side_by_side
+from tests.support.operators import compare
+
+SHAPE = (3, 5, 211, 401, 3)  # beyond what one thread does by itself
+
+
+@pytest.fixture(autouse=True)
+def many():
+    """Four threads, whatever the machine has."""
+    ops.set_threads(4)
+    yield
+    ops.set_threads(None)
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, SHAPE, np.uint8)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.GaussianBlur(sigma=1.5),
+        ops.Rotate(angle=(-20.0, 20.0), keep_size=True, seed=1),
+        ops.Hsv(hue=30.0, saturation=1.2),
+        ops.Brightness(brightness=1.2),
+        ops.Equalize(),
+        ops.JpegCompressionDistortion(quality=30),
+        ops.NoiseGaussian(stddev=12.0, seed=2),
+        ops.NoiseShot(seed=3),
+        ops.MedianBlur(window_size=3),
+        ops.Resize(size=(100, 120), interp_type="cubic"),
+        ops.Brightness(brightness=(0.5, 1.5), per_frame=True, seed=4),
+        ops.RandAugment(seed=5),
+    ],
+    ids=lambda op: op.name,
+)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_results_are_those_of_one_thread(images, op, samples):
+    x = images[:samples]
+    found = [apply(op, x) for _ in range(3)]
+    ops.set_threads(1)
+    for one in found:
+        compare(one, apply(op, x))
+
+
+def test_frames_are_made_by_several_threads(images, monkeypatch):
+    seen, plain, another = set(), _run._made, threading.Event()
+
+    def made(*given, **options):
+        seen.add(threading.current_thread())
+        if len(seen) > 1:
+            another.set()
+        assert another.wait(20)  # the first waits for a second
+        return plain(*given, **options)
+
+    monkeypatch.setattr(_run, "_made", made)
+    apply(ops.GaussianBlur(sigma=1.5), images[:1])
+    assert threading.current_thread() in seen
+
+
+def test_operators_of_ones_own_are_called_by_the_thread_that_calls(images):
+    seen = set()
+
+    @seqpipe.operator
+    def own(x: np.ndarray) -> np.ndarray:
+        """Make it one brighter."""
+        seen.add(threading.current_thread())
+        return x + 1.0
+
+    class Turned(ops.Flip, register=False):
+        def reference(self, x, p):
+            seen.add(threading.current_thread())
+            return super().reference(x, p)
+
+    own(images[:1])
+    apply(Turned(), images[:1])
+    assert seen == {threading.current_thread()}
+
+
+def test_little_work_is_done_by_the_thread_that_calls(images, monkeypatch):
+    monkeypatch.setattr(_run, "side_by_side", lambda *_: pytest.fail("threads were asked"))
+    apply(ops.GaussianBlur(sigma=1.5), images[:1, :4, :150, :150])
+
+
+def nothing(number):
+    """Of a number."""
+
+
+def test_the_first_error_is_raised_when_nobody_works_any_more():
+    done, both = [], threading.Barrier(2, timeout=20)
+
+    def work(number):
+        if number < 2:
+            both.wait()
+            raise ValueError(f"number {number}")
+        done.append(number)
+
+    with pytest.raises(ValueError, match="number 0"):
+        side_by_side(work, 10_000)
+    before = len(done)
+    assert before < 9_998
+    side_by_side(nothing, 4)
+    assert len(done) == before
+
+
+def test_a_ctrl_c_ends_all():
+    def work(number):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        while not stopped.wait(0.01):
+            pass
+
+    stopped = threading.Event()
+    threading.Timer(0.2, stopped.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(work, 100)
+
+
+def test_what_is_asked_for_within_is_done_by_the_same_thread():
+    found = []
+
+    def work(number):
+        me = threading.current_thread()
+        side_by_side(lambda _: found.append(threading.current_thread() is me), 5)
+
+    side_by_side(work, 8)
+    assert found == [True] * 40
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    side_by_side(nothing, 4)
+    child = multiprocessing.get_context("fork").Process(target=side_by_side, args=(nothing, 4))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+
+
+def test_several_callers_share_them():
+    totals = [0] * 6
+
+    def call(caller):
+        lock = threading.Lock()
+
+        def work(number):
+            with lock:
+                totals[caller] += number
+
+        for _ in range(50):
+            side_by_side(work, 20)
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(len(totals))]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert totals == [50 * 190] * len(totals)
+
+
+def test_how_many_there_are(monkeypatch):
+    assert ops.threads() == 4
+    ops.set_threads(None)
+    monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: {0, 1, 5})
+    assert ops.threads() == 3
+    monkeypatch.setattr(_threads.multiprocessing, "parent_process", lambda: "a loader")
+    assert ops.threads() == 1
+    ops.set_threads(2)
+    assert ops.threads() == 2
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "4"])
+def test_how_many_there_cannot_be(count):
+    with pytest.raises(
+        ParameterError, match=r"set_threads: count=.* is not valid; allowed: 1 or more, or None"
+    ):
+        ops.set_threads(count)
