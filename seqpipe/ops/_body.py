@@ -106,7 +106,7 @@ class Work(NamedTuple):
 _MANY: Final = 1024  # blocks, which any GPU has enough to do with
 _FOURS: Final = Work(pixels=16)
 _BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
-_SURVEYS: Final = Work(pixels=48, fewer=2)
+_SURVEYS: Final = Work(pixels=64, fewer=2)
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
 WORK: Final = MappingProxyType(
