@@ -83,7 +83,7 @@ from . import (
     padding,
     points,
     policies,
-    random,
+    random as random,  # not in __all__: `import *` would hide Python's
     reductions,
     resize,
     shapes,
@@ -179,7 +179,6 @@ __all__ = [
     "param",
     "per_frame",
     "planned",
-    "random",
     "reductions",
     "set_threads",
     "table",

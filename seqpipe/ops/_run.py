@@ -176,7 +176,11 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
 
 def _share(op: Declaration, x: Array) -> bool:
     """Whether threads share the work: where there is much, and by operators of seqpipe, whose forms keep nothing."""
-    return x.size >= _SHARED and not op.threads_within and type(op).__module__.startswith(_OURS)
+    return x.size >= _SHARED and not op.threads_within and _is_ours(op)
+
+
+def _is_ours(op: Declaration) -> bool:
+    return type(op).__module__.startswith(_OURS)
 
 
 def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
@@ -237,16 +241,24 @@ def _made(
         p = _there(p, namespace(x))
     if not op.keeps_frames:
         raw = op.values == "moved" or (fast and op.takes_raw)
-        return form(x if raw else x.astype(np.float32), p)
+        return form(_lent(op, x) if raw else x.astype(np.float32), p)
     if op.values == "moved":
-        return form(x, p) if p.acts else x
+        return form(_lent(op, x), p) if p.acts else x
     if not p.acts:
         return x.astype(np.float32)
     if fast and op.takes_raw:
-        return form(x, p)
+        return form(_lent(op, x), p)
     if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
     return form(x.astype(np.float32), p)
+
+
+def _lent(op: Declaration, x: Array) -> Array:
+    """Images that are not the operator's to change: one of somebody else's may try."""
+    if isinstance(x, np.ndarray) and not _is_ours(op):
+        x = x.view()
+        x.flags.writeable = False
+    return x
 
 
 def _write(op: Declaration, out: Array, made: Any) -> None:

@@ -265,3 +265,21 @@ def test_what_does_nothing_by_mistake_says_what_to_give():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fn.dim(X)
+
+
+def test_images_that_are_lent_are_not_to_be_written_to():
+    """A moved operator is given them as they are, in the caller's memory."""
+
+    class Drawing(Op, register=False):
+        """Draw a line over images."""
+
+        values = "moved"
+
+        def reference(self, x: Any, p: Any) -> Any:
+            x[:, 0] = 255 if p.acts else 0
+            return x
+
+    mine = X.copy()
+    with pytest.raises(ValueError, match="read-only"):
+        Drawing()(mine)
+    np.testing.assert_array_equal(mine, X)
