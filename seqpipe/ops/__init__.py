@@ -83,7 +83,6 @@ from . import (
     padding,
     points,
     policies,
-    random as random,  # not in __all__: `import *` would hide Python's
     reductions,
     resize,
     shapes,
@@ -94,6 +93,9 @@ from . import (
     values,
     warp,
     windows,
+)
+from . import (
+    random as random,  # not in __all__: `import *` would hide Python's
 )
 from ._apply import apply
 from ._body import Body
