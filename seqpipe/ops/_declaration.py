@@ -113,6 +113,9 @@ class Declaration(Settings, ABC):
     errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     drawable: ClassVar[tuple[Parameter, ...]] = ()
+    of_seqpipe: ClassVar[bool] = (
+        True  # whether its forms are known to keep nothing, and to leave images as they are
+    )
     __signature__: ClassVar[inspect.Signature]
 
     p: float = param(
@@ -137,6 +140,7 @@ class Declaration(Settings, ABC):
             if said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
+        cls.of_seqpipe = cls.__module__.startswith(f"{__package__}.")
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.parameters = parameters_of(cls)
         check_names(cls)

@@ -37,7 +37,6 @@ __all__ = [
 _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
 _SHARED: Final = 1 << 20  # values from which threads pay
-_OURS: Final = f"{__package__}."
 _CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
 
 Form: TypeAlias = Callable[[Array, Any], Array]
@@ -176,11 +175,7 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
 
 def _share(op: Declaration, x: Array) -> bool:
     """Whether threads share the work: where there is much, and by operators of seqpipe, whose forms keep nothing."""
-    return x.size >= _SHARED and not op.threads_within and _is_ours(op)
-
-
-def _is_ours(op: Declaration) -> bool:
-    return type(op).__module__.startswith(_OURS)
+    return op.of_seqpipe and x.size >= _SHARED and not op.threads_within
 
 
 def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
@@ -239,23 +234,24 @@ def _made(
     """What a form makes: floats, or values of the type of the result."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
+    lent = x if op.of_seqpipe else _lent(x)
     if not op.keeps_frames:
         raw = op.values == "moved" or (fast and op.takes_raw)
-        return form(_lent(op, x) if raw else x.astype(np.float32), p)
+        return form(lent if raw else x.astype(np.float32), p)
     if op.values == "moved":
-        return form(_lent(op, x), p) if p.acts else x
+        return form(lent, p) if p.acts else x
     if not p.acts:
         return x.astype(np.float32)
     if fast and op.takes_raw:
-        return form(_lent(op, x), p)
+        return form(lent, p)
     if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
     return form(x.astype(np.float32), p)
 
 
-def _lent(op: Declaration, x: Array) -> Array:
-    """Images that are not the operator's to change: one of somebody else's may try."""
-    if isinstance(x, np.ndarray) and not _is_ours(op):
+def _lent(x: Array) -> Array:
+    """Images that are not an operator's to change."""
+    if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
     return x
