@@ -132,7 +132,7 @@ def any_warp(rng: np.random.Generator, **given: Any) -> WarpAffine | WarpPerspec
 def test_tiles_of_bytes_are_the_reference(place, kind, channels, result):
     """To the last bit in kernels: in tiles that have room for their sources or not, on borders and beyond them."""
     rng = np.random.default_rng([channels, result is None, *kind.encode()])
-    for fill in (None, 0.0, 37.0, 255.0, 0.5, 300.0) * (4 if result is None else 1):
+    for fill in (None, 0.0, 37.0, 255.0, 0.5, 300.0) * (3 if result is None else 1):
         height, width = rng.integers(1, 150), int(rng.choice([rng.integers(1, 200), 4 * rng.integers(1, 50)]))
         x = rng.integers(0, 256, (height + 5, width + 7, channels), np.uint8)
         x = x[3:-2, 2:-5] if rng.integers(4) == 0 else x[:height, :width].copy()
