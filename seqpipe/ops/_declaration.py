@@ -68,6 +68,8 @@ class Declaration(Settings, ABC):
             values of the type of the result.
         threads_within: whether most of :meth:`cpu` is done by a library that has threads of its own, so that several
             frames at a time would take longer.
+        of_seqpipe: whether the class is one of seqpipe's own, whose forms keep nothing between calls, and leave images
+            that they are given as they are.
         keeps_size: whether results have the size of what they are made of.
         keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
             sequences, states :meth:`frame_order`, and looks itself at whether it acts.
@@ -113,9 +115,7 @@ class Declaration(Settings, ABC):
     errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     drawable: ClassVar[tuple[Parameter, ...]] = ()
-    of_seqpipe: ClassVar[bool] = (
-        True  # whether its forms are known to keep nothing, and to leave images as they are
-    )
+    of_seqpipe: ClassVar[bool] = True
     __signature__: ClassVar[inspect.Signature]
 
     p: float = param(

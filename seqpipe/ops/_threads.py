@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 
 from ..errors import ParameterError
 
@@ -58,7 +59,7 @@ def side_by_side(work: Callable[[int], None], count: int) -> None:
     An error of one ends all of them, as soon as they have done what they are at, and is raised; of several, the first.
 
     Args:
-        work: what is done with a number; it may not ask for more of this, which is then done by its own thread.
+        work: what is done with a number; what it asks for of this itself, its own thread does alone.
         count: how many there are.
     """
     most = 1 if getattr(_own, "working", False) else min(threads(), count)
@@ -98,7 +99,8 @@ def _start(take: Callable[[], None], count: int) -> list[Future[None]]:
             if _pool is not None:
                 _pool[1].shutdown(wait=False)  # when they have done what they were given
             _pool = count, ThreadPoolExecutor(count, thread_name_prefix="seqpipe.ops")
-        return [_pool[1].submit(take) for _ in range(count)]
+        # each in the caller's context, of which NumPy's errstate is part
+        return [_pool[1].submit(copy_context().run, take) for _ in range(count)]
 
 
 def _forget() -> None:
