@@ -31,6 +31,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.packets)
 
+    def role(self, place: int) -> int:
+        """What a packet shows; see :mod:`seqpipe.video.bitstream.display`."""
+        return self.stream.roles([self.packets[place].data])[0]
+
     def payload(self, place: int) -> bytes:
         """A packet of the elementary stream.
 
@@ -59,11 +63,15 @@ class Feeder(Protocol):
         on_picture: pfnDecodePicture for the parser.
         on_display: pfnDisplayPicture for the parser.
         user_data: what the parser gives all of its callbacks.
+        anew: whether the packet that is being parsed needs none before it.
     """
 
     on_picture: Any
     on_display: Any
     user_data: int | None
+
+    @property
+    def anew(self) -> bool: ...
 
     def asks(self, announce: Any) -> Any:
         """What the parser calls back with a stream: pfnSequenceCallback.

@@ -44,6 +44,7 @@ class FakeCuvid(CuvidCallbacks):
         min_surfaces: what the parser asks for.
         surfaces: how many of them the parser uses now; an answer of 1 means as many as before.
         decode_surfaces: how many the last decoder has.
+        shows: how often each picture is shown.
     """
 
     def __init__(self) -> None:
@@ -54,6 +55,7 @@ class FakeCuvid(CuvidCallbacks):
         self.decoders = 0
         self.payloads: list[bytes] = []
         self.delay = 2
+        self.shows = 1
         self.min_surfaces = SURFACES
         self.surfaces = self.decode_surfaces = 0
         self.outputs: dict[int, int] = {}
@@ -118,9 +120,10 @@ class FakeCuvid(CuvidCallbacks):
         while self._waiting and (everything or len(self._waiting) > self.delay):
             _, surface = self._waiting.pop(0)
             self._shown_last = surface
-            self._params.on_display(
-                self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
-            )
+            for _ in range(self.shows):
+                self._params.on_display(
+                    self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
+                )
 
     def create_decoder(self, handle: Any, info: Any) -> int:
         made = info._obj
