@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from ..bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
-from ..packet_decoder import DecodeError, News, Picture
+from ..decode.packet_decoder import DecodeError, News, Picture
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,
