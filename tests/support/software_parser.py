@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from seqpipe.video.decode.av_packet import av_packet
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
 
-__all__ = ["CHROMA", "CODEC_NAMES", "DONE", "FAILED", "SoftwareParser", "context_of", "decoded", "laid_down", "packet_of"]
+__all__ = [
+    "CHROMA",
+    "CODEC_NAMES",
+    "DONE",
+    "FAILED",
+    "SoftwareParser",
+    "context_of",
+    "decoded",
+    "laid_down",
+    "packet_of",
+]
 
 _IN_PROGRESS, DONE, FAILED = 1, 2, 9
 _SURFACES = 32

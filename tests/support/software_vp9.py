@@ -95,7 +95,8 @@ class SoftwareVp9Parser:
         self.states[surface] = DONE if taken else FAILED
         stamp, self._packet_stamp = self._packet_stamp, None
         self._stamps[surface] = (self._expected, False) if stamp is None else (stamp, True)
-        self._on_picture(self._user, ctypes.addressof(Picture(surface=surface)))
+        picture = Picture(surface=surface)
+        self._on_picture(self._user, ctypes.addressof(picture))
 
     def _free(self) -> int:
         while True:
