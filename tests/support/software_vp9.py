@@ -1,8 +1,8 @@
-"""The driver's parser of VP9 and an engine behind it, for machines without a card: hidden pictures, and ones shown again.
+"""The driver's parser of VP9 and an engine behind it, for machines without a card: with hidden pictures.
 
 As NVIDIA's published parsers do: every picture has a surface, hidden ones as well; a picture waits for a while before
-it is shown; the timestamp of a packet goes to the first picture in it, shown or hidden, later ones are guessed at 30 Hz;
-and who is shown takes the earliest timestamp of all that were not shown yet.
+it is shown; the timestamp of a packet goes to the first picture in it, shown or hidden, and later ones are guessed at
+30 Hz; who is shown takes the earliest timestamp of all that were not shown yet.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ElementaryStream:
         self._role = display_roles(codec)
 
     def roles(self, packets: Sequence[bytes]) -> bytes:
-        """What each of some packets shows, as :mod:`seqpipe.video.bitstream.display` has it; 0 where it does not matter."""
+        """What each packet shows; see :mod:`seqpipe.video.bitstream.display`; 0 where it does not matter."""
         return bytes(len(packets)) if self._role is None else bytes(map(self._role, packets))
 
     def packet(self, data: bytes, *, first: bool) -> bytes:

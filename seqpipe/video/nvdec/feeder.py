@@ -63,7 +63,6 @@ class Feeder(Protocol):
         on_picture: pfnDecodePicture for the parser.
         on_display: pfnDisplayPicture for the parser.
         user_data: what the parser gives all of its callbacks.
-        anew: whether the packet that is being parsed needs none before it.
     """
 
     on_picture: Any
@@ -71,7 +70,8 @@ class Feeder(Protocol):
     user_data: int | None
 
     @property
-    def anew(self) -> bool: ...
+    def anew(self) -> bool:
+        """Whether the packet that is being parsed needs none before it."""
 
     def asks(self, announce: Any) -> Any:
         """What the parser calls back with a stream: pfnSequenceCallback.
