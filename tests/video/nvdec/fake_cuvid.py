@@ -4,8 +4,8 @@ Every packet is one picture. Its payload is text: ``I 0`` or ``P 3`` with the pl
 ``S 128x96`` announces a stream, ``S 128x96+8`` one whose picture begins at column 8. ``X`` makes a picture that ends
 in an error, ``-`` one that the parser drops, ``~`` one that it drops after it has shown all that are inside. Before
 ``K``, and before a stream, all pictures inside are shown, and ``K`` is decoded into the surface that was shown last.
-``H`` is decoded and not shown; ``E 7=3`` decodes nothing, but shows the picture of place 3 at place 7. Start codes count
-for nothing. Timestamps are wrong, as the driver's may be.
+``H`` is decoded and not shown; ``E 7=3`` decodes nothing, but shows the picture of place 3 at place 7. Timestamps are
+wrong, as the driver's may be. Start codes count for nothing.
 """
 
 from __future__ import annotations
