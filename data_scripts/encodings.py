@@ -24,7 +24,7 @@ __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
 
 _FILM = "mandelbrot=size={size}:rate=25"
 _X264 = "-c:v libx264 -preset medium -pix_fmt yuv420p -threads 2 -g 30 -x264-params "
-_X265 = "-c:v libx265 -preset fast -threads 2 -x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
+_X265 = "-c:v libx265 -preset fast -pix_fmt yuv420p -threads 2 -x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
 _VPX = "-threads 1 -b:v 300k -deadline realtime -cpu-used 5 -g 36 -lag-in-frames 25 "
 _VP8, _VP9 = f"-c:v libvpx -pix_fmt yuv420p {_VPX}", f"-c:v libvpx-vp9 {_VPX}"
 _HIDDEN = f"{_VP9}-pix_fmt yuv420p -auto-alt-ref 1"
@@ -156,9 +156,11 @@ ENCODINGS: dict[str, Encoding] = {
     "hevc_weighted": Encoding(_X265 + "weightp=1:weightb=1:bframes=3", film="fade=out:0:72"),
     "hevc_slices": Encoding(_X265 + "slices=3:wpp=1"),
     "hevc_references": Encoding(_X265 + "ref=6:bframes=4"),
-    "hevc_10": Encoding(f"-pix_fmt yuv420p10le {_X265}bframes=4:b-adapt=0"),
-    "hevc_12": Encoding(f"-pix_fmt yuv420p12le {_X265}bframes=4:b-adapt=0"),
-    "hevc_10_layers": Encoding(f"-pix_fmt yuv420p10le {_X265}temporal-layers=3:bframes=4:b-adapt=0"),
+    "hevc_10": Encoding(_X265.replace("yuv420p", "yuv420p10le") + "bframes=4:b-adapt=0"),
+    "hevc_12": Encoding(_X265.replace("yuv420p", "yuv420p12le") + "bframes=4:b-adapt=0"),
+    "hevc_10_layers": Encoding(
+        _X265.replace("yuv420p", "yuv420p10le") + "temporal-layers=3:bframes=4:b-adapt=0"
+    ),
     "hevc_lossless": Encoding(_X265 + "lossless=1:bframes=2", frames=24),
     "hevc_fields": Encoding(_X265 + "bframes=2:interlace=tff"),
     "hevc_annex_b": Encoding(_X265 + "bframes=4:open-gop=1", "hevc"),
