@@ -64,13 +64,17 @@ def _split(made: Path, target: Path) -> None:
     )
 
 
-def _repeated(slots: tuple[int, ...], split: bool, made: Path, target: Path) -> None:
-    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture."""
+def _repeated(slots: tuple[int, ...], split: bool, kept: bool, made: Path, target: Path) -> None:
+    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture.
+
+    These are split off before; if they are not kept so, they are merged with what shows their picture.
+    """
+    options = {"fflags": "-autobsf"} if kept else {}
     source = made
     if split:
         source = made.with_suffix(".split.mkv")
         _split(made, source)
-    with av.open(str(source)) as original, av.open(str(target), "w") as changed:
+    with av.open(str(source)) as original, av.open(str(target), "w", options=options) as changed:
         stream = original.streams.video[0]
         out = changed.add_stream_from_template(stream)
         time, step = 0, round(1 / (25 * stream.time_base))
@@ -182,9 +186,10 @@ ENCODINGS: dict[str, Encoding] = {
     "vp9_two_passes": Encoding(_HIDDEN + " -deadline good", "webm", passes=2),
     "vp9_pyramid": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", "webm", passes=2),
     "vp9_pyramid_split": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", passes=2, change=_split),
-    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False)),
-    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False)),
-    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True)),
+    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False, False)),
+    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False, False)),
+    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, False)),
+    "vp9_hidden_shown_split": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, True)),
     "vp9_layers": Encoding(
         f"{_VP9}-pix_fmt yuv420p -lag-in-frames 0 -error-resilient default "
         f"-ts-parameters ts_number_layers=3:{_LAYERS}:ts_layering_mode=3",

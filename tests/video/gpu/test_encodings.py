@@ -16,8 +16,7 @@ from seqpipe.video.nvdec.caps import mistrust
 from tests.support.encodings import assert_all_frames_alike, encoding, encodings
 from tests.support.software_card import SoftwareCard
 
-# Here the card goes on with pictures of another size, predicted from those before; that is left to the CPU.
-QUICK = ("vp9_hidden", "vp9_hidden_split", "vp9_pyramid_split", "vp9_shown_twice_again", "vp9_hidden_shown")
+QUICK = ("vp9_hidden", "vp9_pyramid_split", "vp9_shown_twice_again", "vp9_hidden_shown_split")
 SOFTWARE = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.deep)
     for name in encodings("h264", "hevc", "vp9")
