@@ -24,7 +24,10 @@ __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
 
 _FILM = "mandelbrot=size={size}:rate=25"
 _X264 = "-c:v libx264 -preset medium -pix_fmt yuv420p -threads 2 -g 30 -x264-params "
-_X265 = "-c:v libx265 -preset fast -pix_fmt yuv420p -threads 2 -x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
+_X265 = (
+    "-c:v libx265 -preset fast -pix_fmt yuv420p -threads 2 "
+    "-x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
+)
 _VPX = "-threads 1 -b:v 300k -deadline realtime -cpu-used 5 -g 36 -lag-in-frames 25 "
 _VP8, _VP9 = f"-c:v libvpx -pix_fmt yuv420p {_VPX}", f"-c:v libvpx-vp9 {_VPX}"
 _HIDDEN = f"{_VP9}-pix_fmt yuv420p -auto-alt-ref 1"

@@ -129,7 +129,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize(
-    "reading", [{}, {"short_side": 60}, {"size": (70, 51), "crop": (3, 5, 90, 58), "mirror": True}]
+    "reading", [{}, {"short_side": 60}, {"size": (51, 70), "crop": (5, 3, 58, 90), "mirror": True}]
 )
 @pytest.mark.parametrize("media", ["h264", "hevc_10", "rotated_90", "odd_vp9"])
 @pytest.mark.parametrize("name", EXACT)

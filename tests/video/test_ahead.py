@@ -146,7 +146,7 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
 ENDING = """
 import sys
 import numpy as np
-from seqpipe.video import ahead
+from seqpipe.video.engine import read_ahead
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.request import Request

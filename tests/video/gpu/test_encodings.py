@@ -43,14 +43,17 @@ def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
     path = encoding(name)
     ways, allocate = card_ways(0, "nvdec", 1)
     with Engine(1, processes=0) as cpu, Engine(1, ways=ways, allocate=allocate) as card:
-        assert_all_frames_alike(path, cpu, card, single=4, crop=(136, 74, 48, 32))
+        assert_all_frames_alike(path, cpu, card, single=4, crop=(74, 136, 32, 48))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", encodings())
 def test_every_frame_is_the_cpus(name):
     path = encoding(name)
-    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode="auto", cache_dir=None) as card:
+    with (
+        Engine(2, processes=0) as cpu,
+        engine_for(Device("cuda", 0), decode="auto", threads=None, cache_dir=None) as card,
+    ):
         assert_all_frames_alike(path, cpu, card)
         taken = set(card.stats()["frames"])
         assert taken == ({"cpu"} if mistrust(0, open_index(str(path)).info) else {"nvdec"})
@@ -63,7 +66,10 @@ def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
     path = encoding(name)
     if reason := mistrust(0, open_index(str(path)).info):
         pytest.skip(reason)
-    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode=decode, cache_dir=None) as card:
+    with (
+        Engine(2, processes=0) as cpu,
+        engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as card,
+    ):
         assert_all_frames_alike(path, cpu, card)
 
 
@@ -79,4 +85,4 @@ def test_a_data_set_gives_the_cpus_frames(name):
         assert np.array_equal(theirs.frames, ours.frames)
         apart = np.abs(theirs.numpy().astype(np.int16) - ours.numpy())
         assert apart.max() <= 1
-        assert apart.mean() <= 0.05
+        assert apart.mean() <= 0.1
