@@ -2,7 +2,9 @@
 
 ``fn.flip(x, horizontal=True)`` is ``ops.Flip(horizontal=True)(x)``. A number among the arguments may be a constant, a
 range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with a value for each sample, or
-:func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
+:func:`per_frame`. Draws depend on (seed, the operator's name, its occurrence, epoch, index of the sample) and on
+nothing else; the occurrence tells operators of one name and one seed apart that are used together, in a chain or a
+graph.
 
 What is given a :class:`DataNode`, to act on or as a parameter, gives one: a value that :mod:`seqpipe.pipeline` computes
 once the batch is there. ``fn.random`` makes the first of them, and inputs of a graph are such.
@@ -108,6 +110,7 @@ from ._function import function_of, functions
 from ._geometry import Geometry
 from ._mapping import Mapping
 from ._node import OF_CALLS, Computed, DataNode, Named, Part, Run
+from ._occurrence import Occurrences
 from ._op import Op
 from ._param import Parameter, param
 from ._planned import Planned, leading, planned
@@ -161,6 +164,7 @@ __all__ = [
     "Named",
     "Normal",
     "Number",
+    "Occurrences",
     "Op",
     "Parameter",
     "Part",

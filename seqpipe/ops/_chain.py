@@ -16,6 +16,7 @@ from ._called import Maker, or_node
 from ._composed import Composed, compositions
 from ._fused import can_join, can_lead, fused
 from ._given import gathered
+from ._occurrence import Occurrences
 from ._op import Op
 from ._spec import Backend
 from ._view import DEFAULT_LAYOUTS
@@ -30,7 +31,8 @@ X = TypeVar("X")
 class Chain(Maker):
     """Operators, one after the other.
 
-    The result is that of calling one after the other, to the last bit. On a GPU, neighbours that change values pixel by
+    The result is that of calling :attr:`ops` one after the other, to the last bit; operators of one name and one seed
+    draw apart in a chain, as :mod:`seqpipe.ops._occurrence` says. On a GPU, neighbours that change values pixel by
     pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
     read once and written once.
 
@@ -39,7 +41,7 @@ class Chain(Maker):
     another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
 
     Args:
-        ops: the operators, in their order.
+        ops: the operators, in their order; as attribute each draws as it does in the chain.
         fuse: ``"exact"``, or ``"compose"``.
 
     Raises:
@@ -63,8 +65,16 @@ class Chain(Maker):
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Chain", allowed=allowed)
-        object.__setattr__(self, "ops", ops)
+        object.__setattr__(self, "ops", Occurrences().of(ops))
         object.__setattr__(self, "fuse", fuse)
+
+    @classmethod
+    def part(cls, ops: Seq[Op], fuse: Fuse = "exact") -> Chain:
+        """A chain of operators that draw as they do in what they are a part of; arguments as for a chain."""
+        found = object.__new__(cls)
+        object.__setattr__(found, "ops", tuple(ops))
+        object.__setattr__(found, "fuse", fuse)
+        return found
 
     def __repr__(self) -> str:
         how = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
@@ -82,7 +92,7 @@ class Chain(Maker):
 
     def rebuilt(self, makers: Seq[Op]) -> Chain:
         """The same with other operators."""
-        return Chain(*makers, fuse=self.fuse)
+        return Chain.part(makers, self.fuse)
 
     @or_node
     def __call__(

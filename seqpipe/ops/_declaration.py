@@ -91,6 +91,7 @@ class Declaration(Settings, ABC):
     """
 
     name: ClassVar[str] = "op"
+    stream_name: ClassVar[str] = "op"
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     channels: ClassVar[tuple[int, ...]] = ()
     channels_from: ClassVar[str] = ""
@@ -142,6 +143,7 @@ class Declaration(Settings, ABC):
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.of_seqpipe = cls.__module__.startswith(f"{__package__}.")
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.stream_name = cls.name
         cls.parameters = parameters_of(cls)
         check_names(cls)
         check_stated(cls)

@@ -161,7 +161,7 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         if (steps := steps_of(op)) is not None:
             return _of_outcomes(op, steps, specs[0], epoch, indices)  # type: ignore[arg-type]  # in steps
         if _acts_at_random(op):
-            (numbers,) = numbers_of(op.seed, op.name, epoch, indices, 1)
+            (numbers,) = numbers_of(op.seed, op.stream_name, epoch, indices, 1)
             acts = [number < op.p for number in numbers]
             kept = {one: constant_of(op, specs[0], acts=one) for one in set(acts)}
             return Block.of_constants(tuple([kept[one] for one in acts]))
@@ -183,7 +183,7 @@ def _acts_at_random(op: Declaration) -> bool:
 def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
     """The parameters of samples that are alike, of an operator of which few things can come."""
     extent = spec[:3]
-    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.name, epoch, indices, steps)]
+    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.stream_name, epoch, indices, steps)]
     return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
 
 

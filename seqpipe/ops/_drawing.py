@@ -92,14 +92,14 @@ def draw(
     """Write what is drawn; returns which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
-        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + (op.p < 1))
+        numbers = numbers_of(op.seed, op.stream_name, epoch, indices, len(ranges.fields) + (op.p < 1))
         return ranges.write(rows, numbers, op.p)
     if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
         try:
-            return _drawn_together(op, rows, specs, Draws(op.seed, op.name, epoch, indices))
+            return _drawn_together(op, rows, specs, Draws(op.seed, op.stream_name, epoch, indices))
         except UnevenError:
             pass
-    drawing = streams(op.seed, op.name, epoch, indices)
+    drawing = streams(op.seed, op.stream_name, epoch, indices)
     if len(specs) > 1:
         return _drawn_one_by_one(op, rows, specs, first, drawing)
     (acts,) = [_drawn_alone(op, rows, specs[0], rng) for rng in drawing]

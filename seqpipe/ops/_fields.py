@@ -25,7 +25,7 @@ __all__ = [
     "telling",
 ]
 
-_TAKEN: Final = frozenset({"acts", "cls", "op", "self"})
+_TAKEN: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
 """Of rows of parameters, of calls that make operators, and of their JSON."""
 _SHADOWED: Final = "values"
 """DALI's name for those of a lookup table: an operator's own values are computed unless this is "moved"."""
