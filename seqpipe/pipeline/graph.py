@@ -18,8 +18,8 @@ are needed in main memory: those that are made of pixels on a GPU are brought th
 is waited for.
 
 Draws depend on (seed, name, occurrence, epoch, index of the sample), as everywhere. Operators of one name and one seed
-draw apart in a graph, and so do nodes of random numbers: see :mod:`seqpipe.ops._occurrence`. A call by itself draws as
-the first occurrence does.
+draw apart in a graph, and so do nodes of random numbers: see :mod:`seqpipe.ops.core.occurrences`. A call by itself
+draws as the first occurrence does.
 """
 
 from __future__ import annotations

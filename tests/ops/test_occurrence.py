@@ -10,7 +10,6 @@ import pytest
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, Op, apply, per_frame
-from seqpipe.ops.policies import TrivialAugmentWide
 from seqpipe.pipeline import Graph, Input
 from seqpipe.random import stream
 
@@ -22,7 +21,7 @@ ALIKE = {
     "p": ops.Flip(p=0.5),
     "ranges": ops.Brightness(brightness=(0.5, 1.5)),
     "frames": ops.Brightness(brightness=per_frame((0.5, 1.5)), p=0.5),
-    "steps": TrivialAugmentWide(),
+    "steps": ops.TrivialAugmentWide(),
     "sample": ops.RandomErasing(p=0.7),
     "noise": ops.NoiseGaussian(stddev=20.0),
 }

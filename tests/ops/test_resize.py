@@ -21,20 +21,11 @@ from seqpipe import native as native_module
 from seqpipe.draws import Draws
 from seqpipe.errors import ParameterError
 from seqpipe.native import compiler
-from seqpipe.ops import (
-    RandomResizedCrop,
-    Resize,
-    ResizeCropMirror,
-    Spec,
-    Together,
-    _resample_cpu,
-    _scaled,
-    apply,
-    per_frame,
-)
-from seqpipe.ops._crop_windows import CropWindows
-from seqpipe.ops._draw import constant_of, resolve
-from seqpipe.ops._resample import ONE, Axis, taps_of
+from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, apply, per_frame
+from seqpipe.ops.core.blocks import constant_of, resolve
+from seqpipe.ops.geometry.resampling import ONE, Axis, taps_of
+from seqpipe.ops.resize import base, cpu
+from seqpipe.ops.resize.crop_windows import CropWindows
 from tests.support.operators import compare
 
 PILLOW = {
@@ -147,13 +138,13 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated, kind):
 def native(request, monkeypatch, tmp_path):
     """What resamples on the CPU: compiled for this machine, for any, or not at all."""
     if request.param == "no compiler":
-        monkeypatch.setattr(_resample_cpu, "_native", lambda: None)
+        monkeypatch.setattr(cpu, "_native", lambda: None)
     elif request.param == "no wide registers":
         monkeypatch.setattr(native_module, "_FLAGS", (*native_module._FLAGS, "-DPLAIN"))
-        library = ctypes.CDLL(str(native_module.compiled("seqpipe.ops", "resample.c", tmp_path)))
+        library = ctypes.CDLL(str(native_module.compiled("seqpipe.ops.resize", "resample.c", tmp_path)))
         function = library.seqpipe_resample
         function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        monkeypatch.setattr(_resample_cpu, "_native", lambda: SimpleNamespace(seqpipe_resample=function))
+        monkeypatch.setattr(cpu, "_native", lambda: SimpleNamespace(seqpipe_resample=function))
 
 
 @pytest.mark.parametrize("kind", [*PILLOW, "area", "gaussian"])
@@ -475,7 +466,7 @@ def test_the_nearest_pixels_of_large_images_are_those_of_the_reference(kind, dty
 
 
 def test_nearest_pixels_take_no_sums(monkeypatch):
-    monkeypatch.setattr(_scaled, "quickly_resampled", None)  # which made floats of all of the image
+    monkeypatch.setattr(base, "quickly_resampled", None)  # which made floats of all of the image
     found = fn.resize(picture(shape=(400, 300)), size=(31, 40), interp_type="nearest")
     compare(found, cv2.resize(picture(shape=(400, 300)), (40, 31), interpolation=cv2.INTER_NEAREST_EXACT))
 
@@ -504,7 +495,7 @@ def test_the_means_of_images_that_shrink_are_those_of_opencv():
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
 @pytest.mark.parametrize("result", [None, "uint8", "int16"])
 def test_images_that_keep_their_size_are_only_taken_over(monkeypatch, kind, dtype, result):
-    monkeypatch.setattr(_scaled, "quickly_resampled", None)
+    monkeypatch.setattr(base, "quickly_resampled", None)
     bounds = np.iinfo(dtype)
     x = np.random.default_rng(0).integers(bounds.min, bounds.max, (200, 90, 3), dtype, endpoint=True)
     for op in (
