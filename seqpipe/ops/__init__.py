@@ -71,6 +71,8 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import (
     arrays,
     batch,
@@ -110,6 +112,7 @@ from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
+from .core.fields import suggestion
 from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
@@ -205,3 +208,8 @@ __all__ += resize.normalized.__all__
 __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
+
+
+def __getattr__(name: str) -> Any:
+    near = suggestion(name, __all__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")

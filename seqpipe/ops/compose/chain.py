@@ -11,9 +11,11 @@ from ...array import device_of
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
+from ..arrays.base import Shaping
 from ..call.dispatch import apply
 from ..call.inputs import gathered
 from ..call.op import Op
+from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
@@ -54,12 +56,7 @@ class Chain(Maker):
     def __init__(self, *ops: Op, fuse: Fuse = "exact") -> None:
         for op in ops:
             if not isinstance(op, Op):
-                raise ParameterError(
-                    f"a chain with a {type(op).__name__}",
-                    source="Chain",
-                    allowed="operators",
-                    advice="Chain(ops.Flip(), ops.BrightnessContrast(contrast=1.5))",
-                )
+                raise _refusal(op)
         if not ops:
             raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
         if fuse not in get_args(Fuse):
@@ -167,6 +164,22 @@ class Chain(Maker):
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
+
+
+def _refusal(op: Any) -> ParameterError:
+    """Why something cannot be part of a chain."""
+    if not isinstance(op, Declaration):
+        fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
+    else:
+        fact = f"a chain with {op.name}, which acts on {op.takes}"
+        advice = f"Call it on what the chain gives: {type(op).__name__}(…)(chain(x))"
+        if isinstance(op, Shaping):
+            advice += (
+                "; or take ops.CropMirrorNormalize(output_layout='CHW'), which puts axes into another order"
+            )
+    return ParameterError(
+        fact, source="Chain", allowed="operators on images, each a seqpipe.ops.Op", advice=advice
+    )
 
 
 def _ops_of(step: Composed | tuple[Op, ...]) -> tuple[Op, ...]:

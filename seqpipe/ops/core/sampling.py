@@ -241,8 +241,16 @@ def write_table(
                 f"{q.name} has values for {array.shape[:axes]}",
                 source=op.name,
                 allowed=f"{wanted}, the {what} given",
+                advice=_as_frames(q, array.shape[:axes], spec.frames),
             )
         rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
+
+
+def _as_frames(q: Parameter, shape: tuple[int, ...], frames: int) -> str | None:
+    """What to do with an array of a shape that would fit the frames of a sample."""
+    if not q.by_frame or shape[-1:] != (frames,):
+        return None
+    return f"For a value for each frame, give {q.name}=ops.per_frame(…) of the array"
 
 
 def alike(specs: Seq[Spec]) -> bool:

@@ -67,8 +67,9 @@ def quickly_resampled(
     """
     native = _native()
     if native is None:
-        down, across = taps_of(*rows, x.shape[1]), taps_of(*columns, x.shape[2])
-        return resampled(x.astype(np.float32), down, across)
+        taps = taps_of(*rows, x.shape[1]), taps_of(*columns, x.shape[2])
+        made_of: npt.NDArray[Any] = resampled(x.astype(np.float32), *taps)
+        return made_of
     if x.dtype not in _INPUTS:
         x = x.astype(np.float32)
     frames, height, width, channels = x.shape
@@ -116,7 +117,8 @@ def _packed(axis: Axis, size: int, length: int, values: int) -> _Packed:
     """See :class:`_Packed`; ``values`` is how many a source pixel has along the axis, ``length`` counts these."""
     places, weights, total = taps_of(axis, size, length)
     held = np.ascontiguousarray(places.T * values), np.ascontiguousarray(weights.T), total
-    return _Packed(len(places), *map(_address, held), held)
+    packed, shares, sums = map(_address, held)
+    return _Packed(len(places), packed, shares, sums, held)
 
 
 def _address(values: npt.NDArray[Any]) -> int:
