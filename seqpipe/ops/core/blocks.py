@@ -24,6 +24,7 @@ __all__ = [
     "UNMOVED",
     "Block",
     "Constant",
+    "Lent",
     "constant_of",
     "derives_anew",
     "joined",

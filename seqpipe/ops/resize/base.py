@@ -177,7 +177,8 @@ class Scaled(Geometry, register=False):
         if p.whole and x.dtype.kind != "f" and down.picks and along.picks:
             pixels = picked(x, taps_of(down, height, x.shape[1]), taps_of(along, width, x.shape[2]))
             return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
-        return quickly_resampled(x, (down, height), (along, width), self.result_dtype(x.dtype.name))
+        made = x.dtype if self.dtype is None else np.dtype(self.dtype)
+        return quickly_resampled(x, (down, height), (along, width), made)
 
     def nearest(self) -> Geometry:
         """The same for labels, whose places must be those of pixels to the last bit."""

@@ -52,7 +52,7 @@ def _places(taps: Taps) -> IntArray | slice:
 
 
 def quickly_resampled(
-    x: npt.NDArray[Any], rows: tuple[Axis, int], columns: tuple[Axis, int], dtype: str
+    x: npt.NDArray[Any], rows: tuple[Axis, int], columns: tuple[Axis, int], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
     """What :func:`resampled` gives; without a C compiler by that.
 
