@@ -34,11 +34,11 @@ class Chain(Maker):
     """Operators, one after the other.
 
     The result is that of calling :attr:`ops` one after the other, to the last bit; operators of one name and one seed
-    draw apart in a chain, as :mod:`seqpipe.ops.core.occurrences` says. On a GPU, neighbours that change values pixel by
+    draw apart in a chain, as :mod:`seqpipe.ops.core.occurrences` says. On a GPU, neighbors that change values pixel by
     pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
     read once and written once.
 
-    With ``fuse="compose"``, neighbours that move pixels, and agree on interpolation and on what is outside, become one
+    With ``fuse="compose"``, neighbors that move pixels, and agree on interpolation and on what is outside, become one
     mapping: pixels are interpolated once, so that images stay sharper, and what one operator moves out of the image
     another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
 
