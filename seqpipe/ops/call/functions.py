@@ -94,12 +94,13 @@ def _made(name: str, cls: Any) -> Any:
 
     def function(*given: Any, **arguments: Any) -> Any:
         called = {key: arguments.pop(key) for key in by_name if key in arguments}
-        if len(given) > most:
+        if len(given) > most > 0:
+            shown = "…" if hasattr(given[most], "shape") else repr(given[most])
             raise ParameterError(
                 f"{len(given)} values are given by place",
                 source=name,
-                allowed=f"{', '.join(q.name for q in inputs) or 'none'} by place, parameters by name",
-                advice=f"fn.{name}(…, {cls.parameters[0].name}={given[most]!r})",
+                allowed=f"{', '.join(q.name for q in inputs)} by place, parameters by name",
+                advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
             )
         return _operator(cls, arguments)(*given, **called)
 
