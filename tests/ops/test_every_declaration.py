@@ -289,7 +289,9 @@ def test_it_is_documented(name):
         if q.identity is not None:
             assert q.normal(q.identity) == q.identity
     if cls.__module__.startswith("seqpipe."):
-        (row,) = (line for line in seqpipe.ops.table().splitlines() if line.startswith(f"| `{name}` |"))
+        (row,) = (
+            line for line in seqpipe.ops.table(markdown=True).splitlines() if line.startswith(f"| `{name}` |")
+        )
         assert row.count(" | ") == 5
         assert all(f"`{q.name}={q.default!r}`" in row for q in cls.parameters[:-3])
     assert re.fullmatch(r"([a-z]+\.)?[a-z][a-z0-9_]*", name)

@@ -149,6 +149,20 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
 
 
 @pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])
+def test_flips_of_head_and_tail_draw_as_those_of_the_chain(place: str, fuse: Any) -> None:
+    """Some are done by the conversion, and others after it: each is the occurrence that it is in the chain."""
+    flip = ops.Flip(p=0.5)
+    chain = Chain(flip, ops.Crop(crop=(40, 44)), flip, ops.Flip(vertical=True), flip)
+    found, wanted = fused(chain, place, "h264", fuse=fuse), unfused(chain, place, "h264")
+    assert_same_samples(found, wanted)
+    assert levels_apart(found, wanted, 1).max() == 0
+    with reader(place, "h264") as dataset:
+        one, other = Augmented(dataset, chain), Augmented(dataset, Chain(flip))
+        assert "flip#1" in [op.stream_name for op in one.chain.ops]
+        assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])
 def test_padding_goes_through_the_chain(place: str, fuse: Any) -> None:
     padded = {"sequence_length": 7, "stride": 20, "pad_mode": "constant", "fill_value": 40}
     found, wanted = fused(TRAIN, place, "h264", fuse=fuse, **padded), unfused(TRAIN, place, "h264", **padded)
