@@ -40,6 +40,7 @@ ROOMS = (
             "interrupts",
             "whole_file",
             "limits",
+            "forks",
         ),
     ),
     Room("sampling", ("sampling",)),

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import UnreadableSourceError
 from .afterwards import Afterwards
 from .info import StreamInfo
+from .outside import parsing
 from .source import Origin, Source, open_source
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Demuxer",
     "FirstPicture",
+    "no_packets",
     "open_container",
     "probe",
     "stream_info",
@@ -57,7 +59,7 @@ def probe(origin: Origin) -> StreamInfo:
         UnreadableSourceError: it is not a video that can be decoded.
     """
     source = open_source(origin)
-    with open_container(source) as container:
+    with parsing(source), open_container(source) as container:
         stream = video_stream(source, container)
         first = FirstPicture(stream)
         try:
@@ -186,11 +188,7 @@ def stream_info(
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)
     if pixel is None or not width or not height:
-        raise UnreadableSourceError(
-            "no frame can be decoded" if first.packet else "it holds no video packets",
-            source=source.name,
-            advice="The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
-        )
+        raise _unusable(source, "no frame can be decoded") if first.packet else no_packets(source)
     degrees, flipped = _orientation(frame)
     codec = context.codec.canonical_name
     tick = _fraction(stream.time_base) or Fraction(1, 1000)
@@ -224,6 +222,19 @@ def stream_info(
         declared_frames=stream.frames or None,
         has_b_frames=bool(context.has_b_frames),
         has_audio=bool(container.streams.audio),
+    )
+
+
+def no_packets(source: Source) -> UnreadableSourceError:
+    """A header that may be sound, and no video behind it."""
+    return _unusable(source, "it holds no video packets")
+
+
+def _unusable(source: Source, fact: str) -> UnreadableSourceError:
+    return UnreadableSourceError(
+        fact,
+        source=source.name,
+        advice="The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import re
 import tempfile
@@ -22,6 +23,7 @@ from ..errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
+from ..forks import renew_after_fork
 from ..limits import DOWNLOAD_GIB
 from .afterwards import Afterwards
 from .byte_ranges import cut_out, merged
@@ -187,6 +189,8 @@ class _FileObject(Source):
         self.name = f"<{getattr(file, 'name', None) or type(file).__name__}>"
         self._file = file
         self._lock = threading.Lock()
+        self._elsewhere = False
+        renew_after_fork(self)
         self._check()
         _check_size(self.size(), self.name)
 
@@ -197,6 +201,12 @@ class _FileObject(Source):
         return cast("BinaryIO", _View(self, lambda offset, size: self.read([(offset, size)])[0]))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        if self._elsewhere:
+            raise SourceError(
+                "the file object was opened in another process, whose position in it is the same",
+                source=self.name,
+                advice="Open it in this process, or give a path or its bytes",
+            )
         with self._lock:
             try:
                 return [self._read(offset, size) for offset, size in ranges]
@@ -211,6 +221,11 @@ class _FileObject(Source):
         with self._lock:
             self._file.seek(0, os.SEEK_END)  # not every file object says where that leads
             return self._file.tell()
+
+    def after_fork(self) -> None:
+        """Know of a file whose position a forked process moves too; those in memory have been copied."""
+        self._lock = threading.Lock()
+        self._elsewhere = not isinstance(self._file, (io.BytesIO, mmap.mmap))
 
     def _check(self) -> None:
         """See that it is one; what does not say whether it can seek is tried.

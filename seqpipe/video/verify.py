@@ -14,6 +14,7 @@ import numpy as np
 from ..array import IntArray
 from .decode import Decoding, Lost
 from .index import PacketIndex
+from .outside import parsing
 from .packets import open_packets
 from .plan import damaged_by
 from .pool import DecoderPool
@@ -35,7 +36,7 @@ def verify(source: Source, index: PacketIndex) -> PacketIndex:
     """
     table = index.packets
     damaged = table.damaged.copy()
-    with contextlib.closing(open_packets(source, index)) as packets:
+    with parsing(source), contextlib.closing(open_packets(source, index)) as packets:
         decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
         lost = {item.number for item in decoding if isinstance(item, Lost)}
     damaged[list(decoding.damaged)] = True
