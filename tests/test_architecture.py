@@ -21,6 +21,33 @@ from .support.architecture import Package, Room
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# The packages of videos, each row of which imports only rows above it.
+VIDEO = (
+    ("finalizers", "interruptible"),
+    ("source",),
+    ("bitstream",),
+    ("probe", "packet_index"),
+    ("device", "memory", "cuda.memory", "nvdec.cuvid"),
+    ("convert",),
+    ("plan",),
+    ("decode",),
+    ("index",),
+    ("nvdec", "cuda"),
+    ("engine",),
+    ("reader",),
+)
+# The packages of operators, likewise: the model, calls, families, what is made of several.
+OPS = (
+    ("core",),
+    ("cuda",),
+    ("call",),
+    ("geometry", "temporal"),
+    ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
+    ("labels", "statistics"),
+    ("compose", "policies"),
+)
+BESIDE_OPS = ("video", "volume", "images", "readers")
+
 # A room imports only rooms above it. Readers and operators never see each other.
 ROOMS = (
     Room(
@@ -44,11 +71,13 @@ ROOMS = (
         ),
     ),
     Room("sampling", ("sampling",)),
+    *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
     Room("images", ("images",)),
     Room("readers", ("readers",)),
-    Room("ops", ("ops",), never=("video", "volume", "images", "readers")),
+    *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
+    Room("ops", ("ops",), never=BESIDE_OPS),
     Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
     Room("pipeline", ("pipeline",)),
     Room("front", ("",)),
@@ -73,21 +102,21 @@ HOMES = {
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
-    **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.workers", "pipeline.executor")),
+    **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.engine.workers", "pipeline.executor")),
     "multiprocessing": (
-        "video.child",
-        "video.child_process",
-        "video.children",
+        "video.engine.child",
+        "video.engine.child_process",
+        "video.engine.children",
         "pipeline.executor",
-        "ops._threads",
+        "ops.call.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": (
-        "ops._threads",
-        "video.ahead",
-        "video.awaited",
-        "video.engine",
-        "video.workers",
+        "ops.call.threads",
+        "video.engine.read_ahead",
+        "video.interruptible",
+        "video.engine.engine",
+        "video.engine.workers",
         "pipeline.executor",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),

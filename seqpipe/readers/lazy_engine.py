@@ -8,8 +8,8 @@ from typing import Any
 
 from ..forks import renew_after_fork
 from ..video.device import Decode, Device
-from ..video.engine import Engine
-from ..video.places import engine_for
+from ..video.engine.engine import Engine
+from ..video.engine.executors import engine_for
 
 __all__ = ["LazyEngine"]
 

@@ -13,9 +13,9 @@ import pytest
 
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.limits import DOWNLOAD_GIB
-from seqpipe.video.open import open_index
+from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.source import open_source
+from seqpipe.video.source.source import open_source
 from tests.support.media import MADE_DIR, made
 
 pytest.importorskip("aiohttp")
