@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
 from ..video.source.extensions import VIDEO_ENDINGS
-from ..whole_file import replacing
+from ..whole_file import open_new, replacing
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
 
@@ -126,6 +126,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     partial = beside(path, "part")  # which --resume replaces where a killed run has left it
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, beside=partial), partial.open("wb") as file:
+        with replacing(path, beside=partial), open_new(partial) as file:
             write(file)
             return file.tell()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._files import Input, find_inputs, write_whole
+from seqpipe.cli._files import Input, beside, find_inputs, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 
 from .written import files
@@ -106,3 +106,12 @@ def test_a_name_may_be_as_long_as_the_file_system_has_them(tmp_path):
         OutputError, match=r"\(File name too long\)\. Give shorter names, by --out or --pattern"
     ):
         write_whole(tmp_path / f"{longest}n", lambda file: file.write(b"x"))
+
+
+def test_a_part_is_not_written_through_a_link(tmp_path):
+    """A part's name is known beforehand: in a shared folder a link could lead it to any file of the user's."""
+    target, path = tmp_path / "target", tmp_path / "frame.png"
+    target.write_bytes(b"precious")
+    beside(path, "part").symlink_to(target)
+    write_whole(path, lambda file: file.write(b"pixels"))
+    assert (path.read_bytes(), target.read_bytes()) == (b"pixels", b"precious")
