@@ -9,9 +9,9 @@ import math
 import os
 from typing import Final, NamedTuple
 
-from .errors import ParameterError
+from .errors import ParameterError, UnreadableSourceError
 
-__all__ = ["DOWNLOAD_GIB", "PICTURE_PIXELS", "Limit"]
+__all__ = ["DOWNLOAD_GIB", "PICTURE_PIXELS", "Limit", "check_picture"]
 
 
 class Limit(NamedTuple):
@@ -58,3 +58,24 @@ DOWNLOAD_GIB: Final = Limit(
     "GiB of a file that a server without byte ranges sends as a whole, into a temporary file",
 )
 """By default 4 GiB for each file."""
+
+
+def check_picture(width: int, height: int, source: str) -> None:
+    """See that a declared picture is not too large to be decoded; called before memory is taken for it.
+
+    Args:
+        width: in pixels.
+        height: in pixels.
+        source: the file, for the message.
+
+    Raises:
+        UnreadableSourceError: it has more pixels than :data:`PICTURE_PIXELS` allows.
+    """
+    most = PICTURE_PIXELS.value()
+    if width * height > most:
+        raise UnreadableSourceError(
+            f"it declares pictures of {width}×{height} pixels",
+            source=source,
+            allowed=f"up to {most:.0f} pixels",
+            advice=f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}",
+        )

@@ -20,6 +20,7 @@ from ..bitstream import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
+from ..probe.probe import bounded
 from .av_packet import av_packet, set_extradata
 from .packet_decoder import DecodeError, Fed, News, Picture
 
@@ -154,7 +155,7 @@ def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
     context.thread_count = threads
     context.thread_type = "FRAME" if threads > 1 else "SLICE"
     options = _OPTIONS.get(info.codec, {})
-    context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
+    context.options = bounded(_OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options)
     return context
 
 
