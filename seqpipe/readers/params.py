@@ -106,7 +106,7 @@ def check_index(index: Any, total: int) -> int:
     Raises:
         ParameterError: it has not.
     """
-    whole = int(index) if isinstance(index, Integral) and not isinstance(index, bool) else -1
+    whole = int(index) if type(index) is not bool and isinstance(index, Integral) else -1
     if not 0 <= whole < total:
         raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {total - 1}")
     return whole

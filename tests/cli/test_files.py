@@ -47,7 +47,7 @@ def test_a_folder_without_videos_says_what_it_looked_for(tmp_path):
     (error,) = find_inputs([str(tmp_path)])
     assert isinstance(error, SeqpipeError)
     assert str(error).startswith(
-        f"{tmp_path}: there is no video in this folder; allowed: files that end in .3gp,"
+        f"{tmp_path}: there is no video in this folder, only 1 other file (.txt 1); allowed: files that end in .264,"
     )
     assert ".mp4" in str(error)
 
@@ -115,3 +115,11 @@ def test_a_part_is_not_written_through_a_link(tmp_path):
     beside(path, "part").symlink_to(target)
     write_whole(path, lambda file: file.write(b"pixels"))
     assert (path.read_bytes(), target.read_bytes()) == (b"pixels", b"precious")
+
+
+def test_files_that_a_search_passes_over_are_counted(tmp_path, capsys):
+    touch(tmp_path, "a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m", "g.txt", "h.txt", "i.jpg", "j")
+    found = [Path(item.path).name for item in find_inputs([str(tmp_path)])]
+    assert found == ["a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m"]
+    said = capsys.readouterr().err
+    assert "4 other files (.txt 2, .jpg 1, without an ending 1) passed over" in said.replace("\n", " ")

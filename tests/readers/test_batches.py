@@ -156,9 +156,9 @@ def test_a_rank_without_samples_has_no_batches():
         ({"sequence_length": 4, "fps": 0}, ParameterError, r"fps=0 is not valid"),
         ({"sequence_length": 4, "pad_mode": "zero"}, ParameterError, r"pad_mode='zero' is not valid"),
         (
-            {"segments": 2, "segment_mode": "center"},
+            {"segments": 2, "segment_mode": "centre"},
             ParameterError,
-            r"segment_mode='center' is not valid; .*'center'",
+            r"segment_mode='centre' is not valid; .*'center'",
         ),
         ({"segments": 2, "shard": (2, 2)}, ParameterError, r"shard=\(2, 2\) is not valid"),
         ({"segments": 2, "shuffle": 1}, ParameterError, r"shuffle=1 is not valid; allowed: True or False"),

@@ -64,7 +64,7 @@ def time_s(seconds: Any) -> float:
         ParameterError: it is no number.
     """
     try:
-        if isinstance(seconds, Real) and not isinstance(seconds, bool):
+        if type(seconds) is not bool and isinstance(seconds, Real):
             return float(seconds)
     except OverflowError:  # of a whole number beyond every float
         return math.inf if seconds > 0 else -math.inf
