@@ -30,7 +30,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import ops, pipeline, readers
+    from . import fn, ops, pipeline, readers
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -53,7 +53,9 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "VideoReader",
     "__version__",
+    "fn",
     "open",
     "operator",
     "ops",
@@ -67,6 +69,8 @@ __version__ = "0.1.0"
 _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
     "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
+    "VideoReader": ("seqpipe.video.reader", "VideoReader"),
+    "fn": ("seqpipe.fn", None),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
     "pipeline": ("seqpipe.pipeline", None),

@@ -62,10 +62,12 @@ def admit(array: Array) -> Array:
     mean something else, as those of a matrix do.
 
     Raises:
-        ParameterError: it is not an array, or some of its values are masked.
+        ParameterError: it is not an array of numbers, or some of its values are masked.
         BackendError: it is on a GPU and CuPy is not installed.
     """
-    if type(array) is np.ndarray or _is_of(array, "cupy"):
+    if type(array) is np.ndarray:
+        return _numbers(array)
+    if _is_of(array, "cupy"):
         return array
     if isinstance(array, np.ndarray):
         if np.ma.is_masked(array):
@@ -74,8 +76,18 @@ def admit(array: Array) -> Array:
                 allowed="arrays whose values all count",
                 advice="Say what they are: array.filled(0), and give the mask by itself",
             )
-        return array.view(np.ndarray)
+        return _numbers(array.view(np.ndarray))
     return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind in "OUSMm" or array.dtype.names is not None:
+        raise ParameterError(
+            f"an array of dtype {array.dtype}",
+            allowed="arrays of numbers",
+            advice="Stack pictures of one shape with numpy.stack; keep those of several shapes in a list",
+        )
+    return array
 
 
 def namespace(array: Array) -> ModuleType:

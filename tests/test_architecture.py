@@ -66,6 +66,8 @@ ROOMS = (
             "native",
             "interrupts",
             "whole_file",
+            "limits",
+            "forks",
         ),
     ),
     Room("sampling", ("sampling",)),
@@ -78,9 +80,9 @@ ROOMS = (
     Room("ops", ("ops",), never=BESIDE_OPS),
     Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
     Room("pipeline", ("pipeline",)),
+    Room("fn", ("fn", "types")),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
-    Room("fn", ("fn", "types"), never=("plugin",)),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
@@ -292,7 +294,9 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_lazy_names_are_listed():
-    assert {"open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
+    assert seqpipe.fn.crop is not None
+    assert seqpipe.VideoReader.__module__ == "seqpipe.video.reader"
+    assert {"fn", "VideoReader", "open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
 
 
 def test_type_marker_is_packaged():
