@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -221,7 +220,7 @@ def test_a_structure_is_given_by_value() -> None:
     np.testing.assert_array_equal(kept.get(), np.arange(8) + 1)
 
 
-def test_emulated_kernels_run_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emulated_kernels_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of two devices too: their libraries are the same, and so are the stacks of the threads in them."""
     running: list[None] = []
     at_once = []
@@ -234,7 +233,7 @@ def test_emulated_kernels_run_one_by_one(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(EmulatedDevice, "_library", lambda *_: SimpleNamespace(run=run))
     given = Source("seqpipe.video.gpu", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
-    threads = [threading.Thread(target=EmulatedDevice(tmp_path).launch, args=given) for _ in range(4)]
+    threads = [threading.Thread(target=EmulatedDevice().launch, args=given) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

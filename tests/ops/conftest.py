@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqpipe.ops import _declaration, _given, apply
-from tests.support.emulated import EmulatedDevice, kernel_folder
+from tests.support.emulated import EmulatedDevice
 from tests.support.operators import cupy
 
 
@@ -55,9 +55,9 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
-    """A device that g++ compiles for; all processes of a test run share what is compiled."""
-    return EmulatedDevice(kernel_folder(tmp_path_factory))
+def emulated() -> EmulatedDevice:
+    """A device that g++ compiles for."""
+    return EmulatedDevice()
 
 
 @pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
