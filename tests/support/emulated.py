@@ -21,7 +21,17 @@ __all__ = ["EmulatedDevice", "missing_compiler"]
 
 _SHIM = Path(__file__).with_name("cuda_on_cpu.hpp")
 # shared memory of a function that is inline would be one for the whole process, whatever its size in other kernels
-_FLAGS = ["-std=c++17", "-O0", "-mfma", "-mf16c", "-ffp-contract=off", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
+_FLAGS = [
+    "-std=c++17",
+    "-O0",
+    "-mfma",
+    "-mf16c",
+    "-ffp-contract=off",
+    "-fno-gnu-unique",
+    "-w",
+    "-shared",
+    "-fPIC",
+]
 _ENTRY = """
 static const void* argument;
 template <class A> static void call(void (*kernel)(A)) { kernel(*(const A*)argument); }

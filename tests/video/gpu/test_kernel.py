@@ -19,6 +19,7 @@ from seqpipe.video.cuda.converter import DeviceConverter
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
+from tests.support.deep import combined
 from tests.support.emulated import EmulatedDevice
 from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format
 
@@ -210,9 +211,9 @@ def test_scaled_pictures_are_exact(bench: Bench, stored: str) -> None:
         assert_rounded(made_there(bench, there, info, **output), exact(surface, info, **output), 5e-3)
 
 
-@pytest.mark.parametrize("location", range(1, 7))
 @pytest.mark.parametrize(
-    "size", [(147, 31), (53, 67), (300, 20), (9, 150), (7, 3), (1, 1), (146, 66), (33, 16)]
+    ("location", "size"),
+    combined(range(1, 7), [(147, 31), (53, 67), (300, 20), (9, 150), (7, 3), (1, 1), (146, 66), (33, 16)]),
 )
 def test_scaled_chroma_lies_where_the_stream_says(bench: Bench, location: int, size: tuple[int, int]) -> None:
     surface, there, info = given(bench, chroma_location=location)
