@@ -22,7 +22,19 @@ if __name__ == "__main__":
     python = environment("test")
     given = sys.argv[1:]
     usual = [] if any(word.startswith("-m") for word in given) else ["-m", "not deep"]
-    command = [str(python), "-m", "pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "worksteal", *usual, *given]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-n",
+        "auto",
+        "--maxprocesses",
+        "8",
+        "--dist",
+        "worksteal",
+        *usual,
+        *given,
+    ]
     print("+", *command, flush=True)
     os.chdir(ROOT)
     os.execv(python, command)
