@@ -164,6 +164,7 @@ def test_a_process_that_fails_ends_a_crowd(capfd):
     assert "nonsense" in capfd.readouterr().err
 
 
+@pytest.mark.deep
 def test_growth_is_seen_where_it_is():
     kept = []
     with Engine(1) as engine:

@@ -237,9 +237,14 @@ def test_shrinking_that_takes_more_than_fits_into_shared_memory(
 # ------------------------------------------------------------------------------------------ turns
 
 
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-@pytest.mark.parametrize("flipped", [False, True])
-@pytest.mark.parametrize("output", [{}, {"size": (43, 37)}, {"crop": (5, 3, 50, 61), "layout": "FCHW"}])
+@pytest.mark.parametrize(
+    ("rotation", "flipped", "output"),
+    combined(
+        [0, 90, 180, 270],
+        [False, True],
+        [{"size": (43, 37)}, {}, {"crop": (5, 3, 50, 61), "layout": "FCHW"}],
+    ),
+)
 def test_turns_flips_and_mirrors(bench: Bench, rotation: int, flipped: bool, output: dict[str, Any]) -> None:
     _, there, info = given(bench, rotation_degrees=rotation, flipped=flipped)
     surface = given(bench)[0]
@@ -254,13 +259,17 @@ def test_turns_flips_and_mirrors(bench: Bench, rotation: int, flipped: bool, out
 # ------------------------------------------------------------------------------------------ types
 
 
-@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
-@pytest.mark.parametrize("dtype", PEAKS)
 @pytest.mark.parametrize(
-    ("stored", "color"),
-    [("nv12", "RGB"), ("nv12", "GRAY"), ("nv12", "YCbCr"), ("p010", "BGR"), ("p010", "YCbCr")],
+    ("pictures", "dtype", "layout"),
+    combined(
+        [("nv12", "RGB"), ("nv12", "GRAY"), ("p010", "BGR"), ("nv12", "YCbCr"), ("p010", "YCbCr")],
+        ["uint8", "float16", "float32", "uint16"],
+        ["FHWC", "FCHW"],
+    ),
+    ids=str,
 )
-def test_types_layouts_and_colors(bench: Bench, stored: str, color: str, dtype: str, layout: str) -> None:
+def test_types_layouts_and_colors(bench: Bench, pictures: tuple[str, str], dtype: str, layout: str) -> None:
+    stored, color = pictures
     if color == "YCbCr" and dtype.startswith("float"):
         pytest.skip("OutputSpec refuses it, as its own tests prove")
     surface, there, info = given(bench, stored)

@@ -41,7 +41,11 @@ SOUND = (
 )
 
 
-@pytest.fixture(params=["native", "python"])
+# the callbacks in Python are those of machines without a C compiler; by default two tests have both
+BOTH = pytest.mark.parametrize("card", ["native", "python"], indirect=True)
+
+
+@pytest.fixture(params=["native", deep("python")])
 def card(request, emulated, monkeypatch):
     """With the parser's callbacks in C, and in Python."""
     if request.param == "python":
@@ -84,6 +88,7 @@ def assert_alike(wanted, found):
         assert apart.mean() <= 0.05
 
 
+@BOTH
 @pytest.mark.parametrize("name", SOUND)
 def test_what_comes_through_a_card_is_what_the_cpu_gives(card, name):
     asked = [request(name, frames) for frames in windows(name, 0)]
@@ -204,6 +209,7 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode,
 DAMAGED = [name for name in names("damaged") if name.startswith(("h264", "hevc"))]
 
 
+@BOTH
 @pytest.mark.parametrize("name", deep_but(DAMAGED[::3], DAMAGED))
 def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
     count = len(open_index(str(made(name))))
