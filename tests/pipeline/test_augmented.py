@@ -23,6 +23,7 @@ from tests.support.augmented import (
     reader,
     unfused,
 )
+from tests.support.deep import combined
 
 EVAL = Chain(
     ops.Resize(resize_shorter=50),
@@ -51,8 +52,7 @@ MEDIA = (
 )
 
 
-@pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("media", MEDIA)
+@pytest.mark.parametrize(("media", "name"), combined(MEDIA, [*CHAINS]))
 def test_fused_is_unfused_within_a_level(place: str, media: str, name: str) -> None:
     chain = CHAINS[name]
     found, wanted = fused(chain, place, media), unfused(chain, place, media)
@@ -129,10 +129,13 @@ EXACT = {
 
 
 @pytest.mark.parametrize(
-    "reading", [{}, {"short_side": 60}, {"size": (51, 70), "crop": (5, 3, 58, 90), "mirror": True}]
+    ("name", "media", "reading"),
+    combined(
+        [*EXACT],
+        ["h264", "hevc_10", "rotated_90", "odd_vp9"],
+        [{}, {"short_side": 60}, {"size": (51, 70), "crop": (5, 3, 58, 90), "mirror": True}],
+    ),
 )
-@pytest.mark.parametrize("media", ["h264", "hevc_10", "rotated_90", "odd_vp9"])
-@pytest.mark.parametrize("name", EXACT)
 def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, Any]) -> None:
     chain = EXACT[name]
     if place == "cuda" and name == "scaled" and media != "h264":
