@@ -30,7 +30,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import ops, pipeline, readers
+    from . import flow, ops, pipeline, readers
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.device import Decode
@@ -54,6 +54,7 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "__version__",
+    "flow",
     "open",
     "operator",
     "ops",
@@ -66,6 +67,7 @@ __version__ = "0.1.0"
 # name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
 _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
+    "flow": ("seqpipe.flow", None),
     "OutputSpec": ("seqpipe.video.output", "OutputSpec"),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),

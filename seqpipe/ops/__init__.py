@@ -72,6 +72,7 @@ from . import (
     colour,
     erasing,
     filters,
+    flow,
     geometry,
     hue,
     joining,
@@ -120,6 +121,7 @@ from .boxes import *  # noqa: F403  a family's __all__ is the list of its operat
 from .colour import *  # noqa: F403  likewise
 from .erasing import *  # noqa: F403  likewise
 from .filters import *  # noqa: F403  likewise
+from .flow import *  # noqa: F403  likewise
 from .geometry import *  # noqa: F403  likewise
 from .hue import *  # noqa: F403  likewise
 from .joining import *  # noqa: F403  likewise
@@ -190,6 +192,7 @@ __all__ += boxes.__all__
 __all__ += colour.__all__
 __all__ += erasing.__all__
 __all__ += filters.__all__
+__all__ += flow.__all__
 __all__ += geometry.__all__
 __all__ += hue.__all__
 __all__ += joining.__all__
