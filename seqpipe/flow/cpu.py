@@ -49,7 +49,8 @@ def _dis(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
     )
     if preset == "slow":  # down to full resolution, where the presets end at half of it
         made.setFinestScale(0)
-    return made.calc  # type: ignore[no-any-return]  # OpenCV has no types for it
+    calc: Callable[[Gray, Gray, Field | None], Field] = made.calc
+    return calc
 
 
 def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
@@ -57,8 +58,9 @@ def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
 
     def calc(first: Gray, second: Gray, start: Field | None) -> Field:
         flags = 0 if start is None else cv2.OPTFLOW_USE_INITIAL_FLOW
-        made: Any = cv2.calcOpticalFlowFarneback(first, second, start, *_FARNEBACK[preset], flags)  # type: ignore[call-overload]
-        return made  # type: ignore[no-any-return]  # float32
+        method: Any = cv2.calcOpticalFlowFarneback
+        made: Field = method(first, second, start, *_FARNEBACK[preset], flags)
+        return made
 
     return calc
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..array import Array, FloatArray, device_of, namespace, to_numpy
 from ..errors import ParameterError
 from .grid import grid_of
-from .values import apply_to, flow_array
+from .values import apply_to, flow_array, layout_of
 
 __all__ = ["Motion", "occlusion", "statistics", "warp"]
 
@@ -80,7 +80,7 @@ def warp(frames: X, flow: Any, fill_value: float | None = None) -> X:
     Raises:
         ParameterError: frames and flow do not belong together.
     """
-    layout = getattr(frames, "layout", "C")
+    layout = layout_of(frames) or "C"
     if layout[-1] != "C":
         raise ParameterError(f"frames of layout {layout}", source="warp", allowed="layouts that end in C")
     return apply_to(frames, partial(_warped, flow=flow_array(flow, "warp"), fill_value=fill_value))

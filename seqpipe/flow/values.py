@@ -10,7 +10,7 @@ from ..array import Array, admit, namespace, to_torch
 from ..errors import ParameterError
 from ..sequence import Sequence
 
-__all__ = ["FIXED_ONE", "FIXED_UNKNOWN", "apply_to", "flow_array", "from_fixed", "to_fixed"]
+__all__ = ["FIXED_ONE", "FIXED_UNKNOWN", "apply_to", "flow_array", "from_fixed", "layout_of", "to_fixed"]
 
 X = TypeVar("X")
 
@@ -25,11 +25,11 @@ def flow_array(flow: Any, source: str) -> Array:
     Raises:
         ParameterError: it is no flow.
     """
-    layout = getattr(flow, "layout", None)
+    layout = layout_of(flow)
     array = admit(flow.data if isinstance(flow, Sequence) else flow)
-    if array.ndim < 3 or array.shape[-1] != 2 or (layout is not None and layout[-1] != "C"):
+    if array.ndim < 3 or array.shape[-1] != 2 or layout[-1:] not in ("C", ""):
         raise ParameterError(
-            f"an array of shape {tuple(array.shape)}{f' and layout {layout}' if layout else ''} is no flow",
+            f"an array of shape {tuple(array.shape)}{layout and f' and layout {layout}'} is no flow",
             source=source,
             allowed="shapes (…, h, w, 2): x and y of each motion",
         )
@@ -48,6 +48,11 @@ FIXED_ONE = 32
 """What int16 (S10.5) has for a motion of one pixel."""
 FIXED_UNKNOWN = -32768
 """What int16 has where floats have NaN."""
+
+
+def layout_of(value: Any) -> str:
+    """The layout of a Sequence; "" of an array, of which it is not known."""
+    return value.layout if isinstance(value, Sequence) else ""
 
 
 def from_fixed(array: Array) -> Array:

@@ -175,7 +175,7 @@ def test_a_session_that_cannot_be_initialized_is_destroyed(fake):
 
 def test_what_the_engine_does_not_take(fake):
     with pytest.raises(
-        ParameterError, match="optical_flow: frames of 31×40 pixels for .*; allowed: 32×32 to 8192×8192"
+        ParameterError, match=r"optical_flow: frames of 31×40 pixels for .*; allowed: 32×32 to 8192×8192"
     ):
         fn.optical_flow(levels(1, 2, size=(31, 40)), backend="nvofa", output_grid=4)
     with pytest.raises(ParameterError, match="frames of 32×8193 pixels"):
@@ -200,7 +200,7 @@ def test_auto_falls_back_with_one_message(fake, monkeypatch, caplog):
 
 def test_an_old_driver_and_none_at_all(fake, monkeypatch):
     fake.fake_set(0, 0, 0x10)
-    with pytest.raises(BackendError, match="none of the known interfaces .*Update the NVIDIA driver"):
+    with pytest.raises(BackendError, match=r"none of the known interfaces .*Update the NVIDIA driver"):
         fn.optical_flow(levels(1, 2), backend="nvofa", output_grid=4)
     library.api.cache_clear()
     monkeypatch.undo()

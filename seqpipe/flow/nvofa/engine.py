@@ -167,7 +167,7 @@ class _Run:
         self._written[sample, frame] = buffer  # as the one that was used last
         return buffer
 
-    def _directions(self, sample: int, pair: int, buffers: tuple[Any, Any], *, temporal: bool) -> None:
+    def _directions(self, sample: int, pair: int, buffers: tuple[Buffer, Buffer], *, temporal: bool) -> None:
         settings, both = self._pairs.settings, self._session.kind.both
         if settings.forward:
             self._execute(sample, pair, buffers, forward=True, temporal=temporal)
@@ -176,7 +176,9 @@ class _Run:
             alone = temporal and not settings.forward
             self._execute(sample, pair, buffers[::-1], forward=False, temporal=alone)
 
-    def _execute(self, sample: int, pair: int, buffers: Any, *, forward: bool, temporal: bool) -> None:
+    def _execute(
+        self, sample: int, pair: int, buffers: tuple[Buffer, ...], *, forward: bool, temporal: bool
+    ) -> None:
         session, found, settings = self._session, self._found, self._pairs.settings
         both, count = session.kind.both, 2 * _IN_FLIGHT  # a pair may have an execution for each direction
         turn = self._executions % count
@@ -189,7 +191,8 @@ class _Run:
             cost, backward_cost = costs[turn], costs[count + turn] if both else None
         hinted = self._pairs.hints is not None and (settings.hinted == "forward") == forward
         hint = self._hint(sample, pair, turn, known=hinted) if session.kind.hint_grid else None
-        session.execute(*buffers, (flow, backward, cost, backward_cost), hint=hint, temporal=temporal)
+        first, second = buffers
+        session.execute(first, second, (flow, backward, cost, backward_cost), hint=hint, temporal=temporal)
         own = (found.forward, found.cost) if forward else (found.backward, found.backward_cost)
         targets = [(own[0], flow), (own[1], cost)]
         targets += [(found.backward, backward), (found.backward_cost, backward_cost)]
