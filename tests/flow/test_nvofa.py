@@ -13,7 +13,7 @@ from seqpipe import fn, native
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.nvofa import abi, engine, library, pool, session
 from seqpipe.flow.nvofa.session import Kind, Session
-from seqpipe.ops import flow as ops_flow
+from seqpipe.ops.motion import optical_flow as ops_flow
 from seqpipe.sequence import Sequence
 from tests.support import fake_nvofa
 

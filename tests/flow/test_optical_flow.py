@@ -52,7 +52,7 @@ def test_farneback_finds_known_motion(scene):
 def test_dis_finds_known_motion_of_photographs(name, scene):
     """Of real frames with texture all over; a bare wall tells of no motion."""
     path = next(media.shared_media() / row["file"] for row in media.shared_manifest() if name in row["file"])
-    with seqpipe.open(path, output=seqpipe.OutputSpec(colour="GRAY", max_side=640)) as video:
+    with seqpipe.open(path, output=seqpipe.OutputSpec(color="GRAY", max_side=640)) as video:
         photo = video[len(video) // 3].data[..., 0].astype(np.float32)
     first, second, truth = moved(photo, scene)
     found = fn.optical_flow(np.stack([first, second])[..., None])[0]
