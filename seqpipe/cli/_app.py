@@ -18,6 +18,7 @@ from ..errors import ParameterError, SeqpipeError
 from ..interrupts import INTERRUPTED
 from .doctor import doctor
 from .export import export
+from .flow import flow
 from .index import index
 from .probe import probe
 
@@ -97,5 +98,5 @@ def main() -> None:
     """
 
 
-for _command in (probe, index, export, doctor):
+for _command in (probe, index, export, flow, doctor):
     main.add_command(_command)

@@ -9,13 +9,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["METHODS", "PRESETS", "dense_flow", "mismatch"]
+__all__ = ["dense_flow", "mismatch"]
 
 Gray: TypeAlias = npt.NDArray[np.uint8]
 Field: TypeAlias = npt.NDArray[np.float32]
 
-PRESETS: Final = ("slow", "medium", "fast")
-"""From the most exact to the quickest."""
 _LEAST: Final = (
     32  # pixels of a side that every method has room for; smaller frames are extended by their border
 )
@@ -66,16 +64,14 @@ def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
 
 
 _METHODS: Final = {"dis": _dis, "farneback": _farneback}
-METHODS: Final = tuple(_METHODS)
-"""The methods by name."""
 
 
 def dense_flow(method: str, preset: str, first: Gray, second: Gray, start: Field | None = None) -> Field:
     """The flow from one frame to another.
 
     Args:
-        method: one of :data:`METHODS`.
-        preset: one of :data:`PRESETS`.
+        method: one of :data:`seqpipe.flow.params.METHODS`.
+        preset: slow, medium or fast.
         first: ``(H, W)``.
         second: likewise.
         start: a flow ``(H, W, 2)`` to begin from; it is left as it is.

@@ -164,7 +164,7 @@ def _to_png(flow: Any) -> bytes:
     field = _one(flow, "png")
     known = np.isfinite(field[..., 0]) & np.isfinite(field[..., 1])
     # half a step is lost at most; what is longer than 512 pixels is cut off, as KITTI's own tools do
-    levels = np.rint(np.where(known[..., None], field, 0) * _KITTI_ONE + _KITTI_ZERO)
+    levels = np.rint(np.where(known[..., None], field, 0).astype(np.float64) * _KITTI_ONE + _KITTI_ZERO)
     levels = np.where(known[..., None], np.clip(levels, 0, 65535), 0).astype(np.uint16)
     done, coded = cv2.imencode(".png", np.dstack([known.astype(np.uint16), levels[..., 1], levels[..., 0]]))
     if not done:

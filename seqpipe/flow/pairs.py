@@ -29,7 +29,7 @@ class Settings:
     """What is computed for each pair.
 
     Attributes:
-        preset: one of :data:`seqpipe.flow.cpu.PRESETS`.
+        preset: slow, medium or fast.
         grid: pixels of a side of a cell.
         forward: whether the flow from the first frame to the second is wanted.
         backward: whether that from the second to the first is.
@@ -169,7 +169,7 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
 
     Args:
         pairs: the pairs.
-        method: one of :data:`seqpipe.flow.cpu.METHODS`.
+        method: one of :data:`seqpipe.flow.params.METHODS`.
         side_by_side: calls a function with each number below a count, by several threads.
     """
     samples, count, settings = len(pairs.frames), pairs.count, pairs.settings

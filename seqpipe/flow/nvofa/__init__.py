@@ -6,6 +6,6 @@
 
 from __future__ import annotations
 
-from .engine import check_engine, flow_on_gpu
+from .engine import check_engine, engine_caps, flow_on_gpu
 
-__all__ = ["check_engine", "flow_on_gpu"]
+__all__ = ["check_engine", "engine_caps", "flow_on_gpu"]

@@ -19,7 +19,7 @@ from .library import ADVICE, api
 from .pool import POOL
 from .session import Buffer, Kind, Session, caps_of
 
-__all__ = ["check_engine", "flow_on_gpu"]
+__all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
 _IN_FLIGHT: Final = 4  # pairs that are begun before the first of them is waited for
 _BOTH_SINCE: Final = 0x30  # the interface that gives both directions at once
@@ -36,13 +36,7 @@ def check_engine(pairs: Pairs, source: str) -> None:
         BackendError: there is none, or it cannot be used.
         ParameterError: it takes no frames of that size, or has no such grid.
     """
-    try:
-        caps = _caps(_device_of(pairs.frames))
-    except BackendError as error:
-        error.source = source
-        if ADVICE not in (error.advice or ""):
-            error.advice = ". ".join(filter(None, [error.advice, ADVICE]))
-        raise
+    caps = engine_caps(_device_of(pairs.frames), source)
     height, width = pairs.size
     least, most = (
         [(caps[f"{side}_{end}"] or [usual])[0] for side in ("height", "width")]
@@ -63,6 +57,25 @@ def check_engine(pairs: Pairs, source: str) -> None:
             allowed=", ".join(map(str, grids)),
             advice=ADVICE,
         )
+
+
+def engine_caps(device: int, source: str) -> dict[str, list[int]]:
+    """What the engine of a device can do, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
+
+    Args:
+        device: the number of the GPU.
+        source: who asks, for messages.
+
+    Raises:
+        BackendError: there is none, or it cannot be used.
+    """
+    try:
+        return _caps(device)
+    except BackendError as error:
+        error.source = source
+        if ADVICE not in (error.advice or ""):
+            error.advice = ". ".join(filter(None, [error.advice, ADVICE]))
+        raise
 
 
 @cache

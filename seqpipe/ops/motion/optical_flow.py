@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
 from ...errors import BackendError, ParameterError
-from ...flow.cpu import METHODS, PRESETS
 from ...flow.grid import GRIDS
 from ...flow.pairs import Pairs, Settings, flow_on_cpu
+from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, Held
@@ -66,17 +66,9 @@ class OpticalFlow(Arrays):
     the backends, as those of any two methods do.
     """
 
-    preset: str = param(
-        "medium", "how much is done for exactness; slow is the most exact", choices=PRESETS, drawn=False
-    )
-    output_grid: int = param(
-        1, "side of the square that has one vector: 1, 2 or 4", unit="pixels", drawn=False
-    )
-    direction: str = param(
-        "forward",
-        "from the first frame of a pair to the second, the other way round, or both",
-        choices=("forward", "backward", "both"),
-    )
+    preset: str = param("medium", PRESET.doc, choices=PRESET.choices)
+    output_grid: int = param(1, OUTPUT_GRID.doc, unit=OUTPUT_GRID.unit, drawn=False)
+    direction: str = param("forward", DIRECTION.doc, choices=DIRECTION.choices)
     stride: int = param(1, "from the first frame of a pair to the second", unit="frames", lo=1, drawn=False)
     temporal_hints: bool = param(
         False, "whether a pair begins from the flow of the one before it", drawn=False
@@ -91,11 +83,7 @@ class OpticalFlow(Arrays):
         "type of the result; int16 is in 1/32 of a pixel (S10.5), as the engine has it",
         choices=("float32", "int16"),
     )
-    backend: str = param(
-        "auto",
-        "who computes it: where the frames are (auto), a GPU's engine (nvofa), or a method of OpenCV on the CPU",
-        choices=("auto", NVOFA, *METHODS),
-    )
+    backend: str = param("auto", BACKEND.doc, choices=BACKEND.choices)
 
     dtypes = ("uint8",)
     channels = (1, 3)
