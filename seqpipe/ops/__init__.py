@@ -82,6 +82,7 @@ from . import (
     filters,
     geometry,
     labels,
+    motion,
     noise,
     policies,
     resize,
@@ -130,6 +131,7 @@ from .geometry.warp import *  # noqa: F403  a module's __all__ is the list of it
 from .labels.boxes import *  # noqa: F403  a module's __all__ is the list of its operators
 from .labels.one_hot import *  # noqa: F403  a module's __all__ is the list of its operators
 from .labels.points import *  # noqa: F403  a module's __all__ is the list of its operators
+from .motion.optical_flow import *  # noqa: F403  a module's __all__ is the list of its operators
 from .noise.noise import *  # noqa: F403  a module's __all__ is the list of its operators
 from .policies.policies import *  # noqa: F403  a module's __all__ is the list of its operators
 from .resize.normalized import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -202,6 +204,7 @@ __all__ += geometry.warp.__all__
 __all__ += labels.boxes.__all__
 __all__ += labels.one_hot.__all__
 __all__ += labels.points.__all__
+__all__ += motion.optical_flow.__all__
 __all__ += noise.noise.__all__
 __all__ += policies.policies.__all__
 __all__ += resize.normalized.__all__
