@@ -42,7 +42,7 @@ def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
     path = encoding(name)
     ways, allocate = card_ways(0, "nvdec", 1)
     with Engine(1, processes=0) as cpu, Engine(1, ways=ways, allocate=allocate) as card:
-        assert_all_frames_alike(path, cpu, card, single=4, crop=(136, 74, 48, 32))
+        assert_all_frames_alike(path, cpu, card, single=4, crop=(74, 136, 32, 48))
 
 
 def refused(path):
@@ -59,7 +59,7 @@ def test_every_frame_is_the_cpus(name):
     path = encoding(name)
     with (
         Engine(2, processes=0) as cpu,
-        engine_for(Device("cuda", 0), decode="auto", threads=2, cache_dir=None) as card,
+        engine_for(Device("cuda", 0), decode="auto", threads=None, cache_dir=None) as card,
     ):
         assert_all_frames_alike(path, cpu, card)
         taken = set(card.stats()["frames"])
@@ -75,7 +75,7 @@ def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
         pytest.skip(reason)
     with (
         Engine(2, processes=0) as cpu,
-        engine_for(Device("cuda", 0), decode=decode, threads=2, cache_dir=None) as card,
+        engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as card,
     ):
         assert_all_frames_alike(path, cpu, card)
 
@@ -92,4 +92,4 @@ def test_a_data_set_gives_the_cpus_frames(name):
         assert np.array_equal(theirs.frames, ours.frames)
         apart = np.abs(theirs.numpy().astype(np.int16) - ours.numpy())
         assert apart.max() <= 1
-        assert apart.mean() <= 0.05
+        assert apart.mean() <= 0.1
