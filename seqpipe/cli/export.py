@@ -8,7 +8,7 @@ import click
 
 from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
 from ..video.convert.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
-from ..video.device import DECODE
+from ..video.device import DECODE, STREAM
 from . import _options as options
 from ._images import ENCODE, FORMAT, QUALITY
 from ._pattern import FIELDS
@@ -52,6 +52,7 @@ _PATTERN_HELP = (
     show_default=True,
     help="Where to decode: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one can be used.",
 )
+@options.option(STREAM)
 @options.option(DECODE, default="auto", show_default=True)
 @options.option(ENCODE, default="auto", show_default=True)
 @click.option(
