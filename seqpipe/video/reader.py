@@ -313,6 +313,7 @@ class VideoReader:
             for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
                 left.pop(item.number, None)
                 yield item
+                del item  # as in fill: no picture is held on to
         except BackendError:
             if not left:
                 return  # it only failed to make ready for the next run
@@ -344,6 +345,7 @@ class VideoReader:
                 painter.put(item, [(converter, left.pop(item.number))])
             else:
                 early.add(item.number)
+            del item  # as in fill: no picture is held on to
         again = left.keys() & early if way.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}
