@@ -86,6 +86,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     *,
     device: str = "cpu",
     decode: Decode = "auto",
+    stream: int | None = None,
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
@@ -100,6 +101,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             there is one that can be used.
         decode: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines alone
             (``"nvdec"``); the CPU alone (``"cpu"``).
+        stream: which of its streams, by its number in the container; None for the best video, as ffmpeg chooses it.
         threads: decoding threads, at least 1; None takes one for each core that this process may use.
         output: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
@@ -117,7 +119,13 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     from .video.reader import VideoReader
 
     return VideoReader(
-        source, device=device, decode=decode, threads=threads, output=output, cache_dir=cache_dir
+        source,
+        device=device,
+        decode=decode,
+        stream=stream,
+        threads=threads,
+        output=output,
+        cache_dir=cache_dir,
     )
 
 

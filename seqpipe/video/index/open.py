@@ -22,7 +22,11 @@ _said: Final[set[str]] = set()
 
 
 def open_index(
-    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+    origin: Origin,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    verified: bool = False,
+    stream: int | None = None,
 ) -> PacketIndex:
     """The index of a video.
 
@@ -30,12 +34,13 @@ def open_index(
         origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
     """
-    source = open_source(origin)
+    source = open_source(origin, stream=stream)
     stamp = source.stamp()
     if stamp is None:
         return _built(source, None, verified=verified)
