@@ -160,7 +160,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
             check_layout(layout, array.ndim)
         view, dtype = _checked(op.dtypes, layout, array.ndim, array.dtype)
     samples, frames, height, width, channels = view(array).shape
-    spec = Spec(frames, height, width, channels, dtype)
+    spec = Spec(frames, height, width, channels, dtype, view.is_volume)
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
@@ -189,6 +189,7 @@ def check(op: Declaration, spec: Spec) -> None:
             raise _wrong_type(spec.dtype, op.dtypes)
     if op.channels and spec.channels not in op.channels:
         raise _wrong_channels(op, spec.channels)
+    op.check_sample(spec)
 
 
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:

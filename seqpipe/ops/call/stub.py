@@ -57,6 +57,8 @@ def _argument(q: inspect.Parameter) -> str:
 
 
 def _type(q: Parameter) -> str:
+    if q.hint:
+        return f"ops.{q.hint}"
     none = " | None" if q.param.optional else ""
     if q.drawn:
         return "Flag" if q.param.kind is bool else f"Number{none}"

@@ -70,6 +70,11 @@ class Parameter:
         kind = _TYPES[self.param.kind]
         return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
 
+    @property
+    def hint(self) -> str:
+        """Its type for type checkers, of :mod:`seqpipe.ops`; empty where it follows from its kind."""
+        return ""
+
     @cached_property
     def one(self) -> Param:
         """What one number of it may be, of a vector, a range or a distribution: None stands for all of it only."""
