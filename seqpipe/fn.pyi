@@ -930,6 +930,7 @@ def warp_affine(
     *,
     matrix: Number = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0),
     inverse_map: bool = True,
+    unit: Literal["pixel", "mm"] = 'pixel',
     fill_value: Number | None = None,
     interp_type: Literal["nearest", "linear", "cubic"] = 'linear',
     dtype: Literal["uint8", "uint16", "int16", "float16", "float32", "int8", "uint32", "int32", "float64"] | None = None,

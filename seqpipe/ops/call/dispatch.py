@@ -221,15 +221,15 @@ def _batch(
     *,
     passing: bool,
 ) -> Batch:
-    if layout not in (None, batch.layout):
-        raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
     if batch.stacked is None:
+        if layout not in (None, batch.layout):
+            raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
         call = Call.of(op, batch.sequences, None, epoch, index)
         results = call.results(backend, device, passing=passing)
         fresh = Batch.of(call.finished(results))  # stacked, if they have one shape now
         sequences, stacked = fresh.sequences, fresh.stacked
     else:
-        call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
+        call = Call.of(op, (batch,), layout, epoch, index)
         stacked = call.results(backend, device, passing=passing)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))

@@ -155,8 +155,8 @@ class Gamma(Ranged):
     """Raise levels to a power.
 
     ``out = lo + width * gain * ((in - lo) / width) ** gamma``, where ``width`` is that of the range and ``lo`` its
-    least value: a gamma below 1 makes dark pixels lighter. Levels below the range are changed as those above its least value,
-    to the other side of it. The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
+    least value: a gamma below 1 makes dark pixels lighter. Levels below the range are changed as those above its least
+    value, to the other side of it. The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
     """
 
     gamma: Number = param(1.0, "exponent", lo=0, hi=100, identity=1.0)

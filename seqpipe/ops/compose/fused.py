@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...sequence import Sequence
+from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.dispatch import Call, as_list
 from ..call.inputs import Given
@@ -117,7 +117,7 @@ class Fused(NamedTuple):
     def _seen(self, part: Given) -> View:
         """How the result of a part is seen, in the layout that the last operator makes."""
         value = part.value
-        letters = value.layout if isinstance(value, Sequence) else self.layout
+        letters = value.layout if isinstance(value, (Sequence, Batch)) else self.layout
         letters = letters or DEFAULT_LAYOUTS[part.array.ndim]
         for call in self.calls:
             letters = call.op.result_layout(letters)
@@ -221,23 +221,24 @@ def fused(
 def after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
     op, specs = call.op, call.specs
-    if alike(specs):
+    if alike(specs) and specs[0].spacing is None:
         extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
-            return [_becomes(op, specs[0], extents.pop())] * len(specs)
+            return [_becomes(op, specs[0], extents.pop(), None)] * len(specs)
     made = []
     for sample, spec in enumerate(specs):
-        extent = op.extent(call.block.of(sample, spec.frames), spec)
-        made.append(_becomes(op, spec, extent))
+        rows = call.block.of(sample, spec.frames)
+        spacing = op.moved_spacing(rows, spec) if isinstance(op, Geometry) else spec.spacing
+        made.append(_becomes(op, spec, op.extent(rows, spec), spacing))
     return made
 
 
-def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int]) -> Spec:
-    """A sample of some frames, rows and columns that an operator makes of another one."""
+def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing: Any) -> Spec:
+    """A sample of some frames, rows and columns, and some spacing, that an operator makes of another one."""
     frames, height, width = extent
     channels, dtype = op.result_channels(spec.channels), op.result_dtype(spec.dtype)
     changes = {"height": height, "width": width, "channels": channels, "dtype": dtype, "limits": None}
-    return spec._replace(frames=frames, **changes)
+    return spec._replace(frames=frames, spacing=spacing, **changes)
 
 
 class _Step(NamedTuple):
