@@ -21,13 +21,19 @@ _said: Final[set[str]] = set()
 
 
 def open_index(
-    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+    origin: Origin,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    whole: bool = False,
+    verified: bool = False,
 ) -> PacketIndex:
     """The index of a video.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        whole: whether every packet must have been read, so that its kind is known; else the container's own tables may
+            do, see :mod:`seqpipe.video.tables`.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.verify`.
 
     Raises:
@@ -37,12 +43,12 @@ def open_index(
     source = open_source(origin)
     stamp = source.stamp()
     if stamp is None:
-        return _built(source, None, verified=verified)
+        return _built(source, None, whole=whole, verified=verified)
     directory = cache_directory(cache_dir)
     cached = load_index(directory, stamp)
-    if cached is not None and (cached.verified or not verified):
+    if cached is not None and (cached.verified or not verified) and (cached.packets.whole or not whole):
         return replace(cached, info=with_source(cached.info, source.name))
-    index = _built(source, cached, verified=verified)
+    index = _built(source, cached, whole=whole, verified=verified)
     try:
         save_index(directory, stamp, index)
     except OutputError as error:
@@ -52,9 +58,13 @@ def open_index(
     return index
 
 
-def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> PacketIndex:
+def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
-    if index is None:
+    if not (whole or verified or index is not None):
+        from .tables.build import index_of_tables
+
+        index = index_of_tables(source)
+    if index is None or ((whole or verified) and not index.packets.whole):
         from .build import build_index
 
         index = build_index(source)

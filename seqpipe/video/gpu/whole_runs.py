@@ -22,6 +22,7 @@ from ..nvdec.painting import PaintingOf
 from ..packets import PacketReader
 from ..paint import Targets
 from ..plan import Segment, awaited, make_plan, undecodable
+from ..tables.kinds import HeldPackets, learn
 from .converter import DeviceConverter
 
 __all__ = ["WholeRuns"]
@@ -56,6 +57,8 @@ class WholeRuns:
         if converter is None or video in self._odd or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
+        with contextlib.closing(HeldPackets(reader())) as packets:
+            learn(video.index, packets, wanted)
         segments = make_plan(table, wanted).segments
         if not _are_short(video, segments):
             return False

@@ -1,0 +1,159 @@
+"""An index from tables says what a scan says, of every file that there is; and frames are the same by both."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+
+import numpy as np
+import pytest
+
+import seqpipe
+from data_scripts.make_videos import ITEMS
+from seqpipe.errors import DamagedSourceError, SeqpipeError
+from seqpipe.video.build import build_index
+from seqpipe.video.index import PacketIndex
+from seqpipe.video.open import open_index
+from seqpipe.video.packets import open_packets
+from seqpipe.video.source import open_source
+from seqpipe.video.tables.build import index_of_tables
+from seqpipe.video.tables.kinds import HeldPackets, learn
+from tests.support.access import digests, shared_names, tap_surfaces
+from tests.support.media import made, names, shared_media
+
+CONTAINERS = (".mp4", ".mov")
+ORDERS = ["h264", "h264_open_gop", "h264_flip_disposable", "hevc_radl", "hevc_open_gop", "av1"]
+KNOWN = ("pts", "size", "offset", "key", "shown", "damaged", "checksum")
+LEARNED = ("reference", "undecodable", "self_contained")
+
+SCANNED = {
+    "data_cut_fragmented": "fragments have tables of their own",
+    "data_cut_moov": "its tables are cut off",
+    "data_cut_mp4": "packets lie beyond its end",
+    "duplicate_pts_mp4": "its edit does not begin with its first frame",
+    "edit_list": "its edit leaves frames out",
+    "edit_list_b": "its edit leaves frames out",
+    "h264_444_321x241": "its length is not that of its packets",
+    "h264_bpyramid_bbb": "its length is not that of its packets",
+    "h264_fragmented": "fragments have tables of their own",
+    "h264_fragments": "fragments have tables of their own",
+    "h264_lost_key": "a key packet is blanked",
+    "h264_refresh": "it calls points of gradual refresh key packets",
+    "header_cut_mp4": "its tables are cut off",
+    "hevc_lost_key": "a key packet is blanked",
+    "mjpeg_422": "whether each packet of such a codec shows a picture is not read",
+    "mpeg4_mp4": "packets of MPEG-4 may hold several pictures, or none",
+    "negative_cts": "FFmpeg moves the clock where frames are shown before they are decoded",
+    "no_frames": "it has no packets",
+    "odd_mpeg4": "packets of MPEG-4 may hold several pictures, or none",
+    "phone_hevc_vfr_rot": "which of several tracks FFmpeg takes is for FFmpeg to say",
+    "png": "whether each packet of such a codec shows a picture is not read",
+    "prores": "whether each packet of such a codec shows a picture is not read",
+    "prores_444": "whether each packet of such a codec shows a picture is not read",
+    "qtrle": "whether each packet of such a codec shows a picture is not read",
+    "raw_uyvy": "all of its packets are of one size, and need no table",
+    "start_10s": "its edit begins with nothing",
+    "starts_at_10s": "its length is not that of its packets",
+    "truncated_mdat": "packets lie beyond its end",
+    "two_videos": "which of several tracks FFmpeg takes is for FFmpeg to say",
+    "vp9_mp4": "packets of VP9 may be hidden",
+}
+
+
+@cache
+def scanned(path: str):
+    return build_index(open_source(path))
+
+
+def whole(index, path, seed):
+    """The index with the kinds of all packets learned, in an order of no sense."""
+    reader = HeldPackets(open_packets(open_source(path), index))
+    for packet in np.random.default_rng(seed).permutation(len(index.packets))[:12]:
+        learn(index, reader, np.array([packet]))
+    learn(index, reader, np.arange(len(index.packets)))
+    reader.close()
+    return index
+
+
+def check_same(path: str) -> bool:
+    """See that the tables say what the scan says; whether they were believed."""
+    index = index_of_tables(open_source(path))
+    if index is None:
+        return False
+    truth = scanned(path)
+    for name in KNOWN:
+        np.testing.assert_array_equal(getattr(index.packets, name), getattr(truth.packets, name), name)
+    assert not index.packets.whole
+    learned = whole(index, path, seed=len(path))
+    assert learned.packets.whole
+    for name in LEARNED:
+        np.testing.assert_array_equal(getattr(learned.packets, name), getattr(truth.packets, name), name)
+    for field in fields(PacketIndex):
+        if field.name != "packets":
+            assert getattr(index, field.name) == getattr(truth, field.name)
+    return True
+
+
+def is_read(file: str) -> bool:
+    return file.endswith(CONTAINERS)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if is_read(ITEMS[name].file)])
+def test_a_made_file_is_indexed_as_by_a_scan(name):
+    path = str(made(name))
+    reason = next((why for kind, why in SCANNED.items() if name.startswith(kind)), "")
+    if ITEMS[name].state == "unreadable":
+        with pytest.raises(SeqpipeError):
+            open_index(path)
+        return
+    believed = check_same(path)
+    assert believed != bool(reason), reason or "its tables were not believed"
+
+
+@pytest.mark.parametrize("name", shared_names())
+def test_a_real_file_is_indexed_as_by_a_scan(name):
+    if not is_read(name):
+        pytest.skip("its container has no tables that are read")
+    believed = check_same(str(shared_media() / name))
+    reason = next((why for kind, why in SCANNED.items() if kind in name), "")
+    assert believed != bool(reason), reason or "its tables were not believed"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ORDERS)
+def test_frames_do_not_depend_on_who_asked_first(name, seed, tmp_path, monkeypatch):
+    """Windows, single frames and streams in any order, from an index that knows no kinds when they begin."""
+    tap_surfaces(monkeypatch)
+    random = np.random.default_rng(seed)
+    path = str(made(name))
+    with monkeypatch.context() as patch:
+        patch.setattr("seqpipe.video.tables.build.index_of_tables", lambda _: None)
+        truth = all_frames(path, tmp_path / "scan")
+    with seqpipe.open(path, cache_dir=tmp_path / "tables") as video:
+        assert not video.index.packets.whole
+        for _ in range(12):
+            length = int(random.integers(1, 9))
+            stride = int(random.integers(1, 5))
+            numbers = np.arange(length) * stride + int(random.integers(0, len(video)))
+            numbers = random.permutation(numbers[numbers < len(video)])
+            lost = {n for n in numbers.tolist() if n not in truth}
+            if lost:
+                with pytest.raises(DamagedSourceError) as error:
+                    video.frames(numbers.tolist())
+                assert set(error.value.lost) == lost
+            else:
+                got = digests(video.frames(numbers.tolist()))
+                assert got == [(n, truth[n]) for n in numbers.tolist()]
+    assert all_frames(path, tmp_path / "tables") == truth
+
+
+def all_frames(path, cache):
+    """What each frame that is not lost looks like."""
+    found = {}
+    with seqpipe.open(path, cache_dir=cache) as video:
+        try:
+            for frame in video:
+                found.update(digests(frame))
+        except DamagedSourceError:
+            pass
+    return found
