@@ -12,7 +12,7 @@ from ._files import Input
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
-    from ..video.index import PacketIndex
+    from ..video.packet_index import PacketIndex
 
 __all__ = ["for_each_index", "is_indexed"]
 
@@ -41,8 +41,8 @@ def for_each_index(
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
     """
-    from ..video.engine import Engine, available_cores
-    from ..video.open import open_index
+    from ..video.engine.engine import Engine, available_cores
+    from ..video.index.open import open_index
 
     get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified)
 
@@ -68,8 +68,8 @@ def is_indexed(path: str, cache_dir: str | None, *, whole: bool = False, verifie
 
     False for a video that cannot be opened.
     """
-    from ..video.cache import cache_directory, load_index, load_summary
-    from ..video.source import open_source
+    from ..video.index.cache import cache_directory, load_index, load_summary
+    from ..video.source.source import open_source
 
     try:
         stamp = open_source(path).stamp()

@@ -17,7 +17,7 @@ from ..sampling.windows import Windows
 from ._time import Mark
 
 if TYPE_CHECKING:
-    from ..video.index import PacketIndex
+    from ..video.packet_index import PacketIndex
 
 __all__ = ["Range", "Selection"]
 

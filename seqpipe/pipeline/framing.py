@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..ops import Mapping
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 
 __all__ = ["Framing", "scales"]
 

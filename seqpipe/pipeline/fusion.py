@@ -27,7 +27,7 @@ from ..ops import (
     planned,
 )
 from ..readers import Sample
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
 

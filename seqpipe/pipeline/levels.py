@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..ops import Cast, CropMirrorNormalize, Normalize
-from ..video.output import STD, OutputSpec
+from ..video.convert.output import STD, OutputSpec
 
 __all__ = ["Levels"]
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ..errors import ParameterError, SeqpipeError
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 from .selection import Catalog, Sample
 
 __all__ = ["Group", "Outputs", "fill_in", "group_of"]

@@ -10,9 +10,9 @@ from ..array import IntArray
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
+from ..video.convert.output import Colour, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, THREADS, Decode, parse_device
-from ..video.engine import available_cores
-from ..video.output import Colour, DType, FrameLayout, OutputSpec
+from ..video.engine.engine import available_cores
 from .clock import Clock
 from .collate import Ragged
 from .fetch import Fetcher

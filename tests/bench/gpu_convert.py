@@ -18,11 +18,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from seqpipe.ops._crop_windows import CropWindows
-from seqpipe.video.gpu.conversion import FRAMES
-from seqpipe.video.gpu.converter import Converters, DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
-from seqpipe.video.output import OutputSpec
+from seqpipe.ops.resize.crop_windows import CropWindows
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.cuda.conversion import FRAMES
+from seqpipe.video.cuda.converter import Converters, DeviceConverter
+from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 from tests.bench.ops_devices import Cuda
 from tests.support.pictures import frame_info, surface_format
 

@@ -210,7 +210,7 @@ def run_measured(
 
 def build_indexes(paths: list[Path]) -> None:
     """Build the indexes, so that no contestant has to; in processes, for there may be very many."""
-    from seqpipe.video.engine import available_cores
+    from seqpipe.video.engine.engine import available_cores
 
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(available_cores(), len(paths)), mp_context=context) as pool:
@@ -219,7 +219,7 @@ def build_indexes(paths: list[Path]) -> None:
 
 
 def _index_one(path: Path) -> int:
-    from seqpipe.video.open import open_index
+    from seqpipe.video.index.open import open_index
 
     return len(open_index(path).packets)
 

@@ -14,7 +14,7 @@ import seqpipe
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Op, PerFrame, Spec, Uniform, apply, per_frame
-from seqpipe.ops._draw import resolve
+from seqpipe.ops.core.blocks import resolve
 from tests.support.marks import ALL, CASES, NAMES, TAKES, some
 from tests.support.operators import (
     built,

@@ -14,8 +14,10 @@ from PIL import Image
 from scipy import fft
 
 from seqpipe import fn
-from seqpipe.ops import JpegCompressionDistortion, Spec, _body, apply, jpeg
-from seqpipe.ops._draw import resolve
+from seqpipe.ops import JpegCompressionDistortion, Spec, apply
+from seqpipe.ops.compression import jpeg
+from seqpipe.ops.core import body
+from seqpipe.ops.core.blocks import resolve
 from tests.support.operators import compare
 
 
@@ -91,7 +93,7 @@ def reach(weights, least, most):
 
 def test_the_kernels_sums_are_whole_numbers_that_floats_hold():
     """From 0.5 to 1 there are 2²² of them to either side of 0.75, where sums begin; and halves hold the weights."""
-    source = resources.files("seqpipe.ops").joinpath("kernels", "cosine.cuh").read_text("utf-8")
+    source = resources.files("seqpipe.ops.cuda").joinpath("cosine.cuh").read_text("utf-8")
     stated = r"LOWER\[2\]\[2\] = {{(\d), (\d)}, {(\d), (\d)}}, BIAS\[2\] = {(\d+) << 8, (\d+) << 8}"
     found = re.search(stated, source)
     assert found is not None
@@ -181,7 +183,7 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
 
 
 def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkeypatch):
-    monkeypatch.setattr(_body, "_MANY", 1)
+    monkeypatch.setattr(body, "_MANY", 1)
     x = np.random.default_rng(3).integers(0, 256, (2, 1, 150, 210, 3), dtype=np.uint8)
     op = JpegCompressionDistortion(quality=[30, 85])
     compare(place(op, x), apply(op, x, backend="reference"))

@@ -13,23 +13,14 @@ from PIL import Image, ImageChops, ImageEnhance, ImageOps
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import (
-    AutoAugment,
-    Chain,
-    Flip,
-    Normal,
-    RandAugment,
-    Together,
-    TrivialAugmentWide,
-    _draw,
-    apply,
-)
-from seqpipe.ops._draw import resolve, values_of_each
-from seqpipe.ops._enhance import MeanContrast, Sharpness
-from seqpipe.ops._kernel import GRID, TYPES, defines_of, prelude, source_of
-from seqpipe.ops._plan import kernel_of_steps
-from seqpipe.ops._published import FOUND, NARROW
-from seqpipe.ops._spec import RANGES, Spec
+from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops.core import blocks
+from seqpipe.ops.core.blocks import resolve, values_of_each
+from seqpipe.ops.core.spec import RANGES, Spec
+from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
+from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
+from seqpipe.ops.policies.plan import kernel_of_steps
+from seqpipe.ops.policies.published import FOUND, NARROW
 from seqpipe.random import stream
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images
@@ -322,7 +313,7 @@ def test_a_class_that_draws_otherwise_draws_so():
 def test_what_came_of_draws_is_kept_for_some_only(monkeypatch):
     op = TrivialAugmentWide(seed=4)
     wanted = op.drawn(index=range(300))
-    monkeypatch.setattr(_draw, "_OUTCOMES", 16)
+    monkeypatch.setattr(blocks, "_OUTCOMES", 16)
     again = TrivialAugmentWide(seed=4)
     assert [again.drawn(index=index) for index in range(300)] == wanted
     assert len(op.__dict__["_outcomes"]) > 16 >= len(again.__dict__["_outcomes"])

@@ -14,11 +14,12 @@ from scipy import ndimage
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, _interpolate, _warped, apply, per_frame
-from seqpipe.ops._apply import Call
-from seqpipe.ops._kernel import Item
-from seqpipe.ops._mapping import Mapping
-from seqpipe.ops._run import run
+from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, apply, per_frame
+from seqpipe.ops.call.backends import run
+from seqpipe.ops.call.dispatch import Call
+from seqpipe.ops.cuda.kernel import Item
+from seqpipe.ops.geometry import interpolate, warped
+from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.operators import compare
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
@@ -276,10 +277,10 @@ def test_a_matrix_for_each_sample_and_each_frame(anywhere):
 
 def test_opencv_is_made_use_of_where_it_is_exact(monkeypatch):
     exact = int(cv2.__version__.partition(".")[0]) >= 5
-    assert _interpolate.remap_is_exact(3) == exact
+    assert interpolate.remap_is_exact(3) == exact
     called = []
     monkeypatch.setattr(
-        _warped, "remapped", lambda *given: called.append(given) or _interpolate.remapped(*given)
+        warped, "remapped", lambda *given: called.append(given) or interpolate.remapped(*given)
     )
     apply(Rotate(angle=20), picture("uint8", (120, 150)))
     apply(Rotate(angle=20), picture("float32", (120, 150)))

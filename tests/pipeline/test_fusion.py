@@ -15,7 +15,7 @@ from seqpipe.ops import Chain, Op, Spec, planned
 from seqpipe.pipeline import Augmented
 from seqpipe.pipeline.fusion import split
 from seqpipe.readers import Sample, Video
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files
 from tests.support.windows import scaled_window
 

@@ -12,7 +12,7 @@ from seqpipe.errors import ParameterError, SourceError
 from seqpipe.readers import Sample, Video
 from seqpipe.readers.outputs import fill_in
 from seqpipe.sequence import Sequence
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files, gist
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -186,7 +186,7 @@ def test_even_shards_have_equal_lengths():
 
 def test_requests_do_not_decode(monkeypatch):
     dataset = Video(files=files("h264", "vp9"), sequence_length=8, clips_per_video=5, shuffle=True)
-    monkeypatch.setattr("seqpipe.video.engine.Engine.submit", lambda *_: pytest.fail("decoded"))
+    monkeypatch.setattr("seqpipe.video.engine.engine.Engine.submit", lambda *_: pytest.fail("decoded"))
     everything = dataset.requests(7)
     some = dataset.requests(7, np.array([3, 0]))
     assert [r.index for r in some] == [everything[3].index, everything[0].index]

@@ -19,10 +19,10 @@ from seqpipe.array import IntArray
 from seqpipe.errors import SeqpipeError
 from seqpipe.readers import Batches, Video
 from seqpipe.sequence import Sequence
-from seqpipe.video.engine import Engine, PendingRead
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.engine.engine import Engine, PendingRead
+from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
 from tests.support.judge import MISSING, Answer, Asked, Judge
 from tests.support.truth import PLAIN, Known
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.geometry import Stretch
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.geometry import Stretch
 
 __all__ = ["filter_table", "window_table"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.colour import ColourSpec, chroma_offset, rgb_matrix
-from seqpipe.video.convert import Converter, OutputSpec
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.surface import Surface, SurfaceFormat
+from seqpipe.video.convert.color import ColourSpec, chroma_offset, rgb_matrix
+from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.surface import Surface, SurfaceFormat
+from seqpipe.video.probe.info import StreamInfo
 
 __all__ = [
     "differences",

@@ -16,7 +16,7 @@ from data_scripts.frame_code import find, read
 from seqpipe.array import IntArray
 from seqpipe.errors import DamagedSourceError
 from seqpipe.sequence import Sequence
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.media import entries, made, made_all
 
 __all__ = ["DAMAGED", "PLAIN", "Known", "known_file", "known_files", "unlike"]

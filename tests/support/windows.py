@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqpipe.video.colour import chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import chroma_offset, gray_matrix, resolve, rgb_matrix
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.probe.info import StreamInfo
 
 from .pictures import on_luma_grid
 

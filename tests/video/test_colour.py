@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import SourceError
-from seqpipe.video.colour import (
+from seqpipe.video.convert.color import (
     LUMA_WEIGHTS,
     ColourSpec,
     chroma_offset,

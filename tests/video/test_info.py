@@ -22,9 +22,9 @@ from data_scripts.make_videos import ITEMS
 from data_scripts.media_encode import ENCODERS, ffmpeg_exe, run_ffmpeg
 from data_scripts.media_item import Encode
 from seqpipe.errors import UnreadableSourceError
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.probe import probe
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.probe.info import StreamInfo
+from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
 from tests.support import access, media
 

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
-from seqpipe.video import recipe
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter, OutputSpec
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert import recipe
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.pictures import exact_rgb, frame_info, made, picture, surface_format
 
 SIZE = (97, 63)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.convert import Converter
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.pictures import frame_info
 
 

@@ -16,13 +16,8 @@ from hypothesis import strategies as st
 import seqpipe
 from data_scripts.frame_code import read
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.errors import (
-    DamagedSourceError,
-    FrameRangeError,
-    ParameterError,
-    UnreadableSourceError,
-)
-from seqpipe.video.output import OutputSpec
+from seqpipe.errors import DamagedSourceError, FrameRangeError, ParameterError, UnreadableSourceError
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.reader import VideoReader
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from data_scripts.media_encode import ffmpeg_exe
 from seqpipe.errors import SourceError
-from seqpipe.video.colour import ColourSpec, chroma_offset, resolve
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import ColourSpec, chroma_offset, resolve
+from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.ffmpeg import to_rgb
 from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqpipe.video.colour import chroma_offset, resolve
-from seqpipe.video.scale import PlaneScaler
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import chroma_offset, resolve
+from seqpipe.video.convert.scale import PlaneScaler
+from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.pictures import differences, exact_rgb, frame_info, made, picture, surface_format
 
@@ -127,7 +127,7 @@ def test_any_view_is_scaled_like_its_copy(dtype: type[np.uint8] | type[np.uint16
 AT_THE_END_OF_MEMORY = """
 import ctypes, itertools, mmap
 import numpy as np
-from seqpipe.video.scale import PlaneScaler
+from seqpipe.video.convert.scale import PlaneScaler
 
 page = mmap.PAGESIZE
 memory = np.frombuffer(mmap.mmap(-1, 2 * page), np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from av.video.reformatter import ColorPrimaries, ColorTrc
 
-from seqpipe.video.tags import in_words
+from seqpipe.video.probe.tags import in_words
 
 
 @pytest.mark.parametrize(

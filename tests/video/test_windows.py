@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter
-from seqpipe.video.geometry import Stretch, place
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.windowed import bands_of
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.geometry import Stretch, place
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.windowed import bands_of
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format
 from tests.support.windows import exact_window, scaled_window

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
-from ..packet_decoder import Fed, News
+from ..decode.packet_decoder import Fed, News
 from .arrays import Arrays, Awaited
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load

@@ -1,8 +1,8 @@
-"""Indexes from the tables that containers keep, so that opening a video reads no packet for its place or time.
+"""The tables that containers keep of their packets, so that opening a video reads no packet for its place or time.
 
-One module per container reads its tables, ``gate`` says which are plain enough to be believed. What is not, is scanned
-(:mod:`seqpipe.video.build`): wherever the two could differ, the scan decides. Imports the readers of bitstreams,
-probing and the index's own types.
+One module per container reads its tables, ``gate`` says which are plain enough to be believed, ``heads`` and ``facts``
+look at the few packets that say what the tables do not. Wherever they and a scan of the file could differ, the scan
+decides. Imports `source`, `bitstream`, `probe`.
 """
 
 __all__: list[str] = []

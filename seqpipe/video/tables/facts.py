@@ -16,9 +16,9 @@ import av
 import av.error
 import numpy as np
 
-from ..info import StreamInfo
-from ..probe import FirstPicture, open_container, stream_info, video_stream
-from ..source import Source
+from ..probe.info import StreamInfo
+from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
+from ..source.source import Source
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
 from .mp4 import Movie, Track, is_long
@@ -36,7 +36,7 @@ class StreamFacts:
 
     Attributes:
         info: the facts of the stream.
-        extradata: see :class:`seqpipe.video.index.PacketIndex`.
+        extradata: see :class:`seqpipe.video.packet_index.PacketIndex`.
         codec_tag: likewise.
         coded_bits: likewise.
     """

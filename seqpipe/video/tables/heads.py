@@ -8,7 +8,7 @@ from ...array import IntArray
 from ..bitstream import ParameterSets, classifier, hevc_may_hide
 from ..bitstream.bits import unescape
 from ..bitstream.nal import avc_format, hevc_format
-from ..source import Source
+from ..source.source import Source
 from .gate import Distrusted, Tables
 
 __all__ = ["READ_CODECS", "before_first_slice", "check_keys", "check_stream"]

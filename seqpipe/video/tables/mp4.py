@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import BoolArray, IntArray
-from ..source import Source
+from ..source.source import Source
 from .gate import Distrusted, Tables
 
 __all__ = ["FIRST_BOXES", "Movie", "Track", "is_long", "read_movie", "read_tables"]

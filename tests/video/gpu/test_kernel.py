@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError, SourceError
-from seqpipe.video.colour import ColourSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.gpu import conversion
-from seqpipe.video.gpu.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
-from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface, SurfaceFormat
+from seqpipe.video.convert.color import ColourSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface, SurfaceFormat
+from seqpipe.video.cuda import conversion
+from seqpipe.video.cuda.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
+from seqpipe.video.cuda.converter import DeviceConverter
+from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
 from tests.support.emulated import EmulatedDevice
 from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format

@@ -8,10 +8,10 @@ import pytest
 import seqpipe
 from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
 from seqpipe.readers import Video
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.places import engine_for
-from seqpipe.video.request import Request
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.plan.request import Request
 from tests.support.access import shared_names
 from tests.support.media import entry, made, names, shared_media
 

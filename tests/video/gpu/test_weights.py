@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from seqpipe.kernel import Source
 from seqpipe.source_text import source_text
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.geometry import Stretch
-from seqpipe.video.gpu.filters import FilterAxis, filter_axis
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.geometry import Stretch
+from seqpipe.video.cuda.filters import FilterAxis, filter_axis
 from tests.support.benches import Bench
 from tests.support.filter_table import filter_table, window_table
 
 MARGIN = 3  # samples on both sides of a pixel's own, which must have no weight
 _CODE = (
     "typedef unsigned long long Address;\n"
-    + source_text("seqpipe.video.gpu", "weights.cuh")
+    + source_text("seqpipe.video.cuda", "weights.cuh")
     + """
 struct Question { Address first, weights; Axis axis; int margin; };
 extern "C" __global__ void answer(const __grid_constant__ Question question) {
@@ -48,7 +48,7 @@ def whole(axis: ChromaAxis, size: int) -> Stretch:
 
 def weights_of(bench: Bench, axis: FilterAxis, *, ends: bool = False) -> NDArray[np.float32]:
     """By pixel and sample, as the kernel has them."""
-    source = Source("seqpipe.video.gpu", "weights_alone.cu")
+    source = Source("seqpipe.video.cuda", "weights_alone.cu")
     source.__dict__["text"] = _CODE
     taps = axis.taps + 2 * MARGIN
     first = bench.array(np.full(axis.size, -9, np.int32))

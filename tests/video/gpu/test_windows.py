@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter
-from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.cuda.converter import DeviceConverter
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
 from tests.support.pictures import frame_info, picture, surface_format
 from tests.support.windows import exact_window, scaled_window

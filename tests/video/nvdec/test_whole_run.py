@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.decode.packet_decoder import Fed
 from seqpipe.video.nvdec.arrays import Arrays, Awaited
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.painting import Painting
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import Fed
 
 PLAIN = ElementaryStream("vp8", b"")
 START = "S 128x96 "

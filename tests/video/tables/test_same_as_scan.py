@@ -11,13 +11,13 @@ import pytest
 import seqpipe
 from data_scripts.make_videos import ITEMS
 from seqpipe.errors import DamagedSourceError, SeqpipeError
-from seqpipe.video.build import build_index
-from seqpipe.video.index import PacketIndex
-from seqpipe.video.open import open_index
-from seqpipe.video.packets import open_packets
-from seqpipe.video.source import open_source
-from seqpipe.video.tables.build import index_of_tables
-from seqpipe.video.tables.kinds import HeldPackets, learn
+from seqpipe.video.decode.kinds import HeldPackets, learn
+from seqpipe.video.decode.packets import open_packets
+from seqpipe.video.index.build import build_index
+from seqpipe.video.index.from_tables import index_of_tables
+from seqpipe.video.index.open import open_index
+from seqpipe.video.packet_index import PacketIndex
+from seqpipe.video.source.source import open_source
 from tests.support.access import digests, shared_names, tap_surfaces
 from tests.support.media import made, names, shared_media
 
@@ -127,7 +127,7 @@ def test_frames_do_not_depend_on_who_asked_first(name, seed, tmp_path, monkeypat
     random = np.random.default_rng(seed)
     path = str(made(name))
     with monkeypatch.context() as patch:
-        patch.setattr("seqpipe.video.tables.build.index_of_tables", lambda _: None)
+        patch.setattr("seqpipe.video.index.from_tables.index_of_tables", lambda _: None)
         truth = all_frames(path, tmp_path / "scan")
     with seqpipe.open(path, cache_dir=tmp_path / "tables") as video:
         assert not video.index.packets.whole
