@@ -20,7 +20,7 @@ from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import reached_from
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "learn", "parts", "read_kind"]
+__all__ = ["HeldPackets", "learn", "note_kinds", "parts", "read_kind"]
 
 _PACKETS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 16 << 20
@@ -147,7 +147,7 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     for number, kind in zip(numbers.tolist(), kinds, strict=True):
         if kind.shown != table.shown[number] or (table.key[number] and kind.random_access is False):
             raise _refuted(index, number)
-    _note(
+    note_kinds(
         table,
         first,
         kinds[: last + 1 - first],
@@ -155,7 +155,7 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     )
 
 
-def _note(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
+def note_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
     """Put into a table what some packets in a row are."""
     some = slice(first, first + len(kinds))
     table.reference[some] = ~np.array(superfluous[: len(kinds)], dtype=bool) | table.key[some]

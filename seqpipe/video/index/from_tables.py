@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 
-from ..bitstream import classifier
-from ..decode.kinds import HeldPackets, learn, read_kind
+from ..bitstream import classifier, droppable
+from ..decode.kinds import HeldPackets, learn, note_kinds, read_kind
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
-from ..tables import mp4
-from ..tables.facts import facts_of
+from ..tables import matroska, mp4
+from ..tables.facts import StreamFacts, facts_of
 from ..tables.gate import Distrusted, Tables, check
-from ..tables.heads import check_keys, check_stream
+from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
 from .assemble import finish
 from .order import drop_head
 
 __all__ = ["index_of_tables"]
 
 _log = logging.getLogger(__name__)
+_BYTES_AT_ONCE = 4 << 20
 _TINY = 32
 _MOST_TINY = 256
 _TO_FIRST_REFERENCE = 64
@@ -41,34 +43,83 @@ def index_of_tables(source: Source) -> PacketIndex | None:
 
 
 def _index(source: Source) -> PacketIndex:
-    if bytes(source.read([(0, 8)])[0][4:8]) not in mp4.FIRST_BOXES:
-        raise Distrusted("its container has none that are read here")
-    movie = mp4.read_movie(source)
-    if len(movie.tracks) != 1:
-        raise Distrusted("it has not one track of video")
-    (track,) = movie.tracks
-    tables = mp4.read_tables(movie, track)
-    check(tables, source.size())
-    facts = facts_of(source, movie, track, tables)
+    tables, facts = _read(source)
     codec, extradata = facts.info.codec, facts.extradata
     check_stream(codec, extradata)
-    if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
-        raise Distrusted("pictures may be reordered, and no time tells")
-    _check_tiny(source, tables, codec, extradata)
-    check_keys(source, tables, np.flatnonzero(tables.key), codec, extradata)
+    if codec in READ_THROUGH:
+        packets = _looked_at(source, tables, codec, extradata)
+    elif codec in ALIKE:
+        packets = _unknown(tables)
+        note_kinds(
+            packets, 0, [classifier(codec, extradata).classify(b"")] * len(tables), [False] * len(tables)
+        )
+    else:
+        if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
+            raise Distrusted("pictures may be reordered, and no time tells")
+        _check_tiny(source, tables, codec, extradata)
+        check_keys(source, tables, np.flatnonzero(tables.key), codec, extradata)
+        packets = _unknown(tables)
     index = PacketIndex(
         info=facts.info,
         extradata=extradata,
         codec_tag=facts.codec_tag,
         coded_bits=facts.coded_bits,
-        packets=_table(tables),
+        packets=packets,
         dropped_at_start=0,
         end_s=0.0,
     )
-    return finish(_without_head(source, index), tables.duration)
+    if not packets.whole:
+        _learn_head(source, index)
+    return finish(drop_head(source, index, ()), tables.duration)
 
 
-def _table(tables: Tables) -> PacketTable:
+def _read(source: Source) -> tuple[Tables, StreamFacts]:
+    """What the container's tables say, and what the first packet does."""
+    begin = bytes(source.read([(0, 8)])[0])
+    if begin[4:8] in mp4.FIRST_BOXES:
+        movie = mp4.read_movie(source)
+        if len(movie.tracks) != 1:
+            raise Distrusted("it has not one track of video")
+        (track,) = movie.tracks
+        tables = mp4.read_tables(movie, track)
+        check(tables, source.size())
+        head = _packet(source, tables, 0)
+        return tables, facts_of(source, tables, head, mp4.likeness(movie, track, tables, head))
+    if begin[:4] == matroska.MAGIC and not source.slow:
+        film = matroska.read_film(source)
+        tables = matroska.read_tables(source, film)
+        check(tables, source.size())
+        head = _packet(source, tables, 0)
+        return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+    raise Distrusted("its container has no tables that are read here")
+
+
+def _packet(source: Source, tables: Tables, number: int) -> bytes:
+    return source.read([(int(tables.offset[number]), int(tables.size[number]))])[0]
+
+
+def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> PacketTable:
+    """The table of a stream whose packets were all read."""
+    classify = classifier(codec, extradata).classify
+    kinds = []
+    ends = np.searchsorted(np.cumsum(tables.size), np.arange(1, 1 << 20) * _BYTES_AT_ONCE)
+    for some in np.split(np.arange(len(tables)), np.unique(ends[ends < len(tables)])):
+        ranges = list(zip(tables.offset[some].tolist(), tables.size[some].tolist(), strict=True))
+        for data in source.read(ranges):
+            if not any(data):
+                raise Distrusted("a packet is blanked")
+            kinds.append(read_kind(classify(data), data, codec))
+    table = _unknown(tables)
+    key = table.key & np.array([kind.random_access is not False for kind in kinds])
+    if not key[0]:
+        raise Distrusted("decoding cannot start at the first packet")
+    table.shown[:] = [kind.shown for kind in kinds]
+    table = replace(table, key=key)
+    note_kinds(table, 0, kinds, droppable(kinds))
+    return table
+
+
+def _unknown(tables: Tables) -> PacketTable:
     count = len(tables)
     return PacketTable(
         pts=tables.pts,
@@ -85,10 +136,10 @@ def _table(tables: Tables) -> PacketTable:
     )
 
 
-def _without_head(source: Source, index: PacketIndex) -> PacketIndex:
-    """The index without the leading pictures of the first key frame that cannot be decoded.
+def _learn_head(source: Source, index: PacketIndex) -> None:
+    """Read the packets behind the first key packet up to one that others refer to.
 
-    Which these are depends on the packets up to the first one that others refer to, which are read here.
+    On these it depends which leading pictures of the first key frame cannot be decoded.
     """
     table = index.packets
     reader = HeldPackets(open_packets(source, index))
@@ -103,7 +154,6 @@ def _without_head(source: Source, index: PacketIndex) -> PacketIndex:
             raise Distrusted("nothing refers to the first packets")
     finally:
         reader.close()
-    return drop_head(source, index, ())
 
 
 def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) -> None:

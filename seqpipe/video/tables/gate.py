@@ -7,6 +7,7 @@ of nonsense. So tables are used only where every count agrees with every other a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -27,7 +28,8 @@ class Tables:
     """What a container's tables say of one video track, one entry a packet, in decode order.
 
     Attributes:
-        track: the container's number of the track, as FFmpeg's ``stream.id``.
+        track: the container's number of the track, as FFmpeg's ``stream.id``; 0 where FFmpeg does not tell it.
+        tick: of its clock, in seconds.
         format: the container's name of the codec.
         pts: presentation time in ticks.
         size: bytes.
@@ -35,10 +37,11 @@ class Tables:
         key: the container says that decoding can start here.
         delta: ticks from each packet to the next in decode order; 0 where that differs.
         duration: ticks for which the packet of the last frame is shown; 0 if untold.
-        declared: packets that the container promises.
+        declared: packets that the container promises; 0 if it promises none.
     """
 
     track: int
+    tick: Fraction
     format: str
     pts: IntArray
     size: IntArray

@@ -11,10 +11,15 @@ from ..bitstream.nal import avc_format, hevc_format
 from ..source.source import Source
 from .gate import Distrusted, Tables
 
-__all__ = ["READ_CODECS", "before_first_slice", "check_keys", "check_stream"]
+__all__ = ["ALIKE", "READ_THROUGH", "before_first_slice", "check_keys", "check_stream"]
 
-READ_CODECS = frozenset({"h264", "hevc", "av1"})
-"""Codecs whose packets are believed to hold one picture each until they are read."""
+READ_THROUGH = frozenset({"vp8", "vp9"})
+"""Codecs whose packets may be hidden: each is looked at."""
+
+ALIKE = frozenset({"dnxhd", "ffv1", "mjpeg", "prores"})
+"""Codecs whose packets each hold one picture, and say nothing else that matters."""
+
+_READ_CODECS = frozenset({"h264", "hevc", "av1"}) | READ_THROUGH | ALIKE
 
 _HEAD = 2048
 _FORMATS = {"h264": avc_format, "hevc": hevc_format}
@@ -28,12 +33,12 @@ _TELLING = {45, 47, 137, 144, 147, -1}
 
 
 def check_stream(codec: str, extradata: bytes) -> None:
-    """See that a stream's packets each hold one picture that is shown, by what stands at its head.
+    """See that a stream's packets each hold one picture that is shown, or say themselves if they do.
 
     Raises:
         Distrusted: they may not.
     """
-    if codec not in READ_CODECS:
+    if codec not in _READ_CODECS:
         raise Distrusted(f"packets of {codec} do not all show a picture")
     if codec == "hevc" and hevc_may_hide(extradata):
         raise Distrusted("its slices say themselves whether they are shown")
@@ -70,19 +75,15 @@ def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extra
             raise Distrusted("its parameter sets change on the way")
 
 
-def before_first_slice(entry: bytes, packet: bytes) -> bytes | None:
+def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | None:
     """What a packet says of the stream before its first slice; None if that is not known.
 
     Args:
-        entry: the sample entry of the track, from its type on.
+        codec: the codec's canonical name.
+        extradata: the stream's configuration; what follows it does not matter.
         packet: a key packet.
     """
-    codec = {b"avc1": "h264", b"hvc1": "hevc"}.get(entry[:4])
-    box = b"avcC" if codec == "h264" else b"hvcC"
-    at = entry.find(box, 82)
-    if codec is None or at < 0:
-        return None
-    length_size = _FORMATS[codec](entry[at + 4 :]).length_size
+    length_size = _FORMATS[codec](extradata).length_size
     if not length_size:
         return None
     kept: list[bytes] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from ...array import BoolArray, IntArray
 from ..source.source import Source
 from .gate import Distrusted, Tables
+from .heads import before_first_slice
 
-__all__ = ["FIRST_BOXES", "Movie", "Track", "is_long", "read_movie", "read_tables"]
+__all__ = ["FIRST_BOXES", "Movie", "Track", "likeness", "read_movie", "read_tables"]
 
 FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"})
 """Types of boxes that such a file may begin with."""
@@ -28,6 +30,10 @@ _LARGEST_MOOV = 64 << 20
 # Tables of real files are under 1 % of the data; more of them than data would be slower to read than the data is.
 _TABLES_OF_SMALL = 1 << 20
 _TABLES_SHARE = 50
+
+_AFTER_SAMPLE_ENTRY = 82  # of a visual one, from its type on
+_CONFIGURATIONS = {b"avc1": ("h264", b"avcC"), b"hvc1": ("hevc", b"hvcC")}
+_LEAST_PACKETS = 8
 
 _Box: TypeAlias = tuple[bytes, memoryview]
 _Words: TypeAlias = npt.NDArray[np.uint32]
@@ -88,7 +94,7 @@ def read_movie(source: Source) -> Movie:
     ticks, tracks, handlers, fragmented = 0, [], [], False
     for kind, box in _boxes(body):
         if kind == b"mvhd":
-            ticks = _number(box, 20 if is_long(box) else 12)
+            ticks = _number(box, 20 if _is_long(box) else 12)
         elif kind == b"mvex":
             fragmented = True
         elif kind == b"cmov":
@@ -110,6 +116,8 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     if movie.fragmented:
         raise Distrusted("it is fragmented")
     boxes = track.boxes
+    if not track.ticks:
+        raise Distrusted("it has no clock")
     if b"stps" in boxes or _groups(track):
         raise Distrusted("it has key packets of several kinds")
     size = _sizes(boxes)
@@ -127,6 +135,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     last = int(np.argmax(pts))
     return Tables(
         track=track.number,
+        tick=Fraction(1, track.ticks),
         format=bytes(track.description[:4]).decode("latin-1"),
         pts=pts - _start(movie, track, pts, int(pts[last] + deltas[last])),
         size=size,
@@ -136,6 +145,40 @@ def read_tables(movie: Movie, track: Track) -> Tables:
         duration=int(deltas[last]),
         declared=count,
     )
+
+
+def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
+    """What the facts of the stream depend on; nothing if that is not known.
+
+    Args:
+        movie: what ``moov`` says.
+        track: the track of video.
+        tables: its packets.
+        head: the first packet.
+    """
+    entry = _without_rate(bytes(track.description))
+    codec, box = _CONFIGURATIONS.get(entry[:4], ("", b""))
+    at = entry.find(box, _AFTER_SAMPLE_ENTRY)
+    if not codec or at < 0 or not tables.delta or len(tables) < _LEAST_PACKETS:
+        return ()
+    told = before_first_slice(codec, entry[at + 4 :], head)
+    shape = bytes(track.header[:4]) + bytes(track.header[52 if _is_long(track.header) else 40 :])
+    ascending = bool((np.diff(tables.pts) > 0).all())
+    key = (movie.brand, movie.handlers, entry, shape, told, track.ticks, tables.delta, ascending)
+    return key if told is not None else ()
+
+
+def _without_rate(entry: bytes) -> bytes:
+    """A sample entry without the box that states the bit rate, which differs from clip to clip."""
+    at, kept = _AFTER_SAMPLE_ENTRY, [entry[:_AFTER_SAMPLE_ENTRY]]
+    while at + 8 <= len(entry):
+        size = int.from_bytes(entry[at : at + 4], "big")
+        if size < 8:
+            break
+        if entry[at + 4 : at + 8] != b"btrt":
+            kept.append(entry[at : at + size])
+        at += size
+    return b"".join([*kept, entry[at:]])
 
 
 def _moov(source: Source) -> tuple[int, bytes, memoryview]:
@@ -199,7 +242,7 @@ def _inside(data: memoryview, *kinds: bytes) -> memoryview:
     return data
 
 
-def is_long(box: memoryview) -> bool:
+def _is_long(box: memoryview) -> bool:
     """Whether a box is of version 1, whose times have 64 bits."""
     return len(box) > 0 and box[0] == 1
 
@@ -211,7 +254,7 @@ def _handler(trak: memoryview) -> bytes:
 def _track(trak: memoryview) -> Track:
     header, media = _inside(trak, b"tkhd"), _inside(trak, b"mdia")
     clock = _inside(media, b"mdhd")
-    long = is_long(clock)
+    long = _is_long(clock)
     boxes: dict[bytes, memoryview] = {}
     groups = 0
     for kind, body in _boxes(_inside(media, b"minf", b"stbl")):
@@ -226,7 +269,7 @@ def _track(trak: memoryview) -> Track:
         raise Distrusted("its format changes on the way")
     entry = descriptions[8:]
     return Track(
-        number=_number(header, 20 if is_long(header) else 12),
+        number=_number(header, 20 if _is_long(header) else 12),
         header=header,
         description=entry[4 : max(8, _number(entry, 0))],
         ticks=_number(clock, 20 if long else 12),
@@ -349,7 +392,7 @@ def _start(movie: Movie, track: Track, pts: IntArray, end: int) -> int:
         return 0
     if count > 1 or not movie.ticks:
         raise Distrusted("it is edited")
-    long = is_long(edits)
+    long = _is_long(edits)
     length, begin = _number(edits, 8, 8 if long else 4), _number(edits, *((16, 8) if long else (12, 4)))
     rate = _number(edits, 24 if long else 16)
     # the edit's end is rounded to the movie's clock
