@@ -20,7 +20,7 @@ from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import reached_from
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "learn", "note_kinds", "parts", "read_kind"]
+__all__ = ["HeldPackets", "Refuted", "learn", "note_kinds", "parts", "read_kind"]
 
 _PACKETS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 16 << 20
@@ -52,6 +52,22 @@ def parts(table: PacketTable, wanted: IntArray) -> Iterator[IntArray]:
             yield wanted[begin:at]
             begin = at
     yield wanted[begin:]
+
+
+class Refuted(SourceError):
+    """A packet is not what the container's tables say of it.
+
+    Args:
+        index: the video's index.
+        number: of the packet.
+    """
+
+    def __init__(self, index: PacketIndex, number: int) -> None:
+        super().__init__(
+            f"packet {number} is not what the container's tables say of it",
+            source=index.info.source,
+            advice="Index it once by reading it through: seqpipe index FILE",
+        )
 
 
 class HeldPackets:
@@ -109,7 +125,8 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
         earlier: see :func:`seqpipe.video.plan.plan.make_plan`.
 
     Raises:
-        SourceError: the source cannot be read, or its tables say what its packets do not.
+        Refuted: a packet is not what the container's tables say of it.
+        SourceError: the source cannot be read.
     """
     table = index.packets
     if table.whole or not len(wanted):
@@ -146,7 +163,7 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     kinds = [read_kind(classify(data), data, codec) for data in reader.hold(numbers)]
     for number, kind in zip(numbers.tolist(), kinds, strict=True):
         if kind.shown != table.shown[number] or (table.key[number] and kind.random_access is False):
-            raise _refuted(index, number)
+            raise Refuted(index, number)
     note_kinds(
         table,
         first,
@@ -162,12 +179,3 @@ def note_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superflu
     table.undecodable[some] = [kind.leading is Leading.RASL for kind in kinds]
     table.self_contained[some] = [kind.leading is Leading.RADL for kind in kinds]
     table.known[some] = True  # last: another thread may plan by it at once
-
-
-def _refuted(index: PacketIndex, number: int) -> SourceError:
-    """The error for a packet that is not what the container's tables say of it."""
-    return SourceError(
-        f"packet {number} is not what the container's tables say of it",
-        source=index.info.source,
-        advice="Index it once by reading it through: seqpipe index FILE",
-    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..bitstream import classifier, droppable
-from ..decode.kinds import HeldPackets, learn, note_kinds, read_kind
+from ..decode.kinds import HeldPackets, Refuted, learn, note_kinds, read_kind
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
@@ -37,7 +37,7 @@ def index_of_tables(source: Source) -> PacketIndex | None:
     """
     try:
         return _index(source)
-    except Distrusted as reason:
+    except (Distrusted, Refuted) as reason:
         _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
         return None
 

@@ -28,6 +28,7 @@ _LAST_SLICE = {"h264": 5, "hevc": 31}
 _MESSAGES = {"h264": {6}, "hevc": {39, 40}}
 _NAL_HEADER = {"h264": 1, "hevc": 2}
 _SLICE_HEAD = 32
+_NO_KIND = 63
 # frame packing, orientation, mastering display, light level, transfer, and what cannot be read
 _TELLING = {45, 47, 137, 144, 147, -1}
 
@@ -113,7 +114,7 @@ def _heads(
     limit = _HEAD if length_size else 1 << 31
     heads = source.read([(at, min(size, limit)) for at, size in zip(offsets, sizes, strict=True)])
     for at, size, head in zip(offsets, sizes, heads, strict=True):
-        short = _shortened(head, length_size, codec) if length_size else None
+        short = _shortened(head, size, length_size, codec) if length_size else None
         if short is not None:
             yield short
             continue
@@ -121,14 +122,16 @@ def _heads(
         yield whole, whole
 
 
-def _shortened(head: bytes, length_size: int, codec: str) -> tuple[bytes, bytes] | None:
+def _shortened(head: bytes, size: int, length_size: int, codec: str) -> tuple[bytes, bytes] | None:
     """The units before a packet's first slice and the slice's beginning, as a packet; None if that does not tell all.
 
     The slices of a picture share their type in HEVC, and of H.264 those of an IDR picture do. Of the slice, only its
     type matters.
     """
     for begin, end in _units(head, length_size):
-        kind = _kind(head[begin], codec)
+        if end > size:
+            raise Distrusted("a unit is longer than its packet")
+        kind = _kind(head[begin], codec) if begin < len(head) else _NO_KIND
         if kind <= _LAST_SLICE[codec]:
             if codec == "h264" and kind != _IDR_OF_H264:
                 return None

@@ -165,6 +165,8 @@ def read_tables(source: Source, film: Film) -> Tables:
             if identity == _CLUSTER:
                 _cluster(window, film, begin, at, blocks)
     pts = np.array(blocks.pts, dtype=np.int64)
+    if len(pts) and int(pts.min()) < 0:
+        raise Distrusted("a time is below zero")
     last = int(np.argmax(pts)) if len(pts) else 0
     return Tables(
         track=0,

@@ -388,9 +388,9 @@ def _start(movie: Movie, track: Track, pts: IntArray, end: int) -> int:
         Distrusted: edits leave something out, or put something in.
     """
     edits = track.edits
-    if not len(edits) or not (count := _number(edits, 4)):
+    if not len(edits):
         return 0
-    if count > 1 or not movie.ticks:
+    if _number(edits, 4) != 1 or not movie.ticks:
         raise Distrusted("it is edited")
     long = _is_long(edits)
     length, begin = _number(edits, 8, 8 if long else 4), _number(edits, *((16, 8) if long else (12, 4)))
