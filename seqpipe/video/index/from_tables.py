@@ -11,6 +11,7 @@ from ..bitstream import classifier, droppable
 from ..decode.kinds import HeldPackets, Refuted, learn, note_kinds, read_kind
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
+from ..source.blocks import Blocks
 from ..source.source import Source
 from ..tables import matroska, mp4
 from ..tables.facts import StreamFacts, facts_of
@@ -23,6 +24,7 @@ __all__ = ["index_of_tables"]
 
 _log = logging.getLogger(__name__)
 _BYTES_AT_ONCE = 4 << 20
+_PACKETS_OF_HEAD, _BYTES_OF_HEAD = 4, 1 << 20
 _TINY = 32
 _MOST_TINY = 256
 _TO_FIRST_REFERENCE = 64
@@ -36,7 +38,7 @@ def index_of_tables(source: Source) -> PacketIndex | None:
         SourceError: it cannot be read.
     """
     try:
-        return _index(source)
+        return _index(Blocks(source) if source.slow else source)
     except (Distrusted, Refuted) as reason:
         _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
         return None
@@ -56,8 +58,12 @@ def _index(source: Source) -> PacketIndex:
     else:
         if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
             raise Distrusted("pictures may be reordered, and no time tells")
-        _check_tiny(source, tables, codec, extradata)
-        check_keys(source, tables, np.flatnonzero(tables.key), codec, extradata)
+        keys = np.flatnonzero(tables.key)
+        if source.slow:
+            keys = keys[:1]  # the others are looked at as they are read for decoding
+        else:
+            _check_tiny(source, tables, codec, extradata)
+        check_keys(source, tables, keys, codec, extradata)
         packets = _unknown(tables)
     index = PacketIndex(
         info=facts.info,
@@ -83,19 +89,25 @@ def _read(source: Source) -> tuple[Tables, StreamFacts]:
         (track,) = movie.tracks
         tables = mp4.read_tables(movie, track)
         check(tables, source.size())
-        head = _packet(source, tables, 0)
+        head = _head(source, tables)
         return tables, facts_of(source, tables, head, mp4.likeness(movie, track, tables, head))
     if begin[:4] == matroska.MAGIC and not source.slow:
         film = matroska.read_film(source)
         tables = matroska.read_tables(source, film)
         check(tables, source.size())
-        head = _packet(source, tables, 0)
+        head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
     raise Distrusted("its container has no tables that are read here")
 
 
-def _packet(source: Source, tables: Tables, number: int) -> bytes:
-    return source.read([(int(tables.offset[number]), int(tables.size[number]))])[0]
+def _head(source: Source, tables: Tables) -> bytes:
+    """The first packet; of a source that answers slowly a few more are read along, which will be looked at, too."""
+    begin, size = int(tables.offset[0]), int(tables.size[0])
+    last = min(_PACKETS_OF_HEAD, len(tables)) - 1
+    end = int(tables.offset[last] + tables.size[last])
+    if source.slow and begin < end <= begin + _BYTES_OF_HEAD:
+        source.read([(begin, end - begin)])
+    return source.read([(begin, size)])[0]
 
 
 def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> PacketTable:

@@ -39,11 +39,13 @@ class Source(ABC):
         name: how messages and results call it.
         slow: whether every read waits for an answer from far away.
         path: where the local file system has it, absolute; None if it is nowhere there.
+        gap: ranges no farther apart than so many bytes are read together.
     """
 
     name: str
     slow: bool = False
     path: str | None = None
+    gap: int = 0
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
@@ -81,6 +83,8 @@ class Source(ABC):
 class _LocalFile(Source):
     """A file of the local file system, read by ``pread``: no shared position, no lock."""
 
+    gap = _WORTH_A_CALL
+
     def __init__(self, path: str) -> None:
         self.name = path
         # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
@@ -102,7 +106,7 @@ class _LocalFile(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
-        runs = merged(ranges, _WORTH_A_CALL)
+        runs = merged(ranges, self.gap)
         try:
             return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
         except OSError as error:
@@ -230,6 +234,7 @@ class _Remote(Source):
     """An object behind a URL, by fsspec; ranges are fetched together."""
 
     slow = True
+    gap = _WORTH_A_REQUEST
 
     def __init__(self, url: str) -> None:
         import fsspec
@@ -274,7 +279,7 @@ class _Remote(Source):
         return file
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        runs = merged(ranges, self.gap, self._size)
         try:
             parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
         except Exception as error:

@@ -26,6 +26,7 @@ FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b
 
 _HEAD = 1 << 16
 _MOST_BOXES = 64
+_TAIL = 8 << 20
 _LARGEST_MOOV = 64 << 20
 # Tables of real files are under 1 % of the data; more of them than data would be slower to read than the data is.
 _TABLES_OF_SMALL = 1 << 20
@@ -187,6 +188,8 @@ def _moov(source: Source) -> tuple[int, bytes, memoryview]:
     head = memoryview(source.read([(0, min(_HEAD, held))])[0])
     at, brand = 0, b""
     for _ in range(_MOST_BOXES):
+        if at + 16 > len(head) and source.slow and 0 < held - at <= _TAIL:
+            source.read([(at, held - at)])  # most likely the tables, and kept
         data = head[at : at + 16] if at + 16 <= len(head) else source.read([(at, 16)])[0]
         if len(data) < 8:
             break
