@@ -95,7 +95,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         decode: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines alone
             (``"nvdec"``); the CPU alone (``"cpu"``).
         threads: decoding threads, at least 1; None takes one for each core that this process may use.
-        output: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
+        output: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
 
     Returns:

@@ -31,7 +31,7 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 @options.json_lines
 @options.cache_dir
 def probe(paths: tuple[str, ...], packets: bool, as_json: bool, cache_dir: str | None) -> None:
-    """Show codec, size, colour, timing and more of videos, from their headers.
+    """Show codec, size, color, timing and more of videos, from their headers.
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash. The
     number of frames is what the container claims; seqpipe index counts them.

@@ -45,7 +45,7 @@ class PacketTable:
         pts: presentation time in ticks; made up by the rules above where the container has none.
         size: bytes.
         offset: where the packet's bytes lie in the file; -1 for all if the container does not keep them in one piece.
-        checksum: CRC-32 of the packet where it must be recognised after seeking, else empty.
+        checksum: CRC-32 of the packet where it must be recognized after seeking, else empty.
         key: decoding can start here.
         reference: other frames may be predicted from it; taken for granted where it is not known.
         shown: it yields a frame.
@@ -120,7 +120,7 @@ class PacketIndex:
         verified: whether the video was decoded once, so that all damage which can be noticed is known.
         set_ups: where parameter sets change on the way: the packet from which some hold, and these as packets have
             them; key packets are given out with theirs. Empty where the extradata's hold throughout.
-        palettes: the colours that the container keeps beside the packets: the packet from which some hold, and these as
+        palettes: the colors that the container keeps beside the packets: the packet from which some hold, and these as
             FFmpeg has them. Empty if it keeps none.
     """
 

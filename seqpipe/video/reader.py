@@ -56,7 +56,7 @@ class VideoReader:
             there is one that can be used.
         decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
         threads: how many threads may decode; by default one per core that this process may use.
-        output: colour, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
+        output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
 
     Raises:

@@ -6,7 +6,7 @@ than the cache holds.
 The last lines are about training: eight sequences of sixteen frames, each with a window and a mirror of its own, as
 RandomResizedCrop draws them, to 224×224 float16 CHW, normalized, a launch for each sequence. Windows are new in every
 call, as in training, or always the same. A third line is of whole frames; the last ones are of new windows with what
-lies beside them in reach of the filter, as operators have it, and of these with colours that are rounded first.
+lies beside them in reach of the filter, as operators have it, and of these with colors that are rounded first.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_normal_numbers_are_as_often_far_from_0_as_they_should():
 
 
 def test_words_of_a_counter_know_nothing_of_each_other():
-    """Nor do those of neighbouring counters, frames and keys: neither they nor their squares, nor single bits."""
+    """Nor do those of neighboring counters, frames and keys: neither they nor their squares, nor single bits."""
     count = 1 << 20
     bits = words(count)
     one = normal(bits).astype(np.float64)
@@ -254,7 +254,7 @@ def test_gaussian_noise_is_gaussian(channels):
     x = np.full((3, 200, 150, channels), 7.0, np.float32)
     found = (fn.noise_gaussian(x, mean=2.0, stddev=3.0, seed=11) - 9) / 3
     assert stats.kstest(found.ravel(), "norm").pvalue > 0.001
-    for axis in range(4):  # of neighbours, frames and channels none knows of another
+    for axis in range(4):  # of neighbors, frames and channels none knows of another
         if found.shape[axis] > 1:
             one, other = np.take(found, [0], axis), np.take(found, [1], axis)
             assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 5 / np.sqrt(one.size)

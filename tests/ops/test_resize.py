@@ -34,7 +34,7 @@ SIZES = ((37, 53), (200, 211), (9, 250), (1, 1), (46, 71), (91, 35))
 SHAPE = (
     91,
     71,
-)  # odd: no centre lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
+)  # odd: no center lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
 
 
 def picture(dtype="uint8", channels=3, shape=SHAPE):

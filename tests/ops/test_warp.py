@@ -33,8 +33,8 @@ def picture(dtype="float32", shape=(91, 71), channels=3):
     return np.random.default_rng(1).uniform(0, 255, (*shape, channels)).astype(dtype)
 
 
-def centred(matrix):
-    """A matrix for corners as one for centres, which is OpenCV's way."""
+def centered(matrix):
+    """A matrix for corners as one for centers, which is OpenCV's way."""
     whole = np.vstack([matrix, [0, 0, 1]]) if len(matrix) == 2 else matrix
     return np.linalg.inv(TO_CORNER) @ whole @ TO_CORNER
 
@@ -42,7 +42,7 @@ def centred(matrix):
 def linear(x, matrix, size, fill):
     """SciPy's interpolation of degree 1 in float64; beyond the border it knows no other way than ours."""
     rows, columns = np.mgrid[: size[0], : size[1]]
-    places = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ centred(matrix).T
+    places = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ centered(matrix).T
     at = places[..., 1] / places[..., 2], places[..., 0] / places[..., 2]
     mode = "nearest" if fill is None else "grid-constant"
     planes = [
@@ -74,7 +74,7 @@ def test_opencv_agrees(anywhere, kind, fill, inverse):
     op = WarpAffine(
         matrix=AFFINE.ravel(), size=(80, 100), interp_type=kind, fill_value=fill, inverse_map=inverse
     )
-    close(anywhere(op, x), cv2.warpAffine(x, centred(AFFINE)[:2], (100, 80), **options), kind)
+    close(anywhere(op, x), cv2.warpAffine(x, centered(AFFINE)[:2], (100, 80), **options), kind)
     op = WarpPerspective(
         matrix=PERSPECTIVE.ravel(),
         size=(80, 60),

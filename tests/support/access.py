@@ -1,6 +1,6 @@
 """Every way to a video's frames, with the MD5 of each decoded surface in the place of its pixels.
 
-A surface is what a decoder gives, before any colour conversion; its digest is the one that the judge gives for the
+A surface is what a decoder gives, before any color conversion; its digest is the one that the judge gives for the
 same frame (tests.support.ffmpeg). So whole files are compared bit by bit without keeping a picture.
 """
 
@@ -67,7 +67,7 @@ class Delivery:
 
 
 class _Tap:
-    """Stands where the colour conversion does: a frame's pixels are the 16 bytes of its surface's MD5."""
+    """Stands where the color conversion does: a frame's pixels are the 16 bytes of its surface's MD5."""
 
     shape, dtype = (1, 16, 1), np.dtype(np.uint8)
 

@@ -33,8 +33,8 @@ SIZED: Final = OutputSpec(size=(128, 96))
 SIZED_STRIDE: Final = 3
 
 _OUTPUTS: Final = (
-    OutputSpec(colour="GRAY"),
-    OutputSpec(colour="BGR", size=(120, 72)),
+    OutputSpec(color="GRAY"),
+    OutputSpec(color="BGR", size=(120, 72)),
     OutputSpec(mirror=True),
     OutputSpec(dtype="float16", layout="FCHW", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4)),
     OutputSpec(dtype="float32", short_side=80),

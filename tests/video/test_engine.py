@@ -89,7 +89,7 @@ def test_two_outputs_of_one_frame(engine):
     plain, gray, again = engine.read(
         [
             request("h264", [5, 6]),
-            request("h264", [6, 5], output=OutputSpec(colour="GRAY")),
+            request("h264", [6, 5], output=OutputSpec(color="GRAY")),
             request("h264", [5, 6]),
         ]
     )

@@ -104,7 +104,7 @@ def test_a_plan_without_one_of_its_references_would_be_noticed(name, monkeypatch
     assert found.lost or _wrong(path, found.frames.items())
 
 
-def test_frames_under_the_number_of_their_neighbour_would_be_noticed(monkeypatch):
+def test_frames_under_the_number_of_their_neighbor_would_be_noticed(monkeypatch):
     def next_number(frame: object, number: int) -> Surface:
         return of(frame, number ^ 1)  # type: ignore[arg-type]  # a frame of PyAV
 

@@ -216,7 +216,7 @@ class FailingPainter(HostPainter):
     def put(self, surface, _targets):
         self.kept.append(surface)
         if len(self.kept) > 1:
-            raise SourceError("its colour cannot be converted", source="another stream like this one")
+            raise SourceError("its color cannot be converted", source="another stream like this one")
 
     def finish(self):
         self.kept.clear()

@@ -1,4 +1,4 @@
-"""Colour tags in words, against the names that PyAV's FFmpeg knows them by."""
+"""Color tags in words, against the names that PyAV's FFmpeg knows them by."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Mixup(Mixing):
 class CutMix(Mixing, called="cutmix"):
     """Paste a box of the sample before into each one, in all of its frames, and mix labels by its area.
 
-    The centre of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where
+    The center of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where
     ``ratio`` has the distribution Beta(alpha, alpha), as far as it lies within: S. Yun and others, "CutMix:
     Regularization strategy to train strong classifiers with localizable features", 2019. Labels are mixed by the area
     that the box has indeed.
@@ -91,7 +91,7 @@ class CutMix(Mixing, called="cutmix"):
     )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
-        """The ratio, and the centre in parts of the image."""
+        """The ratio, and the center in parts of the image."""
         return {"ratio": rng.beta(self.alpha, self.alpha), "center": rng.random(2)}
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Operators that change colours, pixel by pixel."""
+"""Operators that change colors, pixel by pixel."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Contrast(_Levels):
     ``out = contrast_center + contrast * (in - contrast_center)``.
     """
 
-    contrast: Number = param(1.0, "factor of the distance from the centre", lo=0, identity=1.0)
+    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
         None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
     )
@@ -80,7 +80,7 @@ class Contrast(_Levels):
     errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The centre in levels."""
+        """The center in levels."""
         center = rows["contrast_center"]
         return {"center": np.where(np.isnan(center), half_range(spec.dtype), center)}
 
@@ -100,7 +100,7 @@ class BrightnessContrast(_Levels):
 
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
     brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
-    contrast: Number = param(1.0, "factor of the distance from the centre", lo=0, identity=1.0)
+    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
         None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
     )
@@ -121,7 +121,7 @@ class BrightnessContrast(_Levels):
     )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The centre and the shift in levels."""
+        """The center and the shift in levels."""
         center = rows["contrast_center"]
         return {
             "center": np.where(np.isnan(center), half_range(spec.dtype), center),

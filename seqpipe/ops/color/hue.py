@@ -1,4 +1,4 @@
-"""Operators that mix the colours of a pixel by a matrix: hue, saturation, value, and all of it with contrast."""
+"""Operators that mix the colors of a pixel by a matrix: hue, saturation, value, and all of it with contrast."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ...array import FloatArray
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.spec import COMPUTED, Spec, half_range
-from .matrix import ColourMatrix
+from .matrix import ColorMatrix
 
 __all__ = ["ColorTwist", "Hsv", "Hue", "Saturation"]
 
 _YIQ: Final = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-"""RGB to the YIQ of NTSC: luma, and colour as a vector of two. These three digits are those of DALI; they tint greys by
+"""RGB to the YIQ of NTSC: luma, and color as a vector of two. These three digits are those of DALI; they tint grays by
 up to 0.3 % of their level."""
 _RGB: Final = np.linalg.inv(_YIQ)
 
 
-class _Turn(ColourMatrix, register=False):
-    """An operator whose matrix follows from parameters of colour."""
+class _Turn(ColorMatrix, register=False):
+    """An operator whose matrix follows from parameters of color."""
 
     dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
 
@@ -41,7 +41,7 @@ class _Turn(ColourMatrix, register=False):
 
 
 def _turned(hue: Any, saturation: Any = 1.0, value: Any = 1.0) -> FloatArray:
-    """Matrices that turn the colour by an angle in degrees and multiply it, and then everything."""
+    """Matrices that turn the color by an angle in degrees and multiply it, and then everything."""
     hue, saturation, value = (np.asarray(q, np.float64) for q in (hue, saturation, value))
     angle = np.radians(hue)
     along, across = np.cos(angle) * saturation, np.sin(angle) * saturation
@@ -53,9 +53,9 @@ def _turned(hue: Any, saturation: Any = 1.0, value: Any = 1.0) -> FloatArray:
 
 
 class Hue(_Turn):
-    """Turn the hue of colours.
+    """Turn the hue of colors.
 
-    RGB is taken to YIQ, where colour is a vector of two; that is turned by ``hue`` degrees, and taken back: a matrix,
+    RGB is taken to YIQ, where color is a vector of two; that is turned by ``hue`` degrees, and taken back: a matrix,
     as DALI has it, and not the hue of HSV. Red turns to green from 0 to 120 degrees, and to blue from 0 to -120.
     """
 
@@ -70,13 +70,13 @@ class Hue(_Turn):
 
 
 class Saturation(_Turn):
-    """Make colours stronger or weaker.
+    """Make colors stronger or weaker.
 
-    RGB is taken to YIQ, where colour is a vector of two; that is multiplied by ``saturation``, and taken back, as DALI
+    RGB is taken to YIQ, where color is a vector of two; that is multiplied by ``saturation``, and taken back, as DALI
     has it. 0 leaves the luma ``0.299 R + 0.587 G + 0.114 B``.
     """
 
-    saturation: Number = param(1.0, "factor of the colour", lo=0, identity=1.0)
+    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
 
     examples = (
         {"saturation": 0.5},
@@ -86,19 +86,19 @@ class Saturation(_Turn):
     errors = (({"saturation": -1}, "saturation=-1 is not valid; allowed: a number of at least 0"),)
 
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The factor of the colour."""
+        """The factor of the color."""
         return _turned(0.0, rows["saturation"])
 
 
 class Hsv(_Turn):
-    """Turn hue, make colours stronger or weaker, and everything lighter or darker.
+    """Turn hue, make colors stronger or weaker, and everything lighter or darker.
 
-    RGB is taken to YIQ, where colour is a vector of two; that is turned by ``hue`` degrees and multiplied by
+    RGB is taken to YIQ, where color is a vector of two; that is turned by ``hue`` degrees and multiplied by
     ``saturation``, everything is multiplied by ``value``, and taken back: DALI's approximation of a change in HSV.
     """
 
     hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
-    saturation: Number = param(1.0, "factor of the colour", lo=0, identity=1.0)
+    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
     value: Number = param(1.0, "factor of everything", lo=0, identity=1.0)
 
     examples = (
@@ -114,15 +114,15 @@ class Hsv(_Turn):
 
 
 class ColorTwist(_Turn):
-    """Turn hue, make colours stronger or weaker, then change contrast, then brightness.
+    """Turn hue, make colors stronger or weaker, then change contrast, then brightness.
 
-    The colour is changed as by ``hue`` and ``saturation``, the result as by ``brightness_contrast``, around half of the
-    range of the type given: ``out = brightness * (half + contrast * (colour - half))``. All of it is one matrix, in the
+    The color is changed as by ``hue`` and ``saturation``, the result as by ``brightness_contrast``, around half of the
+    range of the type given: ``out = brightness * (half + contrast * (color - half))``. All of it is one matrix, in the
     order that DALI has, and rounds once.
     """
 
     hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
-    saturation: Number = param(1.0, "factor of the colour", lo=0, identity=1.0)
+    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
     contrast: Number = param(1.0, "factor of the distance from half of the range", lo=0, identity=1.0)
 

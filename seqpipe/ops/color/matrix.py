@@ -8,13 +8,13 @@ from ...array import Array, namespace
 from ..call.op import Op
 from ..core.body import Body
 
-__all__ = ["ColourMatrix"]
+__all__ = ["ColorMatrix"]
 
 _SMALL: Final = 4096  # values for which steps cost more than what they do
 _PIXELS: Final = 1 << 16  # of a block on the CPU: planes of so many stay in the cache
 
 
-class ColourMatrix(Op, register=False):
+class ColorMatrix(Op, register=False):
     """An operator whose result is a matrix times the vector of a pixel, plus a level for each of its values.
 
     It derives both, the matrix in three lines of three whatever its size. A factor of 0 is no term at all, so that NaN

@@ -13,7 +13,7 @@ from ...errors import ParameterError
 from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import Spec, full_range
-from .matrix import ColourMatrix
+from .matrix import ColorMatrix
 
 __all__ = ["ColorSpaceConversion", "Grayscale"]
 
@@ -23,8 +23,8 @@ _LUMA: Final = np.array([0.299, 0.587, 0.114])
 """ITU-R BT.601: the weights of red, green and blue."""
 
 
-class Grayscale(ColourMatrix):
-    """Take the colours away; pixels keep three values, all of them the luma.
+class Grayscale(ColorMatrix):
+    """Take the colors away; pixels keep three values, all of them the luma.
 
     ``out = 0.299 R + 0.587 G + 0.114 B``, the luma of ITU-R BT.601, as Pillow, OpenCV and torchvision have it.
     """
@@ -45,8 +45,8 @@ class Grayscale(ColourMatrix):
         return np.broadcast_to(luma, x.shape)
 
 
-class ColorSpaceConversion(ColourMatrix):
-    """Change the colours that the values of a pixel stand for.
+class ColorSpaceConversion(ColorMatrix):
+    """Change the colors that the values of a pixel stand for.
 
     Of RGB and BGR; GRAY, the luma ``0.299 R + 0.587 G + 0.114 B`` as one value; and YCbCr as ITU-R BT.601 has it for
     video: of 8 bits, Y from 16 to 235, Cb and Cr from 16 to 240 around 128, of other types as much of their range.

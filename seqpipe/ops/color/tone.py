@@ -98,7 +98,7 @@ class Equalize(Op):
     """Spread the levels of each frame and channel over the whole range, so that all are about as frequent.
 
     ``out = range * (pixels of levels up to in, less those of the lowest) / (all pixels, less those of the lowest)``:
-    the histogram equalisation of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
+    the histogram equalization of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
     """
 
     dtypes = tuple(RANGES)
@@ -137,7 +137,7 @@ class Equalize(Op):
 
 
 def _equalized(levels: Array, bins: int) -> Array:
-    """A plane of levels from 0 on, equalised."""
+    """A plane of levels from 0 on, equalized."""
     library = namespace(levels)
     counts = library.bincount(levels.ravel(), minlength=bins)
     lowest = counts[int((counts > 0).argmax())]

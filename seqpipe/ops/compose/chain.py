@@ -30,11 +30,11 @@ X = TypeVar("X")
 class Chain(Maker):
     """Operators, one after the other.
 
-    The result is that of calling one after the other, to the last bit. On a GPU, neighbours that change values pixel by
+    The result is that of calling one after the other, to the last bit. On a GPU, neighbors that change values pixel by
     pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
     read once and written once.
 
-    With ``fuse="compose"``, neighbours that move pixels, and agree on interpolation and on what is outside, become one
+    With ``fuse="compose"``, neighbors that move pixels, and agree on interpolation and on what is outside, become one
     mapping: pixels are interpolated once, so that images stay sharper, and what one operator moves out of the image
     another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
 

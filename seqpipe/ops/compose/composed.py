@@ -80,7 +80,7 @@ class Composed:
 
 
 def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
-    """Operators in their order; where two or more neighbours can be one mapping, they are."""
+    """Operators in their order; where two or more neighbors can be one mapping, they are."""
     group: list[Op] = []
     agreed = _ANY
     for op in ops:

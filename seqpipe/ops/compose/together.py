@@ -105,7 +105,7 @@ class Together(Maker):
                 at the front for a batch, or a list with an array for each sample. They are not cut off at the borders,
                 but whole numbers are at the bounds of their type: 0, for those without a sign; and so is what
                 WarpPerspective sends to infinity, see there.
-            points: x and y in pixels, ``(K, 2)``, likewise. The centre of the first pixel is at (0.5, 0.5).
+            points: x and y in pixels, ``(K, 2)``, likewise. The center of the first pixel is at (0.5, 0.5).
             layout: of the images.
             epoch: the epoch that random parameters are drawn for.
             index: as for the operator.

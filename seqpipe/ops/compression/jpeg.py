@@ -43,7 +43,7 @@ _KEPT: Final = 2  # bits that are kept between its two passes
 class JpegCompressionDistortion(Op):
     """Change images of red, green and blue as saving them as JPEG and reading them again does.
 
-    It is what libjpeg does, in the same whole numbers, but without a file: colours as JFIF has them, colour differences
+    It is what libjpeg does, in the same whole numbers, but without a file: colors as JFIF has them, color differences
     at half the resolution (4:2:0), the accurate transform of whole numbers (``JDCT_ISLOW``; Loeffler, Ligtenberg and
     Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications", 1989), the tables of ITU-T T.81 and the scale
     of quality of the Independent JPEG Group. When read, the four pixels of a square are given the same differences
@@ -74,9 +74,9 @@ class JpegCompressionDistortion(Op):
     def reference(self, x: Array, p: Any) -> Array:
         """The steps of libjpeg, each plane for itself."""
         height, width = x.shape[1:3]
-        colours = _levels(x * p.scale).astype(np.int32)
+        colors = _levels(x * p.scale).astype(np.int32)
         luminance, *differences = (
-            _weighted(colours, row, offset) for row, offset in zip(_TO_YCC, _OFFSETS, strict=True)
+            _weighted(colors, row, offset) for row, offset in zip(_TO_YCC, _OFFSETS, strict=True)
         )
         # columns are repeated before the mean, rows after it
         halves = [_halved(_grown(_grown(plane, 2, 16), 1, 2)) for plane in differences]
@@ -133,8 +133,8 @@ def _levels(x: Array) -> Array:
     return np.rint(np.fmin(np.fmax(x, np.float32(0)), np.float32(255)))
 
 
-def _weighted(colours: Array, weights: tuple[int, ...], offset: int) -> Array:
-    red, green, blue = (colours[..., n] * weight for n, weight in enumerate(weights))
+def _weighted(colors: Array, weights: tuple[int, ...], offset: int) -> Array:
+    red, green, blue = (colors[..., n] * weight for n, weight in enumerate(weights))
     return (red + green + blue + offset) >> 16
 
 

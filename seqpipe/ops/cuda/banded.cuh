@@ -66,7 +66,7 @@ struct Banded {
     static __device__ __forceinline__ int line_of_thread() { return threadIdx.x % LANES / 4; }
     static __device__ __forceinline__ int pair_of_thread() { return threadIdx.x % 4; }
 
-    // The weight of what is `distance` values further, of which neighbours are `step` apart; 0 where it has none.
+    // The weight of what is `distance` values further, of which neighbors are `step` apart; 0 where it has none.
     static __device__ __forceinline__ Real weight_at(const Row& row, int number, int distance, int step) {
         const unsigned far = distance + LEAD * SIDE * step, tap = far / step - LEAD * SIDE + row.taps[number] / 2;
         return far % step || tap >= (unsigned)row.taps[number] ? Real(0.0f) : row.weights[number * MOST_TAPS + tap];

@@ -1,6 +1,6 @@
 // JPEG's distortion. A warp makes two coded units beside each other at a time, and waits for no other: their bytes are copied
-// into shared memory while it makes those before; colours become luminance and differences there, blocks are transformed and
-// rounded in registers, and colours of what is left stand where the bytes were. jpeg.py says what is done, in whole numbers.
+// into shared memory while it makes those before; colors become luminance and differences there, blocks are transformed and
+// rounded in registers, and colors of what is left stand where the bytes were. jpeg.py says what is done, in whole numbers.
 #include "squares.cuh"
 #include "copied.cuh"
 #include "tile.cuh"
@@ -57,7 +57,7 @@ struct Room {
     Planes planes;
 };
 
-// Calls `make(line, word)` for the words that lines have, neighbouring threads with neighbouring ones: of every FURTHER-th
+// Calls `make(line, word)` for the words that lines have, neighboring threads with neighboring ones: of every FURTHER-th
 // line from that one on.
 constexpr int TURNS = 3, FURTHER = TURNS * LANES / WORDS, EACH = SIDE / FURTHER;
 static_assert(FURTHER * WORDS == TURNS * LANES && EACH * FURTHER == SIDE, "");
@@ -122,11 +122,11 @@ __device__ __forceinline__ void complete(const Known& known, const Part& part, u
     const int count = part.words(known);
     if (!known.in_words || count == WORDS) return;
     unsigned* const line = words + threadIdx.x % SIDE * PITCH;
-    const unsigned colour = line[count - 1] >> 8;
+    const unsigned color = line[count - 1] >> 8;
     __syncwarp();
 #pragma unroll 1
     for (int k = count; k < WORDS; k += 3)
-        line[k] = colour | colour << 24, line[k + 1] = colour >> 8 | colour << 16, line[k + 2] = colour >> 16 | colour << 8;
+        line[k] = color | color << 24, line[k + 1] = color >> 8 | color << 16, line[k + 2] = color >> 16 | color << 8;
     __syncwarp();
 }
 
@@ -221,7 +221,7 @@ __device__ __forceinline__ void make(const Known& known, const Cosine& cosine, R
             squeeze(cosine, room.planes);
             __syncwarp();
             const Place place;
-            put_colours(room.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
+            put_colors(room.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
         }
         __syncwarp();
         give(known, part, words);

@@ -27,7 +27,7 @@ template <int WORDS> __device__ __forceinline__ Run<WORDS> looked_up(const Run<W
     return made;
 }
 
-// Changes bytes by runs; returns how many. Neighbouring threads have runs beside each other, for memory takes part of a line as
+// Changes bytes by runs; returns how many. Neighboring threads have runs beside each other, for memory takes part of a line as
 // long as all of it.
 template <int WORDS>
 __device__ __forceinline__ unsigned change_runs(const Image& image, unsigned first, unsigned threads, unsigned bytes) {

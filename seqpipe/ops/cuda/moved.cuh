@@ -1,4 +1,4 @@
-// Pixels as they are, several at a time where neighbours stay neighbours. A skeleton's `make(image, y, x)` moves one;
+// Pixels as they are, several at a time where neighbors stay neighbors. A skeleton's `make(image, y, x)` moves one;
 // its `Way(image)` says whether an image is `straight`, so that `fetch(image, way, y, x, run)` may find what becomes a
 // run of pixels in a row; it gives false where they do not come from one place.
 #if CHANNELS

@@ -118,7 +118,7 @@ __device__ __forceinline__ Part part_of(const Image& image, Tile tile) {
     part.across = (across.end - left + 3) / 4, part.tall = down.end - top;
     part.fours = span_of(max(-left, 0) / 4, min((item.in_width - left) >> 2, part.across));
     part.lines = span_of(max(-top, 0), min(item.in_height - top, part.tall));
-    // some times 32 words and 8 or 24: so pixels that neighbours are made of are seldom in one bank, however they are turned
+    // some times 32 words and 8 or 24: so pixels that neighbors are made of are seldom in one bank, however they are turned
     part.pitch = ((4 * part.across + 7) & ~15) + 8;
     part.corner = (LIFTED + before + top) * part.pitch + LIFTED + before + left;
     part.left = left, part.top = top, part.lift = LIFT;

@@ -1,5 +1,5 @@
 // A block's tile of resampled values, some rows at a time. Its threads sum up the columns of the source that these are made
-// of, several neighbours each, into shared memory; then each makes pixels of those sums.
+// of, several neighbors each, into shared memory; then each makes pixels of those sums.
 
 constexpr int ROOM = 9280, DOWN = 320;  // ROOM for all sums and weights of columns, as numbers
 constexpr int TAPS_AT_ONCE = 4, ROWS_AT_ONCE = 2;  // how much of the source a thread asks for before it makes use of it
@@ -22,7 +22,7 @@ struct __align__(16) Sums {
 
 // What a block does at a time: columns of the source from `begin` on, whose sums for a row of the result begin at `first`
 // of that row's part of shared memory, which has `pitch` numbers. `count` columns of the result are made of them, from
-// `left` on, whose weights take `weights` numbers each: odd ones, so that those of neighbours are in different banks. Unless
+// `left` on, whose weights take `weights` numbers each: odd ones, so that those of neighbors are in different banks. Unless
 // they are all `inside`, some of their taps are beyond the border.
 struct Part {
     int begin, end, first, pitch, left, count, weights;
@@ -206,7 +206,7 @@ __device__ __forceinline__ void sum_values(int top, int rows, Shared& shared) {
     });
 }
 
-// Writes the three bytes of each of four neighbouring threads, which have four pixels side by side, as words. All threads of
+// Writes the three bytes of each of four neighboring threads, which have four pixels side by side, as words. All threads of
 // a warp do: to wait for some of them only takes longer than a pixel.
 __device__ __forceinline__ void give_packed(Address to, int lane, Real (&pixel)[TOGETHER]) {
     const unsigned own = word_of(pixel[0], pixel[1 % TOGETHER], pixel[2 % TOGETHER], 0.0f);

@@ -1,4 +1,4 @@
-// Values blended with the mean of the 3 by 3 around them, of which the centre counts five times; borders stay.
+// Values blended with the mean of the 3 by 3 around them, of which the center counts five times; borders stay.
 //
 // Of bytes in whole words, a thread makes a word in each of some lines, and keeps what it has summed up along the lines.
 #include "words.cuh"

@@ -1,4 +1,4 @@
-// Colours as luminance and differences, as JFIF has them, and back, of a coded unit: 16 by 16 pixels of luminance, and 8 by 8 of
+// Colors as luminance and differences, as JFIF has them, and back, of a coded unit: 16 by 16 pixels of luminance, and 8 by 8 of
 // each difference, at half the resolution. A warp makes it, and a thread has two squares of four pixels beside each other.
 #include "bytes.cuh"
 
@@ -35,27 +35,27 @@ __device__ __forceinline__ int sum_of(unsigned bytes, unsigned weights) {
 #endif
 }
 
-// Of a colour, red in the lowest byte, in parts of 2¹⁶: luminance, and how far differences are below 255. Weights of 16 bits
+// Of a color, red in the lowest byte, in parts of 2¹⁶: luminance, and how far differences are below 255. Weights of 16 bits
 // are two bytes, for products of four bytes are summed up in one step; the highest byte has no weight.
-__device__ __forceinline__ unsigned luminance_of(unsigned colour) {
-    return __dp4a(colour, 0x001D964Cu, 0u) * 256 + __dp4a(colour, 0x002F468Bu, 32768u);
+__device__ __forceinline__ unsigned luminance_of(unsigned color) {
+    return __dp4a(color, 0x001D964Cu, 0u) * 256 + __dp4a(color, 0x002F468Bu, 32768u);
 }
-__device__ __forceinline__ unsigned blue_below(unsigned colour) {
-    return sum_of(colour, 0x0080542Bu) * 256 + __dp4a(colour, 0x0000CD33u, (128u << 16) - 32768);
+__device__ __forceinline__ unsigned blue_below(unsigned color) {
+    return sum_of(color, 0x0080542Bu) * 256 + __dp4a(color, 0x0000CD33u, (128u << 16) - 32768);
 }
-__device__ __forceinline__ unsigned red_below(unsigned colour) {
-    return sum_of(colour, 0x00146B80u) * 256 + __dp4a(colour, 0x00D12F00u, (128u << 16) - 32768);
+__device__ __forceinline__ unsigned red_below(unsigned color) {
+    return sum_of(color, 0x00146B80u) * 256 + __dp4a(color, 0x00D12F00u, (128u << 16) - 32768);
 }
 __device__ __forceinline__ unsigned upper_halves(unsigned first, unsigned second) { return __byte_perm(first, second, 0x7632); }
 
-// The colours of two squares, by lines: of each three words.
+// The colors of two squares, by lines: of each three words.
 struct Squares {
-    unsigned colours[2][FOUR];
+    unsigned colors[2][FOUR];
     __device__ __forceinline__ Squares(const unsigned* words, int pitch) {
 #pragma unroll
         for (int y = 0; y < 2; y++, words += pitch) {
-            colours[y][0] = words[0], colours[y][1] = __funnelshift_r(words[0], words[1], 24);
-            colours[y][2] = __funnelshift_r(words[1], words[2], 16), colours[y][3] = words[2] >> 8;
+            colors[y][0] = words[0], colors[y][1] = __funnelshift_r(words[0], words[1], 24);
+            colors[y][2] = __funnelshift_r(words[1], words[2], 16), colors[y][3] = words[2] >> 8;
         }
     }
     __device__ __forceinline__ void put_luminance(unsigned short* to) const {
@@ -63,7 +63,7 @@ struct Squares {
         for (int y = 0; y < 2; y++) {
             unsigned found[FOUR];
 #pragma unroll
-            for (int x = 0; x < FOUR; x++) found[x] = luminance_of(colours[y][x]);
+            for (int x = 0; x < FOUR; x++) found[x] = luminance_of(colors[y][x]);
             *(Two*)(to + y * LINE) = {{upper_halves(found[0], found[1]), upper_halves(found[2], found[3])}};
         }
     }
@@ -71,7 +71,7 @@ struct Squares {
     template <class Below> __device__ __forceinline__ unsigned means(Below below) const {
         unsigned sum = (4 * 255 + 1) | (4 * 255 + 2) << 16;
 #pragma unroll
-        for (int k = 0; k < 4; k++) sum -= upper_halves(below(colours[k / 2][k % 2]), below(colours[k / 2][k % 2 + 2]));
+        for (int k = 0; k < 4; k++) sum -= upper_halves(below(colors[k / 2][k % 2]), below(colors[k / 2][k % 2 + 2]));
         return sum >> 2 & 0xFF00FF;
     }
     __device__ __forceinline__ void put_differences(unsigned short* to) const {
@@ -89,8 +89,8 @@ struct Added {
     }
 };
 
-// The colours of a thread's squares, by lines as words.
-__device__ __forceinline__ void put_colours(const unsigned char* found, const Place& place, unsigned* words, int pitch) {
+// The colors of a thread's squares, by lines as words.
+__device__ __forceinline__ void put_colors(const unsigned char* found, const Place& place, unsigned* words, int pitch) {
     const unsigned blue = *(const unsigned short*)(found + BLUE + place.difference());
     const unsigned red = *(const unsigned short*)(found + RED + place.difference());
     const Added added[2] = {Added(blue & 255, red & 255), Added(blue >> 8, red >> 8)};

@@ -1,5 +1,5 @@
 // Bytes interpolated out of shared memory, into which a block has copied the part of the source that its pixels come from,
-// a word for each pixel: neighbours of the result are on many lines of the source, each of which would be asked for by itself.
+// a word for each pixel: neighbors of the result are on many lines of the source, each of which would be asked for by itself.
 // What lies outside of the image is copied as what it is taken for, so that no pixel has to know.
 #if IN == 0 && CHANNELS >= 1 && CHANNELS <= 4
 #include "part.cuh"

@@ -19,16 +19,16 @@ template <class Axes> __device__ __forceinline__ Axis axis_of(const Axes& row, i
             row.taps[number], row.filter[number], row.scale[number], length, row.cut[number] != 0};
 }
 
-// Where a pixel's first tap is, and how far that one's centre is from the pixel's.
+// Where a pixel's first tap is, and how far that one's center is from the pixel's.
 struct Start {
     int place;
     Real distance;
 };
 
 __device__ __forceinline__ Start start_of(const Axis& axis, int pixel) {
-    const long long half = 1ll << 31, centre = axis.begin + axis.step * pixel + (axis.step >> 1);
-    const int place = (int)((centre - axis.reach + half) >> 32);
-    const Real units = (float)(((long long)place << 32) + half - centre);
+    const long long half = 1ll << 31, center = axis.begin + axis.step * pixel + (axis.step >> 1);
+    const int place = (int)((center - axis.reach + half) >> 32);
+    const Real units = (float)(((long long)place << 32) + half - center);
     return {place, units * Real(1.0f / 4294967296.0f)};
 }
 

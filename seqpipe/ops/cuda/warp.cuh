@@ -1,6 +1,6 @@
 // Values interpolated where a projective map says, as _interpolate.py does.
 //
-// Neighbouring threads make pixels of a square, whose sources are near each other, however they are turned. Bytes of pixels
+// Neighboring threads make pixels of a square, whose sources are near each other, however they are turned. Bytes of pixels
 // that lie one after the other are read as words, a row of taps at once, unless some are beyond the border.
 #include "tile.cuh"
 #include "bytes.cuh"

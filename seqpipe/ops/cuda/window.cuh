@@ -1,6 +1,6 @@
 // For results that depend on many values around them. A block has a tile of HIGH rows and BROAD columns, and takes it and
 // what is around it into shared memory, where the value of row y and column x stands at x * PITCH + y. PITCH is odd, so
-// that neighbouring threads meet no bank twice, be it that each has a row, or each a column.
+// that neighboring threads meet no bank twice, be it that each has a row, or each a column.
 #include "seen.cuh"
 
 constexpr int BROAD = 32, GROUPS = THREADS / LANES;

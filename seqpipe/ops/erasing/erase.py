@@ -121,7 +121,7 @@ class Erase(_Regions):
     normalized_shape: bool | None = param(
         None, "whether shapes are; None for what normalized says", kind=bool, drawn=False
     )
-    centered_anchor: bool = param(False, "whether anchors are the centres of regions", drawn=False)
+    centered_anchor: bool = param(False, "whether anchors are the centers of regions", drawn=False)
 
     examples = (
         {"anchor": (1.0, 2.0), "shape": (2.0, 3.0)},

@@ -18,7 +18,7 @@ from ..core.spec import COMPUTED, RANGES, Spec
 from ..cuda.kernel import widened, with_fields
 from ..geometry.borders import BORDERS, sources
 
-__all__ = ["WHOLE", "Neighbours", "Separable", "Weights", "by_frame", "extended", "with_reach"]
+__all__ = ["WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended", "with_reach"]
 
 WHOLE: Final = 2.0**24
 """Up to which float32 has all whole numbers."""
@@ -37,7 +37,7 @@ _NEAR: Final = 2.0**18  # levels of which the last bits that sums may lose are a
 Weights: TypeAlias = npt.NDArray[np.float32]
 
 
-class Neighbours(Op, register=False):
+class Neighbors(Op, register=False):
     """An operator whose results depend on values around a place."""
 
     border: str = param("reflect_101", "what lies beyond the border", choices=BORDERS)
@@ -56,7 +56,7 @@ class Neighbours(Op, register=False):
         return {"edge": BORDERS.index(self.border), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
-        """Images and what is around them, as much as a window of some rows and columns sees; its centre is at half."""
+        """Images and what is around them, as much as a window of some rows and columns sees; its center is at half."""
         return extended(extended(x, 1, window[0], self.border, p.beyond), 2, window[1], self.border, p.beyond)
 
     def opencv_border(self, x: Array, p: Any, gain: float = 1.0) -> int | None:
@@ -74,7 +74,7 @@ class Neighbours(Op, register=False):
         return _OPENCV.get(self.border) if takes else None
 
 
-class Separable(Neighbours, register=False):
+class Separable(Neighbors, register=False):
     """A filter whose kernel is a sum of products of a column and a row of weights.
 
     It states :meth:`weights`, and may change the sum in :meth:`finish` and a ``Body("separable", …)``, which has
@@ -93,7 +93,7 @@ class Separable(Neighbours, register=False):
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """A column and a row of weights for each term.
 
-        Each is the same from either end; the centre of one of ``n`` is its element ``n // 2``.
+        Each is the same from either end; the center of one of ``n`` is its element ``n // 2``.
         """
 
     def between(self, rows: Array, p: Any) -> Array:  # noqa: ARG002  for those that round there
@@ -181,7 +181,7 @@ def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: i
         window: how many values a window has.
         border: one of :data:`seqpipe.ops.geometry.borders.BORDERS`.
         fill: what is beyond a constant border.
-        anchor: which of its values is the centre; None for ``window // 2``.
+        anchor: which of its values is the center; None for ``window // 2``.
     """
     length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
@@ -195,7 +195,7 @@ def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: i
 
 
 def _swept(x: Array, weights: Weights, axis: int) -> Array:
-    """Weighted sums of neighbours along an axis, which becomes shorter by the length of the window less 1."""
+    """Weighted sums of neighbors along an axis, which becomes shorter by the length of the window less 1."""
     length = x.shape[axis] - len(weights) + 1
     if len(weights) == 1:
         return x * weights[0]

@@ -27,7 +27,7 @@ _FIXED_AMOUNT: Final = 1.5  # times which the errors of a blur in fixed point ar
 class GaussianBlur(Gaussian):
     """Smooth images with a Gaussian window.
 
-    The weight at a distance ``d`` from the centre is ``exp(-d² / (2 sigma²))``, for rows and for columns, divided by
+    The weight at a distance ``d`` from the center is ``exp(-d² / (2 sigma²))``, for rows and for columns, divided by
     the sum of all. A parameter that is 0 follows from the other, as in DALI:
     ``window_size = 2 ceil(3 sigma) + 1``, ``sigma = 0.3 ((window_size - 1) / 2 - 1) + 0.8``.
 
@@ -94,7 +94,7 @@ class BoxBlur(Separable):
     """Smooth images by the mean of a square window.
 
     The sum is divided once, so that results are correctly rounded as long as float32 holds it (``levels *
-    window_size²`` below 2²⁴). The centre of a window of even size is the pixel right of and below its middle.
+    window_size²`` below 2²⁴). The center of a window of even size is the pixel right of and below its middle.
     """
 
     window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=127, identity=1)
@@ -119,7 +119,7 @@ class BoxBlur(Separable):
         one = np.ones(p.window_size, np.float32)
         return ((one, one),)
 
-    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the center
         """The mean."""
         return value / p.area
 
@@ -178,7 +178,7 @@ class Laplacian(Separable):
         gain = sum(float(np.abs(one).sum() * np.abs(other).sum()) for one, other in self.weights(p))
         return 0.0 if gain * 2.0**p.bits <= WHOLE else gain * abs(float(p.factor))
 
-    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the centre
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the center
         """The sum, scaled."""
         return value * p.factor
 

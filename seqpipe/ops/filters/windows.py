@@ -14,7 +14,7 @@ from ..core.distributions import Number
 from ..core.parameters import MATRIX, param
 from ..core.spec import COMPUTED, Spec
 from ..cuda.kernel import widened
-from .base import WHOLE, Neighbours, by_frame, extended, with_reach
+from .base import WHOLE, Neighbors, by_frame, extended, with_reach
 
 __all__ = ["Filter", "MedianBlur"]
 
@@ -26,7 +26,7 @@ _MOST_WEIGHT: Final = 1e30  # of that kernel, for it takes 2²³ times as much
 _MOST_WEIGHTS: Final = 625  # of a kernel, that then still goes to the GPU with the launch
 
 
-class Filter(Neighbours):
+class Filter(Neighbors):
     """Correlate images with a kernel, as in DALI: it is not turned round.
 
     ``out[y, x] = sum of kernel[i, j] * in[y + i - anchor[0], x + j - anchor[1]]``, for each channel.
@@ -148,10 +148,10 @@ class Filter(Neighbours):
     body = Body("filter")
 
 
-class MedianBlur(Neighbours):
+class MedianBlur(Neighbors):
     """Give each pixel the median of a square window, channel by channel.
 
-    Of a window with an even number of values it is the greater of the two in the middle, and the centre is the pixel
+    Of a window with an even number of values it is the greater of the two in the middle, and the center is the pixel
     right of and below its middle, as in SciPy.
     """
 

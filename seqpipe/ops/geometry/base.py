@@ -26,7 +26,7 @@ from .mapping import Mapping, Mappings, scaling
 __all__ = ["Geometry", "Nearest", "check_sides"]
 
 _ANY_SIZE: Final = (120, 200)  # rows and columns to try a mapping with
-_LONGEST: Final = 1 << 23  # rows or columns whose centres float32 has, which are halves
+_LONGEST: Final = 1 << 23  # rows or columns whose centers float32 has, which are halves
 
 
 class Geometry(Op, register=False):
@@ -35,8 +35,8 @@ class Geometry(Op, register=False):
     It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
 
     Attributes:
-        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbours
-            stay neighbours in a row or a column; a text of the body then changes its values, as that of a ``"value"``
+        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbors
+            stay neighbors in a row or a column; a text of the body then changes its values, as that of a ``"value"``
             body does.
         maps_rows: whether :meth:`mapping` also takes parameters with a value for each of some rows, and then states a
             matrix for each; otherwise it is asked row by row. It is said anew wherever ``mapping`` is.

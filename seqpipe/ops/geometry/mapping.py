@@ -20,7 +20,7 @@ class Mapping(NamedTuple):
 
     Attributes:
         matrix: 3×3, from the result to the source: ``(x, y, 1)`` of a place in the result is sent to the place in the
-            source whose value it takes. Pixel ``i`` reaches from ``i`` to ``i + 1``, so that its centre is at
+            source whose value it takes. Pixel ``i`` reaches from ``i`` to ``i + 1``, so that its center is at
             ``i + 0.5``.
         height: rows of the result.
         width: columns of the result.
@@ -90,7 +90,7 @@ class Mapping(NamedTuple):
         """The affine of the result of a volume.
 
         Args:
-            affine: 4×4, from voxel ``(slice, row, column)`` to millimetres.
+            affine: 4×4, from voxel ``(slice, row, column)`` to millimeters.
 
         Returns:
             4×4.
@@ -106,15 +106,15 @@ class Mapping(NamedTuple):
                 advice="Give the array without its affine",
             )
         in_plane = self.matrix / self.matrix[2, 2]
-        centre = in_plane @ [0.5, 0.5, 1] - [0.5, 0.5, 0]
+        center = in_plane @ [0.5, 0.5, 1] - [0.5, 0.5, 0]
         voxels = np.eye(4)
         voxels[1, 1:3], voxels[2, 1:3] = in_plane[1, 1::-1], in_plane[0, 1::-1]
-        voxels[1, 3], voxels[2, 3] = centre[1], centre[0]
+        voxels[1, 3], voxels[2, 3] = center[1], center[0]
         result: FloatArray = affine @ voxels
         return result
 
     def nearest(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its centre comes to lie; 0 outside.
+        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its center comes to lie; 0 outside.
 
         Places are in float32, as kernels and interpolation have them: at the border of two pixels, labels are taken
         from the one that the nearest of images is taken from.

@@ -86,7 +86,7 @@ class Axis(NamedTuple):
     Attributes:
         begin: the place where the result's first pixel begins, in units of 2⁻³² source pixels.
         step: how far it is from one pixel of the result to the next, likewise; negative if the axis is mirrored.
-        reach: how far from its centre a pixel may be made of, likewise.
+        reach: how far from its center a pixel may be made of, likewise.
         taps: how many source pixels lie within that.
         filter: its number.
         scale: 1 / the factor by which the filter is widened; for area, half of what a pixel of the result covers.
@@ -185,7 +185,7 @@ class Axes(NamedTuple):
     def moved(self, direction: IntArray, offset: IntArray) -> Axes:
         """The axes of results whose places ``x`` are those ``direction * x + offset`` of these ones' results.
 
-        Pixels are the same to the last bit, for their centres are the same numbers.
+        Pixels are the same to the last bit, for their centers are the same numbers.
 
         Args:
             direction: 1, or -1 if they are mirrored.
@@ -235,9 +235,9 @@ def taps_of(axis: Axis, size: int, length: int) -> Taps:
         size: pixels of the result.
         length: pixels of the source.
     """
-    centre = axis.begin + axis.step * np.arange(size, dtype=np.int64) + (axis.step >> 1)
-    first = (centre - axis.reach + ONE // 2) >> 32
-    nearest = ((first << 32) + ONE // 2 - centre).astype(np.float32) * np.float32(1 / ONE)
+    center = axis.begin + axis.step * np.arange(size, dtype=np.int64) + (axis.step >> 1)
+    first = (center - axis.reach + ONE // 2) >> 32
+    nearest = ((first << 32) + ONE // 2 - center).astype(np.float32) * np.float32(1 / ONE)
     tap = np.arange(axis.taps)[:, None]
     places = first + tap
     inside = np.clip(places, 0, length - 1)
@@ -253,7 +253,7 @@ def taps_of(axis: Axis, size: int, length: int) -> Taps:
 
 
 def weights_of(axis: Axis, distance: Real) -> Real:
-    """The weights of source pixels whose centres lie at some distances from that of a pixel.
+    """The weights of source pixels whose centers lie at some distances from that of a pixel.
 
     Args:
         axis: how it is made.

@@ -104,10 +104,10 @@ class WarpPerspective(Warped):
 
 
 class Rotate(Warped):
-    """Rotate images around their centre.
+    """Rotate images around their center.
 
     Unless a size is given or kept, the result is as large as it takes to show all of the image. As in DALI, its sides
-    are then even where those of the image are, so that the centre stays what it is, a pixel or a corner of four.
+    are then even where those of the image are, so that the center stays what it is, a pixel or a corner of four.
     """
 
     angle: Number = param(0.0, "counter-clockwise", unit="degrees")
@@ -132,7 +132,7 @@ class Rotate(Warped):
         at_most_one(self, "keep_size", "size")
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from: its centre is that of the image."""
+        """Where the pixels of the result come from: its center is that of the image."""
         angle = float(p.angle)
         cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         if angle % 90 == 0:

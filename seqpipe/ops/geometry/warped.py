@@ -26,7 +26,7 @@ _SMALL: Final = 1 << 12  # pixels whose places are kept for several operators
 _SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # all but the shift, of a matrix that does no more
 _SIDE: Final = 32766  # of images that OpenCV takes
 _CHANNELS: Final = 4  # likewise
-_FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their centres are at
+_FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their centers are at
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 

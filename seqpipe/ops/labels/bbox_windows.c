@@ -15,19 +15,19 @@ static int overlaps(const double *box, const double *window, double threshold, i
     return (whole > 0 ? common / whole : 0) >= threshold;
 }
 
-static int is_centred(const double *box, const double *window) {
+static int is_centered(const double *box, const double *window) {
     double x = (box[0] + box[2]) / 2, y = (box[1] + box[3]) / 2;
     return x >= window[0] && y >= window[1] && x <= window[2] && y <= window[3];
 }
 
-/* Whether one box, or each of them, overlaps enough, and one has its centre in the window; none suit all windows. */
+/* Whether one box, or each of them, overlaps enough, and one has its center in the window; none suit all windows. */
 static int suits(const double *boxes, int64_t count, const double *window, double threshold, int64_t of_both, int64_t each) {
-    int64_t overlapping = 0, centred = 0;
+    int64_t overlapping = 0, centered = 0;
     for (int64_t k = 0; k < count; k++) {
         overlapping += overlaps(boxes + 4 * k, window, threshold, of_both);
-        centred += is_centred(boxes + 4 * k, window);
+        centered += is_centered(boxes + 4 * k, window);
     }
-    return !count || ((each ? overlapping == count : overlapping > 0) && centred > 0);
+    return !count || ((each ? overlapping == count : overlapping > 0) && centered > 0);
 }
 
 /* Writes the window, of four numbers from 0 to 1 for each; returns whether there is one. */

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...array import FloatArray
 from ...native import load_functions, memory
 
-__all__ = ["BboxWindows", "centred"]
+__all__ = ["BboxWindows", "centered"]
 
 
 class BboxWindows(NamedTuple):
@@ -83,13 +83,13 @@ class BboxWindows(NamedTuple):
         windows = windows[:, None]
         shared = _overlaps(boxes, windows, of_both=self.of_both) >= threshold
         enough = shared.all(axis=-1) if self.each else shared.any(axis=-1)
-        return np.asarray(enough & centred(boxes, windows).any(axis=-1))
+        return np.asarray(enough & centered(boxes, windows).any(axis=-1))
 
 
-def centred(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which boxes have their centre in a window, ``(4,)`` or ``(M, 1, 4)``."""
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    found = (centres >= window[..., :2]) & (centres <= window[..., 2:])
+def centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    found = (centers >= window[..., :2]) & (centers <= window[..., 2:])
     return np.asarray(found[..., 0] & found[..., 1])
 
 

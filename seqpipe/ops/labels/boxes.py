@@ -18,7 +18,7 @@ from ..core.deferred import or_node
 from ..core.distributions import Flag, Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
-from .bbox_windows import BboxWindows, centred
+from .bbox_windows import BboxWindows, centered
 from .box_base import Boxes
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
@@ -86,7 +86,7 @@ class BoxCrop(NamedTuple):
     Attributes:
         anchor: x and y of the window's left top corner, in parts of the image; float32.
         shape: width and height of the window, likewise.
-        boxes: those whose centre is in the window, cut off at its borders, in parts of the window.
+        boxes: those whose center is in the window, cut off at its borders, in parts of the window.
         labels: those of the boxes that are left; None where none were given.
     """
 
@@ -100,7 +100,7 @@ class RandomBboxCrop(Boxes):
     """Draw a window that overlaps enough with the boxes, as SSD does.
 
     One of the thresholds, or no crop, is drawn; then windows are, until one overlaps with the boxes by the threshold
-    and contains the centre of one of them at least. After ``num_attempts`` windows, the threshold is drawn anew, after
+    and contains the center of one of them at least. After ``num_attempts`` windows, the threshold is drawn anew, after
     ``total_num_attempts`` the whole image is taken. Source: W. Liu and others, "SSD: Single shot multibox detector",
     2016, section 2.2; ``fn.crop`` or ``fn.slice`` cuts the image.
     """
@@ -217,7 +217,7 @@ class RandomBboxCrop(Boxes):
             )
         for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
-        kept = centred(corners, window)
+        kept = centered(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
         left = None if names is None else like(labels, names[kept])
         return BoxCrop(

@@ -238,7 +238,7 @@ class Policy(InSteps, Geometry, register=False):
         found = []
         for one in drawn:
             step = STEPS.get(one.name)
-            # images of one channel have no colour to change
+            # images of one channel have no color to change
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]

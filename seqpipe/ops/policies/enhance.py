@@ -63,7 +63,7 @@ class Sharpness(Op, register=False):
     """Blend images with what a window of 3 by 3 pixels smooths.
 
     ``out = smooth + amount * (in - smooth)``, where ``smooth`` is the mean of the window with five times the weight for
-    its centre, rounded to a level. The pixels at the border stay.
+    its center, rounded to a level. The pixels at the border stay.
     """
 
     amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
@@ -72,7 +72,7 @@ class Sharpness(Op, register=False):
     takes_raw = True
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The sum of all nine, and four times the centre again."""
+        """The sum of all nine, and four times the center again."""
         library = namespace(x)
         height, width = x.shape[1:3]
         out = x.copy()

@@ -53,12 +53,12 @@ class RandAugment(_Suite):
     """Do ``n`` steps, each drawn from 14 and all of magnitude ``m``.
 
     The policy of E. D. Cubuk and others, 2020, with torchvision's ranges: steps are drawn with replacement, and half of
-    the translations, shears, rotations and changes of brightness, colour, contrast and sharpness go the other way.
+    the translations, shears, rotations and changes of brightness, color, contrast and sharpness go the other way.
     ``m`` may be a range.
 
     Each step means what it means in Pillow, which torchvision follows: contrast changes around the mean luma of a
     frame, sharpness blends with Pillow's ``SMOOTH`` filter, translations are by whole pixels. Levels are rounded, where
-    these cut them off. Two steps differ: colour is ``fn.saturation``, whose greys are up to 0.7 levels away, and
+    these cut them off. Two steps differ: color is ``fn.saturation``, whose grays are up to 0.7 levels away, and
     equalize is ``fn.equalize``, OpenCV's as in DALI; Pillow's takes whole numbers of pixels for a level, so that small
     images get lighter by some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
     """
@@ -152,7 +152,7 @@ class AutoAugment(Policy):
     """Do a pair of steps, drawn from 25 that were found by search, each with the probability and the magnitude found.
 
     The policies of E. D. Cubuk and others, 2019, for ImageNet, CIFAR-10 and SVHN, with torchvision's ranges of ten
-    magnitudes; half of the geometric steps and of the changes of brightness, colour, contrast and sharpness go the
+    magnitudes; half of the geometric steps and of the changes of brightness, color, contrast and sharpness go the
     other way. The steps mean what those of :class:`RandAugment` do.
     """
 

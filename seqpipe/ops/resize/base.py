@@ -47,14 +47,14 @@ _LARGE: Final = 1 << 16  # values for which torch is worth its import
 class Scaled(Geometry, register=False):
     """An operator that resamples images along rows and columns, as its mapping says.
 
-    Pixel centres are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
+    Pixel centers are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
     Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Where a window goes so far beyond
-    the images that the centres of some pixels are there, all filters repeat the border along that axis, as DALI's do:
+    the images that the centers of some pixels are there, all filters repeat the border along that axis, as DALI's do:
     nothing would be left of such pixels.
 
     ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
     ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,
-    which is not that at the centre; its area is ours unless one side grows and the other shrinks. ``"tf1"`` is
+    which is not that at the center; its area is ours unless one side grows and the other shrinks. ``"tf1"`` is
     ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixels: as OpenCV, all places being
     ``i * step``. Pixels alone follow it; boxes, points, masks and space go by the sizes. These libraries round on their
     way: Pillow and OpenCV levels between rows and columns, TensorFlow 1 the places of a cubic to 1/1024 of a pixel.
@@ -115,7 +115,7 @@ class Scaled(Geometry, register=False):
         return False
 
     def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  those who may have an own
-        """Whether the centres of some columns, and of some rows, lie beyond the images, before any are cut off.
+        """Whether the centers of some columns, and of some rows, lie beyond the images, before any are cut off.
 
         Asked only of those that may.
 

@@ -31,10 +31,10 @@ def fill(target: Plane, plane: Plane, headroom: int) -> None:
 
 
 class Phase(NamedTuple):
-    """How every S-th luma sample is made: from its chroma sample and a neighbour.
+    """How every S-th luma sample is made: from its chroma sample and a neighbor.
 
     Attributes:
-        behind: whether the neighbours are the sample before and the sample itself, else itself and the next.
+        behind: whether the neighbors are the sample before and the sample itself, else itself and the next.
         part: the weight of the second of the two; 0 if the first is the result.
     """
 
@@ -219,7 +219,7 @@ class Upsampler:
 def _weighing(
     source: Plane, target: Plane, axis: int, phase: Phase, scale: float = 1
 ) -> Iterator[Callable[[], object]]:
-    """What fills a target of the source's shape, but for the edge where there is no neighbour."""
+    """What fills a target of the source's shape, but for the edge where there is no neighbor."""
     if not phase.part:
         yield partial(np.copyto, target, source)
     elif source.shape[axis] > 1:

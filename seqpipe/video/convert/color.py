@@ -1,6 +1,6 @@
-"""Colour: from a stream's tags to one matrix. No pixels here; the CPU and the CUDA kernel use the same table.
+"""Color: from a stream's tags to one matrix. No pixels here; the CPU and the CUDA kernel use the same table.
 
-Luma weights and quantisation are those of ITU-R BT.601-7 (2.5), BT.709-6 (3 and 4) and BT.2020-2 (tables 4
+Luma weights and quantization are those of ITU-R BT.601-7 (2.5), BT.709-6 (3 and 4) and BT.2020-2 (tables 4
 and 5); the codes of the tags and the general equations are those of ITU-T H.273 (8.3, table 4). For code
 values of ``n`` bits:
 
@@ -27,7 +27,7 @@ __all__ = [
     "LUMA_WEIGHTS",
     "UNSPECIFIED",
     "YCGCO",
-    "ColourSpec",
+    "ColorSpec",
     "chroma_offset",
     "gray_matrix",
     "is_rgb",
@@ -58,12 +58,12 @@ _FULL_RANGE_CODECS = frozenset(
     {"bmp", "gif", "jpeg2000", "jpegls", "ljpeg", "mjpeg", "mjpegb", "png", "tiff", "webp"}
 )
 # codecs whose chroma samples lie in the middle of their luma samples, as in JPEG
-_CENTRED_CODECS = frozenset({"flv1", "h261", "h263", "mjpeg", "mjpegb", "mpeg1video", "theora"})
+_CENTERED_CODECS = frozenset({"flv1", "h261", "h263", "mjpeg", "mjpegb", "mpeg1video", "theora"})
 # FFmpeg's numbers of chroma locations, as the place between the first (0) and the last (1) luma sample they
 # share
 _LOCATIONS: Final[dict[int, tuple[float, float]]] = {
     1: (0.0, 0.5),  # left
-    2: (0.5, 0.5),  # centre
+    2: (0.5, 0.5),  # center
     3: (0.0, 0.0),  # top left
     4: (0.5, 0.0),  # top
     5: (0.0, 1.0),  # bottom left
@@ -72,8 +72,8 @@ _LOCATIONS: Final[dict[int, tuple[float, float]]] = {
 
 
 @dataclass(frozen=True)
-class ColourSpec:
-    """How a stream's code values mean colour, with every unspecified tag resolved.
+class ColorSpec:
+    """How a stream's code values mean color, with every unspecified tag resolved.
 
     Attributes:
         matrix: matrix coefficients of H.273, never 2.
@@ -89,13 +89,13 @@ class ColourSpec:
     chroma_y: float
 
 
-def resolve(info: StreamInfo) -> ColourSpec:
-    """The colour of a stream by its tags, with a rule for each tag that is missing.
+def resolve(info: StreamInfo) -> ColorSpec:
+    """The color of a stream by its tags, with a rule for each tag that is missing.
 
     * matrix: BT.601 for up to 576 rows, else BT.709; so also for code 0 (RGB) on subsampled chroma, which
       means nothing;
     * range: limited, but full for formats named ``yuvj*`` and for codecs of still pictures;
-    * chroma location: left, as MPEG-2 and everything after it has it by default; the centre for MPEG-1,
+    * chroma location: left, as MPEG-2 and everything after it has it by default; the center for MPEG-1,
       H.261, H.263, JPEG and Theora.
     """
     matrix = info.matrix
@@ -104,21 +104,21 @@ def resolve(info: StreamInfo) -> ColourSpec:
     full = info.full_range
     if full is None:
         full = info.pixel_format.startswith("yuvj") or info.codec in _FULL_RANGE_CODECS
-    default = _LOCATIONS[2] if info.codec in _CENTRED_CODECS else _LOCATIONS[1]
+    default = _LOCATIONS[2] if info.codec in _CENTERED_CODECS else _LOCATIONS[1]
     chroma_x, chroma_y = _LOCATIONS.get(info.chroma_location, default)
-    return ColourSpec(matrix, full, chroma_x, chroma_y)
+    return ColorSpec(matrix, full, chroma_x, chroma_y)
 
 
-def chroma_offset(spec: ColourSpec, surface: SurfaceFormat) -> tuple[float, float]:
-    """Columns and rows from the first luma sample's centre to the first chroma sample's, in luma pixels."""
+def chroma_offset(spec: ColorSpec, surface: SurfaceFormat) -> tuple[float, float]:
+    """Columns and rows from the first luma sample's center to the first chroma sample's, in luma pixels."""
     return (
         spec.chroma_x * ((1 << surface.shift_x) - 1),
         spec.chroma_y * ((1 << surface.shift_y) - 1),
     )
 
 
-def is_rgb(spec: ColourSpec, surface: SurfaceFormat) -> bool:
-    """Whether the planes are colours: formats named RGB, and 4:4:4 that is tagged so."""
+def is_rgb(spec: ColorSpec, surface: SurfaceFormat) -> bool:
+    """Whether the planes are colors: formats named RGB, and 4:4:4 that is tagged so."""
     return surface.chroma == "rgb" or (spec.matrix == GBR and surface.chroma == "4:4:4")
 
 
@@ -132,12 +132,12 @@ def luma_weights(matrix: int) -> tuple[float, float]:
         raise SourceError(
             f"matrix coefficients {matrix} of H.273 are not supported",
             allowed=", ".join(str(code) for code in sorted({*LUMA_WEIGHTS, GBR, UNSPECIFIED, YCGCO})),
-            advice="Ask for colour='YCbCr' or colour='GRAY', which need no matrix",
+            advice="Ask for color='YCbCr' or color='GRAY', which need no matrix",
         )
     return LUMA_WEIGHTS[matrix]
 
 
-def rgb_matrix(spec: ColourSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
+def rgb_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
     """The 3x4 matrix from a surface's code values to full-range RGB.
 
     Its columns stand for the surface's planes, (Y, Cb, Cr) or (R, G, B), and 1. Gray surfaces have a column
@@ -154,26 +154,26 @@ def rgb_matrix(spec: ColourSpec, surface: SurfaceFormat, out_bits: int) -> Float
     if is_rgb(spec, surface):
         return _green_blue_red(spec, surface, peak)
     linear = _ycgco() if spec.matrix == YCGCO else _from_weights(*luma_weights(spec.matrix))
-    scale, offset = _quantisation(spec, surface)
+    scale, offset = _quantization(spec, surface)
     matrix = peak * linear * scale
     return np.hstack([matrix, -(matrix @ offset)[:, None]])
 
 
-def gray_matrix(spec: ColourSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
+def gray_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
     """The row from a surface's code values to full-range luma.
 
-    It is 1x2, from (Y, 1), but 1x4 where the three planes are colours, (R, G, B, 1) or (G, B, R, 1): their
+    It is 1x2, from (Y, 1), but 1x4 where the three planes are colors, (R, G, B, 1) or (G, B, R, 1): their
     luma is that of the stream's tagged weights, or of BT.709.
     """
     peak = float(2**out_bits - 1)
     if is_rgb(spec, surface):
         kr, kb = LUMA_WEIGHTS.get(spec.matrix, LUMA_WEIGHTS[1])
         return np.array([[kr, 1 - kr - kb, kb]]) @ rgb_matrix(spec, surface, out_bits)
-    scale, offset = _quantisation(spec, surface)
+    scale, offset = _quantization(spec, surface)
     return np.array([[peak * scale[0], -peak * scale[0] * offset[0]]])
 
 
-def _quantisation(spec: ColourSpec, surface: SurfaceFormat) -> tuple[FloatArray, FloatArray]:
+def _quantization(spec: ColorSpec, surface: SurfaceFormat) -> tuple[FloatArray, FloatArray]:
     """By component: what a code value is multiplied with, after the offset is taken off."""
     unit = 2.0 ** (surface.bits - 8)
     middle = 128 * unit
@@ -200,9 +200,9 @@ def _ycgco() -> FloatArray:
     return np.array([[1.0, -1.0, 1.0], [1.0, 1.0, 0.0], [1.0, -1.0, -1.0]])
 
 
-def _green_blue_red(spec: ColourSpec, surface: SurfaceFormat, peak: float) -> FloatArray:
-    """RGB stored as three planes G, B, R of equal quantisation, called Y, Cb, Cr."""
-    scale, offset = _quantisation(spec, surface)
+def _green_blue_red(spec: ColorSpec, surface: SurfaceFormat, peak: float) -> FloatArray:
+    """RGB stored as three planes G, B, R of equal quantization, called Y, Cb, Cr."""
+    scale, offset = _quantization(spec, surface)
     order = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     matrix = order * (peak * scale[0])
     return np.hstack([matrix, np.full((3, 1), -peak * scale[0] * offset[0])])

@@ -1,6 +1,6 @@
 """Converter: surfaces to pixels, straight into the caller's memory.
 
-A surface is cut, its planes are scaled or upsampled to one grid as code values, and the colour matrix is
+A surface is cut, its planes are scaled or upsampled to one grid as code values, and the color matrix is
 applied last, at the final size.
 """
 
@@ -28,7 +28,7 @@ class Converter:
     A frame that differs in size from the stream's headers is scaled to the same picture.
 
     Args:
-        info: the stream; its tags decide the colour, its size the geometry.
+        info: the stream; its tags decide the color, its size the geometry.
         output: what the pictures are to be.
         scratch: memory for what is made on the way, which converters of one thread may share; its own by default.
 
@@ -39,7 +39,7 @@ class Converter:
     def __init__(self, info: StreamInfo, output: OutputSpec, scratch: Scratch | None = None) -> None:
         self._info, self._scratch = info, scratch or Scratch()
         self._output = output
-        self._colour = resolve(info)
+        self._color = resolve(info)
         self._placement = output.place(info)
         self._shape = output.frame_shape(info)
         self._dtype = np.dtype(output.dtype)
@@ -64,7 +64,7 @@ class Converter:
 
         Raises:
             ParameterError: ``out`` is not such memory.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
             raise ParameterError(
@@ -74,6 +74,6 @@ class Converter:
         recipe = self._recipe
         if recipe is None or not recipe.fits(surface):
             recipe = self._recipe = Recipe(
-                self._info, self._colour, self._output, self._placement, surface, self._scratch
+                self._info, self._color, self._output, self._placement, surface, self._scratch
             )
         recipe(surface, out)

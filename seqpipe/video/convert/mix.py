@@ -46,12 +46,12 @@ class _Step(NamedTuple):
 class Mixer:
     """Makes pictures of planes; in memory bound beforehand.
 
-    Floats are made of 16-bit colours, so they are exact to 1/257 of an 8-bit level, and saturate as these do.
+    Floats are made of 16-bit colors, so they are exact to 1/257 of an 8-bit level, and saturate as these do.
 
     Args:
         matrix: one row per channel: the weight of each plane, and an offset.
         dtype: type of the planes' values.
-        output: the picture's colour, dtype and layout.
+        output: the picture's color, dtype and layout.
         shape: (rows, columns) of the planes.
         cut: rows and columns of them that are the picture.
         unit: what a value of the output is in the planes' values, where the output has fewer bits.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..probe.facts import Facts
 
 __all__ = [
-    "COLOUR",
+    "COLOR",
     "CROP",
     "DTYPE",
     "INTEGER_DTYPE",
@@ -30,20 +30,20 @@ __all__ = [
     "SIZE",
     "STD",
     "WINDOW",
-    "Colour",
+    "Color",
     "DType",
     "FrameLayout",
     "OutputSpec",
     "check_output",
 ]
 
-Colour: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
+Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
 DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
 FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
 _MAX_SIDE_PX = 32768
 
-COLOUR: Final = choice(
-    "colour",
+COLOR: Final = choice(
+    "color",
     "what the channels are; GRAY is full-range luma, YCbCr the stream's own code values",
     ("RGB", "BGR", "GRAY", "YCbCr"),
 )
@@ -108,7 +108,7 @@ WINDOW: Final = Param(
 ROUNDED: Final = replace(
     INTEGER_DTYPE,
     name="rounded",
-    doc="the type to which colours are rounded before a window of them is scaled; None scales the planes themselves",
+    doc="the type to which colors are rounded before a window of them is scaled; None scales the planes themselves",
     optional=True,
 )
 PART: Final = Param(
@@ -125,9 +125,9 @@ class OutputSpec:
     """What a decoded frame is to become.
 
     Attributes:
-        colour: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
+        color: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
             own code values with chroma upsampled, no matrix).
-        dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colours span 0…255, 0…65535 or 0…1
+        dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colors span 0…255, 0…65535 or 0…1
             for every bit depth. Code values of YCbCr stay as they are in uint16, and are divided by
             ``2**(bits - 8)`` for uint8; as floats they have no meaning.
         crop: (x, y, width, height) in pixels of the upright picture, applied before scaling.
@@ -138,14 +138,14 @@ class OutputSpec:
         mirror: whether the upright picture is mirrored left to right, after crop and scaling.
         layout: ``"FHWC"`` or ``"FCHW"``: the axes of a sequence. A single frame has them without F.
         mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
-            of ``colour``; a single number stands for all of them. None is 0.
+            of ``color``; a single number stands for all of them. None is 0.
         std: what the difference is divided by, given in the same way. None is 1.
         window: (x, y, width, height) within the crop, or the upright picture. It is scaled instead of the crop: pixels
             beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop there
             are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
         part: (x, y, width, height) of the part of the scaled picture that is made, before it is mirrored.
-        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colours are limited and rounded before they are
-            scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colours
+        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are limited and rounded before they are
+            scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colors
             of that, which is half the work and differs where they lie beyond black and white.
 
     Raises:
@@ -153,7 +153,7 @@ class OutputSpec:
             mean, std or a float dtype does not go with the rest.
     """
 
-    colour: Colour = "RGB"
+    color: Color = "RGB"
     dtype: DType = "uint8"
     crop: tuple[int, int, int, int] | None = None
     size: tuple[int, int] | None = None
@@ -169,13 +169,13 @@ class OutputSpec:
     rounded: DType | None = None
 
     def __post_init__(self) -> None:
-        keep_checked(self, COLOUR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
+        keep_checked(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
         self._check_geometry()
-        if self.colour == "YCbCr" and self.is_float:
+        if self.color == "YCbCr" and self.is_float:
             raise ParameterError(
-                f"dtype={self.dtype!r} and colour='YCbCr' exclude one another",
+                f"dtype={self.dtype!r} and color='YCbCr' exclude one another",
                 allowed="dtype='uint8' or 'uint16' for code values",
-                advice="Ask for another colour: floats are colours of 0 to 1, code values are not",
+                advice="Ask for another color: floats are colors of 0 to 1, code values are not",
             )
         for param in (MEAN, STD):
             object.__setattr__(self, param.name, self._per_channel(param))
@@ -220,7 +220,7 @@ class OutputSpec:
     @property
     def channels(self) -> int:
         """Channels of a picture."""
-        return 1 if self.colour == "GRAY" else 3
+        return 1 if self.color == "GRAY" else 3
 
     @property
     def frame_layout(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
-from .color import ColourSpec, chroma_offset
+from .color import ColorSpec, chroma_offset
 from .geometry import Placement
 from .matrix import output_matrix
 from .mix import Mixer
@@ -36,20 +36,20 @@ class Recipe:
 
     Args:
         info: the stream.
-        colour: what its tags come to.
+        color: what its tags come to.
         output: what the pictures are to be.
         placement: where they lie in a surface of the stream's size.
         surface: one like those that are to be converted.
         scratch: memory for what is made on the way; recipes that one thread uses may share it.
 
     Raises:
-        SourceError: the stream's colour cannot be converted to the one that is asked for.
+        SourceError: the stream's color cannot be converted to the one that is asked for.
     """
 
     def __init__(
         self,
         info: StreamInfo,
-        colour: ColourSpec,
+        color: ColorSpec,
         output: OutputSpec,
         placement: Placement,
         surface: Surface,
@@ -60,15 +60,15 @@ class Recipe:
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
         self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
         if output.rounded is not None and placement.window is not None:
-            self._bands.append(_rounded(info, colour, output, placement, surface, scratch))
+            self._bands.append(_rounded(info, color, output, placement, surface, scratch))
             return
-        coded = output.colour == "YCbCr"
-        # Scaled planes that were rounded to 8 bits would part from the exact colour by more than a level.
+        coded = output.color == "YCbCr"
+        # Scaled planes that were rounded to 8 bits would part from the exact color by more than a level.
         scaled = placement.is_scaled
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
         try:
-            matrix = output_matrix(colour, output.colour, form, 16 if wide else 8)
+            matrix = output_matrix(color, output.color, form, 16 if wide else 8)
         except SourceError as error:
             error.source = info.source
             raise
@@ -78,7 +78,7 @@ class Recipe:
         unit = 2 ** (form.bits - 8) if coded else 257
 
         for rows, part in _bands(placement):
-            grids = _grids(colour, part, surface)[:needed]
+            grids = _grids(color, part, surface)[:needed]
             planes: OnGrid
             if part.window is not None:
                 planes = Windowed(grids, part.stretches, dtype, headroom)
@@ -106,7 +106,7 @@ class Recipe:
 
 def _rounded(
     info: StreamInfo,
-    colour: ColourSpec,
+    color: ColorSpec,
     output: OutputSpec,
     placement: Placement,
     surface: Surface,
@@ -115,11 +115,11 @@ def _rounded(
     """A window of pictures that are rounded before they are scaled, all of it at once."""
     placement = within_reach(placement)
     width, height = placement.box[2:]
-    made = OutputSpec(output.colour, output.rounded or "uint8")
+    made = OutputSpec(output.color, output.rounded or "uint8")
     whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
     stream = replace(info, width=surface.width, height=surface.height)
-    picture = Recipe(stream, colour, made, whole, surface, scratch)
-    coded, source = output.colour == "YCbCr", np.dtype(made.dtype)
+    picture = Recipe(stream, color, made, whole, surface, scratch)
+    coded, source = output.color == "YCbCr", np.dtype(made.dtype)
     dtype = source if coded else np.dtype(np.uint16)
     headroom = 8 * (dtype.itemsize - source.itemsize)
     matrix = np.eye(output.channels, output.channels + 1)
@@ -145,10 +145,10 @@ def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
         yield slice(top, top + count), part
 
 
-def _grids(colour: ColourSpec, placement: Placement, surface: Surface) -> tuple[ChromaGrid, ...]:
+def _grids(color: ColorSpec, placement: Placement, surface: Surface) -> tuple[ChromaGrid, ...]:
     x, y, width, height = placement.box
     form = surface.format
-    offset_x, offset_y = chroma_offset(colour, form)
+    offset_x, offset_y = chroma_offset(color, form)
     grids = []
     for number, plane in enumerate(surface.planes):
         if number == 0 or form.chroma == "rgb":

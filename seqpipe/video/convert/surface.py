@@ -1,6 +1,6 @@
 """Surface: a decoded frame as NumPy planes, in the codec's own form.
 
-A surface is what two decoders must agree on bit by bit; everything that rounds (colour, scaling) comes after
+A surface is what two decoders must agree on bit by bit; everything that rounds (color, scaling) comes after
 it.
 """
 

@@ -1,6 +1,6 @@
 """Windows of planes scaled with the samples beside them in reach, by products of matrices.
 
-The filter is the kernels' (cuda/weights.cuh says the same in C++): a triangle with pixel centres at half integers,
+The filter is the kernels' (cuda/weights.cuh says the same in C++): a triangle with pixel centers at half integers,
 widened to shrink, upon chroma that is interpolated linearly to the luma grid. Beyond what is shown nothing counts, so
 that the result is what Pillow's ``resize(box=…)`` makes of planes on the luma grid. swscale cannot do that: it knows no
 samples beside what it scales.

@@ -16,10 +16,10 @@ from ...array import FloatArray
 from ...errors import SourceError
 from ...kernel import Source
 from ..convert.chroma import ChromaAxis
-from ..convert.color import ColourSpec, chroma_offset, resolve
+from ..convert.color import ColorSpec, chroma_offset, resolve
 from ..convert.geometry import Placement
 from ..convert.matrix import output_matrix
-from ..convert.output import Colour, DType, OutputSpec
+from ..convert.output import Color, DType, OutputSpec
 from ..convert.surface import SurfaceFormat
 from ..probe.info import StreamInfo
 from .device_surface import DeviceSurface
@@ -108,9 +108,9 @@ class Conversion:
 
         Raises:
             ParameterError: the crop leaves the picture.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
-        colour = resolve(info)
+        color = resolve(info)
         placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
         unscaled = not placement.is_scaled
@@ -118,8 +118,8 @@ class Conversion:
         rounded = kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
         try:
             planes, zeros, mixture = _mixture(
-                colour,
-                output.colour,
+                color,
+                output.color,
                 levels or output.dtype,
                 output.mean,
                 output.std,
@@ -130,7 +130,7 @@ class Conversion:
         except SourceError as error:
             error.source = info.source
             raise
-        axes = _axes(colour, placement, kind)
+        axes = _axes(color, placement, kind)
         direct = unscaled and (planes == 1 or max(axis.shift for axis in axes) <= 1)
         filters = () if direct else _filters(axes, placement)
         defines = {
@@ -222,14 +222,14 @@ def _tiling(
     }
 
 
-def _axes(colour: ColourSpec, placement: Placement, kind: SurfaceKind) -> tuple[ChromaAxis, ...]:
+def _axes(color: ColorSpec, placement: Placement, kind: SurfaceKind) -> tuple[ChromaAxis, ...]:
     """The axes of luma columns and rows, and of chroma columns and rows."""
     left, top, width, height = placement.box
     luma = ChromaAxis(0, 0.0, left, width, kind.width), ChromaAxis(0, 0.0, top, height, kind.height)
     form = kind.format
     if form.chroma in ("gray", "rgb"):
         return luma * 2
-    offset_x, offset_y = chroma_offset(colour, form)
+    offset_x, offset_y = chroma_offset(color, form)
     samples_x, samples_y = -(-kind.width >> form.shift_x), -(-kind.height >> form.shift_y)
     return (
         *luma,
@@ -263,8 +263,8 @@ def _units(levels: bool, *, rounded: bool) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=1024)
 def _mixture(
-    colour: ColourSpec,
-    wanted: Colour,
+    color: ColorSpec,
+    wanted: Color,
     dtype: DType,
     mean: tuple[float, ...] | None,
     std: tuple[float, ...] | None,
@@ -275,7 +275,7 @@ def _mixture(
     """How many planes are read, which weights of them are 0, and how values are made of samples, as the kernel has it.
 
     Args:
-        colour: of the stream.
+        color: of the stream.
         wanted: what it becomes.
         dtype: of the numbers that are mixed.
         mean: of the output.
@@ -285,16 +285,16 @@ def _mixture(
         units: what the kernel has luma, chroma and their mixtures in.
 
     Raises:
-        SourceError: the colour cannot be converted to the one that is wanted.
+        SourceError: the color cannot be converted to the one that is wanted.
     """
-    matrix = _matrix(colour, wanted, dtype, form, shift)
+    matrix = _matrix(color, wanted, dtype, form, shift)
     channels, planes = matrix.shape[0], matrix.shape[1] - 1
     rows = np.zeros((3, 4))
     luma, chroma, mixed = units
     rows[:channels, :planes] = matrix[:, :planes] * mixed / np.array((luma, chroma, chroma))[:planes]
     rows[:channels, 3] = matrix[:, -1] * mixed
     gain, offset = np.zeros(3), np.zeros(3)
-    # colours that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
+    # colors that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
     unit = 1.0 if dtype.startswith("float") else _PEAKS[dtype]
     divisor = np.array(std or (1.0,) * channels)
     gain[:channels] = 1 / (unit * divisor)
@@ -303,10 +303,10 @@ def _mixture(
     return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
 
 
-def _matrix(colour: ColourSpec, wanted: Colour, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:
+def _matrix(color: ColorSpec, wanted: Color, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:
     """The matrix from samples as they are stored to the output's values before mean and std, row by channel."""
     bits = 16 if dtype == "uint16" else 8
-    matrix = output_matrix(colour, wanted, form, bits)
+    matrix = output_matrix(color, wanted, form, bits)
     if wanted == "YCbCr" and dtype == "uint8":
         matrix /= 2 ** (form.bits - 8)
     if dtype.startswith("float"):

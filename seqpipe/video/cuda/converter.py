@@ -39,7 +39,7 @@ class DeviceConverter:
     the same picture, by a launch of its own. It may be used by several threads, and holds nothing on the device.
 
     Args:
-        info: the stream; its tags decide the colour, its size the geometry.
+        info: the stream; its tags decide the color, its size the geometry.
         output: what the pictures are to be.
         device: the GPU's number, or what kernels run on.
 
@@ -76,7 +76,7 @@ class DeviceConverter:
 
         Raises:
             ParameterError: there are not as many outs as surfaces, or an array is not such memory.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
             BackendError: the kernel cannot be compiled.
         """
         if len(surfaces) != len(outs):
@@ -96,7 +96,7 @@ class DeviceConverter:
         """How surfaces like one are converted, and what the driver knows the kernel by that does it.
 
         Raises:
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
             BackendError: the kernel cannot be compiled.
         """
         kind = SurfaceKind.of(surface)

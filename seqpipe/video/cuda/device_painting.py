@@ -40,7 +40,7 @@ class DevicePainting:
         """Make ready for pictures.
 
         Raises:
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
             BackendError: the kernel cannot be compiled.
         """
         told = self.told

@@ -1,4 +1,4 @@
-// Surfaces to pictures in one launch: chroma interpolation, scaling, colour matrix, mirror, quarter turn, type.
+// Surfaces to pictures in one launch: chroma interpolation, scaling, color matrix, mirror, quarter turn, type.
 //
 // A block makes one tile of the picture as it stands before the turn, (u, v) with u along its rows; the tile lies
 // in shared memory in the order of the result, and goes out in whole lines. blockIdx.z is the frame; where pictures are
@@ -14,7 +14,7 @@
 // SCALED        whether pictures are scaled; else they have the size of their part of the surface
 // WIDE          whether sums of weights take 64 bits; only where SCALED
 // ENDS          whether a window is scaled: what is beside it counts, and beyond what is shown there is nothing
-// LEVELS        255 or 65535: colours are rounded to that many levels before they are scaled; 0: planes are scaled
+// LEVELS        255 or 65535: colors are rounded to that many levels before they are scaled; 0: planes are scaled
 // ZEROS         the weights of planes that are 0, of plane p of channel c bit 3 * c + p; only where LEVELS
 // Only where not SCALED:
 // SHIFT_*       log2 of luma samples per chroma sample, 0 or 1
@@ -213,7 +213,7 @@ __device__ __forceinline__ void write_tile(const Job& job, Address out, const Va
 #endif
 
 // Blocks that share a processor; numbers of 64 bits, and levels, take more registers, and levels so much shared memory that
-// only processors of data centres have enough of it for three. On others no more than three of the rest fit either, and
+// only processors of data centers have enough of it for three. On others no more than three of the rest fit either, and
 // from Blackwell on the compiler needs a register more than four leave.
 #define LARGE_MEMORY (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200))
 #define BLOCKS (!SCALED ? 4 : LEVELS ? (LARGE_MEMORY ? 3 : 2) : WIDE || !LARGE_MEMORY || __CUDA_ARCH__ >= 1000 ? 3 : 4)

@@ -135,7 +135,7 @@ template <int N> __device__ __forceinline__ float number_in(const unsigned (&wor
     return __uint_as_float(__byte_perm(words[sample / IN_WORD], 0, selector));
 }
 
-// ---------------------------------------------------------------------------------- colours
+// ---------------------------------------------------------------------------------- colors
 
 #if PLANES == 3
 // Where 8 bits are asked for, the CPU rounds chroma after the columns, and after the rows, too, unless no luma column has a

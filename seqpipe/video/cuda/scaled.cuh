@@ -138,7 +138,7 @@ __device__ __forceinline__ void filter_rows(
 }
 
 #if LEVELS
-#include "colours.cuh"
+#include "colors.cuh"
 #else
 #include "planes.cuh"
 #endif
@@ -164,7 +164,7 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
 #if LEVELS
     float sums[CHANNELS][ROWS_OF_A_THREAD] = {};
-    filter_colours(job, frame, first, shared, sums);
+    filter_colors(job, frame, first, shared, sums);
 #else
     float sums[PLANES][ROWS_OF_A_THREAD] = {};
 #if PLANES == 3

@@ -1,6 +1,6 @@
 // Along one axis of a plane: which samples make a pixel, and with what weights.
 //
-// They have the meaning of the CPU path: a triangle with pixel centres at half integers, widened to shrink (as swscale's
+// They have the meaning of the CPU path: a triangle with pixel centers at half integers, widened to shrink (as swscale's
 // bilinear scaler, which repeats the last sample of the part that is shown), upon chroma that is interpolated linearly at
 // the stream's siting. Both steps are linear, so one weight does both. Everything here is a whole number, where one shown
 // sample is 2 * size away from the next; a weight is the quotient of two of them, rounded once.
@@ -30,7 +30,7 @@ __device__ __forceinline__ int reach_of(const Axis& axis) { return 2 * max(lengt
 
 // What all weights of a pixel need.
 struct Span {
-    int centre, first;  // where it lies among the shown samples; the first sample that it is made of
+    int center, first;  // where it lies among the shown samples; the first sample that it is made of
     Number total;       // of its weights
 };
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ int limited(int value, int least, int most) {
     return min(max(value, least), most);
 }
 
-// The sum of what the triangle gives at `distance` from its centre, 2 * size further, and so on.
+// The sum of what the triangle gives at `distance` from its center, 2 * size further, and so on.
 __device__ __forceinline__ Whole falling(const Axis& axis, int distance) {
     const int rest = reach_of(axis) - distance;
     if (rest <= 0) return 0;
@@ -47,8 +47,8 @@ __device__ __forceinline__ Whole falling(const Axis& axis, int distance) {
 }
 
 // What the triangle gives shown sample k; the first and the last stand for those beyond them, too.
-__device__ __forceinline__ Whole share(const Axis& axis, int centre, int k) {
-    const int spacing = 2 * axis.size, distance = (int)((unsigned)spacing * k - centre);
+__device__ __forceinline__ Whole share(const Axis& axis, int center, int k) {
+    const int spacing = 2 * axis.size, distance = (int)((unsigned)spacing * k - center);
     Whole sum = max(0, reach_of(axis) - abs(distance));
     if (ENDS) return sum;
     if (k == 0) sum += falling(axis, spacing - distance);
@@ -60,14 +60,14 @@ __device__ __forceinline__ Whole share(const Axis& axis, int centre, int k) {
 __device__ __forceinline__ Span span_of(const Axis& axis, int made) {
     const unsigned spacing = 2u * axis.size;
     const int pixel = min(axis.first + made, axis.size - 1);
-    const int centre = (2 * pixel + 1) * length_of(axis) - axis.size + (ENDS ? (int)spacing * axis.left : 0);
-    const int near = (int)((centre + spacing) / spacing) - 1, behind = (int)(centre - spacing * near);
+    const int center = (2 * pixel + 1) * length_of(axis) - axis.size + (ENDS ? (int)spacing * axis.left : 0);
+    const int near = (int)((center + spacing) / spacing) - 1, behind = (int)(center - spacing * near);
     const int before = (unsigned)(reach_of(axis) - 1 - behind) / spacing;
     const int lowest = limited(near - before, 0, axis.shown - 1);
     const int place = (axis.begin + (lowest << axis.step_bits)) >> axis.unit_bits;
     Whole total = falling(axis, behind) + falling(axis, (int)spacing - behind);
-    if (ENDS) total -= falling(axis, centre + (int)spacing) + falling(axis, (int)spacing * axis.shown - centre);
-    return {centre, limited(place, 0, axis.samples - 1), (Number)(total << axis.unit_bits)};
+    if (ENDS) total -= falling(axis, center + (int)spacing) + falling(axis, (int)spacing * axis.shown - center);
+    return {center, limited(place, 0, axis.samples - 1), (Number)(total << axis.unit_bits)};
 }
 
 // The weight of a sample of the plane: 0 if the pixel is not made of it, or if there is none.
@@ -80,7 +80,7 @@ __device__ __forceinline__ float weight_of(const Axis& axis, const Span& span, i
 #pragma unroll 1
     for (int k = from; k <= to; k++) {
         const int place = limited(axis.begin + (k << axis.step_bits), 0, last);
-        sum += share(axis, span.centre, k) * max(0, unit - abs(place - at));
+        sum += share(axis, span.center, k) * max(0, unit - abs(place - at));
     }
     return (float)((Number)sum / span.total);
 }

@@ -141,10 +141,10 @@ def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
 def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketSideData:
     """What a decoder looks for beside a packet; containers keep a palette with the first packet that it is for."""
     place = bisect.bisect_right(palettes, number, key=itemgetter(0)) - 1
-    _, colours = palettes[max(0, place)]
+    _, colors = palettes[max(0, place)]
     make: Any = av.packet.PacketSideData  # its stub does not say what it takes
-    data: av.packet.PacketSideData = make(_PALETTE, len(colours))
-    data.update(colours)
+    data: av.packet.PacketSideData = make(_PALETTE, len(colors))
+    data.update(colors)
     return data
 
 

@@ -20,7 +20,7 @@ from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import reached_from
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "Refuted", "learn", "note_kinds", "parts", "read_kind"]
+__all__ = ["HeldPackets", "RefutedError", "learn", "note_kinds", "parts", "read_kind"]
 
 _PACKETS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 16 << 20
@@ -54,7 +54,7 @@ def parts(table: PacketTable, wanted: IntArray) -> Iterator[IntArray]:
     yield wanted[begin:]
 
 
-class Refuted(SourceError):
+class RefutedError(SourceError):
     """A packet is not what the container's tables say of it.
 
     Args:
@@ -125,7 +125,7 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
         earlier: see :func:`seqpipe.video.plan.plan.make_plan`.
 
     Raises:
-        Refuted: a packet is not what the container's tables say of it.
+        RefutedError: a packet is not what the container's tables say of it.
         SourceError: the source cannot be read.
     """
     table = index.packets
@@ -163,7 +163,7 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     kinds = [read_kind(classify(data), data, codec) for data in reader.hold(numbers)]
     for number, kind in zip(numbers.tolist(), kinds, strict=True):
         if kind.shown != table.shown[number] or (table.key[number] and kind.random_access is False):
-            raise Refuted(index, number)
+            raise RefutedError(index, number)
     note_kinds(
         table,
         first,

@@ -77,7 +77,7 @@ class OffsetPackets:
 
 
 class DemuxedPackets:
-    """Reads packets through the demuxer, seeking to key packets, and recognises by checksum where it has landed."""
+    """Reads packets through the demuxer, seeking to key packets, and recognizes by checksum where it has landed."""
 
     def __init__(self, source: Source, index: PacketIndex) -> None:
         self._source = source
@@ -137,10 +137,10 @@ class DemuxedPackets:
         with contextlib.suppress(av.error.FFmpegError):
             container.seek(int(self._table.pts[key]), stream=stream, backward=True)
             self._demuxed = _packets(container, stream)
-            return self._recognise(key)
+            return self._recognize(key)
         return False
 
-    def _recognise(self, key: int) -> bool:
+    def _recognize(self, key: int) -> bool:
         """Find out which packet the demuxer stands at, by the checksums of the first two it gives."""
         first = next(self._demuxed, None)
         second = None if first is None else next(self._demuxed, None)

@@ -136,10 +136,10 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
     return scan
 
 
-def _note_palette(scan: _Scan, number: int, colours: bytes) -> None:
+def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
     """AVI changes palettes on the way; QuickTime has one, beside the first packet."""
-    if not scan.palettes or scan.palettes[-1][1] != colours:
-        scan.palettes.append((number, colours))
+    if not scan.palettes or scan.palettes[-1][1] != colors:
+        scan.palettes.append((number, colors))
 
 
 def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:

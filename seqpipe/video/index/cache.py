@@ -121,7 +121,7 @@ def _index(header: dict[str, Any], body: bytes) -> PacketIndex:
         cut=header["cut"],
         verified=header["verified"],
         set_ups=tuple((number, base64.b64decode(units)) for number, units in header["set_ups"]),
-        palettes=tuple((number, base64.b64decode(colours)) for number, colours in header["palettes"]),
+        palettes=tuple((number, base64.b64decode(colors)) for number, colors in header["palettes"]),
     )
 
 
@@ -146,9 +146,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         "cut": index.cut,
         "verified": index.verified,
         "set_ups": [(number, base64.b64encode(units).decode("ascii")) for number, units in index.set_ups],
-        "palettes": [
-            (number, base64.b64encode(colours).decode("ascii")) for number, colours in index.palettes
-        ],
+        "palettes": [(number, base64.b64encode(colors).decode("ascii")) for number, colors in index.palettes],
         "ticks": clock_of(index),
         "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
         "body_crc": zlib.crc32(body),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..bitstream import classifier, droppable
-from ..decode.kinds import HeldPackets, Refuted, learn, note_kinds, read_kind
+from ..decode.kinds import HeldPackets, RefutedError, learn, note_kinds, read_kind
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
@@ -39,7 +39,7 @@ def index_of_tables(source: Source) -> PacketIndex | None:
     """
     try:
         return _index(Blocks(source) if source.slow else source)
-    except (Distrusted, Refuted) as reason:
+    except (Distrusted, RefutedError) as reason:
         _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
         return None
 

@@ -84,7 +84,7 @@ class NvdecDecoder:
 
         Raises:
             BackendError: the card refused the stream.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         arrays = Arrays(numbers.tolist(), data, awaited.wanted, self._stream)
         try:

@@ -131,7 +131,7 @@ class Session:
 
         Raises:
             BackendError: the card refused the stream.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         feeder = self._feeder
         if not isinstance(feeder, NativeFeeder):

@@ -29,9 +29,9 @@ class StreamInfo:
         flipped: whether the display matrix mirrors the picture left to right, before the turn.
         matrix: matrix coefficients of H.273 as tagged, 2 where unspecified.
         full_range: whether the tags say full range; None where unspecified.
-        primaries: colour primaries of H.273 as tagged, 2 where unspecified.
+        primaries: color primaries of H.273 as tagged, 2 where unspecified.
         transfer: transfer characteristics of H.273 as tagged, 2 where unspecified.
-        chroma_location: H.273 chroma sample location as FFmpeg numbers it (1 left, 2 centre, 3 top left, …); 0 unknown.
+        chroma_location: H.273 chroma sample location as FFmpeg numbers it (1 left, 2 center, 3 top left, …); 0 unknown.
         average_rate: frames per second on average; None where unknown.
         real_rate: the lowest rate that represents all timestamps exactly, as FFmpeg guesses it; None where unknown.
         time_base: seconds per tick of a pts.

@@ -139,7 +139,7 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
 class FirstPicture:
     """The first packet with data and the first picture of a stream, taken from the packets as they go by.
 
-    The display matrix, and for some codecs the pixel format and the colour tags, only come with a decoded picture.
+    The display matrix, and for some codecs the pixel format and the color tags, only come with a decoded picture.
 
     Attributes:
         packet: the first packet's data.

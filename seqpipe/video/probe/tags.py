@@ -1,4 +1,4 @@
-"""The numbers of colour tags in words (ITU-T H.273; chroma locations as FFmpeg numbers them)."""
+"""The numbers of color tags in words (ITU-T H.273; chroma locations as FFmpeg numbers them)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _NAMES: Final[dict[str, dict[int, str]]] = {
     "chroma_location": {
         0: "unspecified",
         1: "left",
-        2: "centre",
+        2: "center",
         3: "top left",
         4: "top",
         5: "bottom left",

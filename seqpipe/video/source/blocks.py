@@ -59,9 +59,11 @@ class Blocks(_Around):
         self._blocks: dict[int, bytes] = {}
 
     def size(self) -> int:
+        """Its length in bytes, asked once."""
         return self._held
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (offset, size), short where the source ends."""
         wanted = {
             block
             for offset, size in ranges
@@ -90,6 +92,7 @@ class Blocks(_Around):
         return b"".join(parts)
 
     def for_demuxer(self) -> BinaryIO:
+        """A file of what is kept."""
         return cast("BinaryIO", io.BufferedReader(_Kept(self), _BLOCK))
 
 
@@ -133,16 +136,19 @@ class Counted(_Around):
         self._lock = threading.Lock()
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (offset, size), short where the source ends."""
         runs = merged(ranges, self.plain.gap, self.plain.size())
         self._count(len(runs), sum(end - begin for begin, end in runs))
         return self.plain.read(ranges)
 
     def read_on(self, offset: int, size: int) -> bytes:
+        """One range, by a reader that goes through the source from its start."""
         data = self.plain.read_on(offset, size)
         self._count(1, len(data))
         return data
 
     def for_demuxer(self) -> str | BinaryIO:
+        """What ``av.open`` takes; reads of a path are not seen."""
         file = self.plain.for_demuxer()
         return file if isinstance(file, str) else cast("BinaryIO", _CountedFile(file, self._count))
 

@@ -71,7 +71,7 @@ def windows(name, seed, count=3, length=6):
 
 
 def assert_alike(wanted, found):
-    """The same frames, or the same error; a card rounds colours once at the end, so some values are one level apart."""
+    """The same frames, or the same error; a card rounds colors once at the end, so some values are one level apart."""
     assert len(wanted) == len(found)
     for left, right in zip(wanted, found, strict=True):
         if isinstance(left, SeqpipeError) or isinstance(right, SeqpipeError):

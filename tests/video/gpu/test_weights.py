@@ -118,9 +118,9 @@ def test_where_rounding_in_float64_parts_from_it_the_kernel_is_nearer(bench: Ben
     found, table = weights_of(bench, filter_axis(axis, whole(axis, size))), filter_table(axis, size)
     (apart,) = np.argwhere(found != table)
     pixel, sample = (int(n) for n in apart)
-    centre = Fraction((2 * pixel + 1) * axis.length, 2 * size) - Fraction(1, 2)
+    center = Fraction((2 * pixel + 1) * axis.length, 2 * size) - Fraction(1, 2)
     reach = Fraction(axis.length, size)
-    all_of_it = [max(Fraction(0), 1 - abs(place - centre) / reach) for place in range(-20, axis.length + 20)]
+    all_of_it = [max(Fraction(0), 1 - abs(place - center) / reach) for place in range(-20, axis.length + 20)]
     exact = all_of_it[sample + 20] / sum(all_of_it)
     assert abs(Fraction(float(found[pixel, sample])) - exact) < abs(
         Fraction(float(table[pixel, sample])) - exact

@@ -203,9 +203,9 @@ def test_an_error_while_it_is_made_ready_is_raised(cuvid, session):
     painted = Painted(cuvid)
 
     def fit(*_):
-        raise ValueError("no such colour")
+        raise ValueError("no such color")
 
     painted.fit = fit
-    with pytest.raises(ValueError, match="no such colour"):
+    with pytest.raises(ValueError, match="no such color"):
         whole(session, painted, ["S 128x96+8 I 0", "P 1"])
     assert not cuvid.mapped

@@ -1,4 +1,4 @@
-// Colours of a picture of full size, limited and rounded as such a picture has them, and scaled: what comes of it is a
+// Colors of a picture of full size, limited and rounded as such a picture has them, and scaled: what comes of it is a
 // picture made at full size and then scaled, which is nowhere in memory.
 //
 // A block makes the levels of some lines, as far as its tile needs them, each once and by four in a word; then it sums them
@@ -26,9 +26,9 @@ __device__ __forceinline__ void note_lines(const Job& job, const Frame& frame, i
         shared.noted[threadIdx.x] = lines_of(job, frame, line);
 }
 
-// Sums of colours for each row of a thread. Lines are made in chunks, and those of many samples piece by piece; while what is
+// Sums of colors for each row of a thread. Lines are made in chunks, and those of many samples piece by piece; while what is
 // there of a chunk is summed up along v, the first samples of the next are on their way.
-__device__ __forceinline__ void filter_colours(
+__device__ __forceinline__ void filter_colors(
     const Job& job, const Frame& frame, bool first, Shared& shared, float (*sums)[ROWS_OF_A_THREAD]) {
     constexpr int most = LEVEL_WORDS / (RUN / 4);
     const Axis &across = job.axes[0], &down = job.axes[1];

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seqpipe.errors import SourceError
 from seqpipe.video.convert.color import (
     LUMA_WEIGHTS,
-    ColourSpec,
+    ColorSpec,
     chroma_offset,
     gray_matrix,
     luma_weights,
@@ -23,7 +23,7 @@ fractions = st.floats(0, 1, allow_subnormal=False)
 
 
 def coded(rgb: tuple[float, float, float], matrix: int, bits: int, full: bool) -> list[float]:
-    """Code values of a colour, unrounded, by the forward equations as the recommendations print them."""
+    """Code values of a color, unrounded, by the forward equations as the recommendations print them."""
     red, green, blue = rgb
     kr, kb = {
         1: (0.2126, 0.0722),
@@ -51,7 +51,7 @@ def coded(rgb: tuple[float, float, float], matrix: int, bits: int, full: bool) -
 def test_the_matrix_undoes_the_coding(
     rgb: tuple[float, float, float], matrix: int, bits: int, full: bool, out_bits: int
 ) -> None:
-    form, spec = surface_format("4:2:0", bits), ColourSpec(matrix, full, 0.0, 0.5)
+    form, spec = surface_format("4:2:0", bits), ColorSpec(matrix, full, 0.0, 0.5)
     codes = np.array([*coded(rgb, matrix, bits, full), 1.0])
     peak = 2**out_bits - 1
     np.testing.assert_allclose(
@@ -70,12 +70,12 @@ def test_ycgco(rgb: tuple[float, float, float], bits: int) -> None:
     luma, cg, co = 0.25 * (red + blue) + 0.5 * green, 0.5 * green - 0.25 * (red + blue), 0.5 * (red - blue)
     unit = 2 ** (bits - 8)
     codes = np.array([(219 * luma + 16) * unit, (224 * cg + 128) * unit, (224 * co + 128) * unit, 1.0])
-    made = rgb_matrix(ColourSpec(8, False, 0.0, 0.5), surface_format("4:4:4", bits), 8) @ codes
+    made = rgb_matrix(ColorSpec(8, False, 0.0, 0.5), surface_format("4:4:4", bits), 8) @ codes
     np.testing.assert_allclose(made, np.array(rgb) * 255, atol=1e-9)
 
 
 def test_the_matrix_that_everyone_knows() -> None:
-    made = rgb_matrix(ColourSpec(6, False, 0.0, 0.5), surface_format(), 8)
+    made = rgb_matrix(ColorSpec(6, False, 0.0, 0.5), surface_format(), 8)
     np.testing.assert_allclose(
         made[:, :3],
         [[1.164384, 0, 1.596027], [1.164384, -0.391762, -0.812968], [1.164384, 2.017232, 0]],
@@ -86,7 +86,7 @@ def test_the_matrix_that_everyone_knows() -> None:
 
 
 def test_rgb_surfaces_are_only_scaled() -> None:
-    spec = ColourSpec(0, False, 0.0, 0.5)
+    spec = ColorSpec(0, False, 0.0, 0.5)
     np.testing.assert_array_equal(rgb_matrix(spec, surface_format("rgb"), 8), np.eye(3, 4))
     np.testing.assert_allclose(
         rgb_matrix(spec, surface_format("rgb", 10), 16) @ [1023, 512, 0, 1], [65535, 512 / 1023 * 65535, 0]
@@ -95,7 +95,7 @@ def test_rgb_surfaces_are_only_scaled() -> None:
 
 @pytest.mark.parametrize(("full", "black", "white"), [(True, 0, 255), (False, 16, 235)])
 def test_444_tagged_as_rgb_holds_green_blue_red(full: bool, black: int, white: int) -> None:
-    spec = ColourSpec(0, full, 0.0, 0.5)
+    spec = ColorSpec(0, full, 0.0, 0.5)
     made = rgb_matrix(spec, surface_format("4:4:4"), 8) @ [white, black, (black + white) / 2, 1]
     np.testing.assert_allclose(made, [127.5, 255, 0], atol=1e-9)
     luma = gray_matrix(spec, surface_format("4:4:4"), 8) @ [white, black, black, 1]
@@ -103,7 +103,7 @@ def test_444_tagged_as_rgb_holds_green_blue_red(full: bool, black: int, white: i
 
 
 def test_gray_is_luma_in_all_channels() -> None:
-    spec, form = ColourSpec(1, False, 0.0, 0.5), surface_format("gray")
+    spec, form = ColorSpec(1, False, 0.0, 0.5), surface_format("gray")
     np.testing.assert_allclose(rgb_matrix(spec, form, 8) @ [235, 1], [255, 255, 255])
     np.testing.assert_allclose(gray_matrix(spec, surface_format("rgb"), 8) @ [255, 0, 0, 1], 0.2126 * 255)
 
@@ -167,6 +167,6 @@ def test_where_the_first_chroma_sample_lies(
 
 def test_a_matrix_without_luma_weights_is_refused() -> None:
     spec = resolve(frame_info(64, 48, matrix=14))
-    with pytest.raises(SourceError, match=r"matrix coefficients 14 .*allowed: 0, 1, 2, 4.*colour='YCbCr'"):
+    with pytest.raises(SourceError, match=r"matrix coefficients 14 .*allowed: 0, 1, 2, 4.*color='YCbCr'"):
         rgb_matrix(spec, surface_format(), 8)
     assert luma_weights(5) == luma_weights(6) == LUMA_WEIGHTS[6]
