@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .video.convert.output import OutputSpec
     from .video.device import Decode
     from .video.reader import VideoReader
+    from .video.stream import stream
 
 __all__ = [
     "BackendError",
@@ -59,6 +60,7 @@ __all__ = [
     "ops",
     "pipeline",
     "readers",
+    "stream",
 ]
 
 __version__ = "0.1.0"
@@ -72,6 +74,7 @@ _LAZY = {
     "pipeline": ("seqpipe.pipeline", None),
     "Sequence": ("seqpipe.sequence", "Sequence"),
     "readers": ("seqpipe.readers", None),
+    "stream": ("seqpipe.video.stream", "stream"),
 }
 
 

@@ -35,7 +35,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader",),
+    ("reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
