@@ -6,14 +6,18 @@ Cues name some key frames only, so that the number of a frame is known once the 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from ...native import load_functions, memory
 from ..source.source import Source
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
@@ -39,7 +43,20 @@ _AHEAD = 512
 _BEFORE_DATA = 64
 _LARGEST_HEADER = 1 << 20
 
+_ROOM = 1 << 16
+_KINDS = (np.int64, np.int64, np.int64, np.int64, np.uint8)
+_FULL, _CUT, _ODD, _TWO, _LACED, _LONG = range(1, 7)
+_ENDS = {
+    _CUT: "it is cut, or the length of a part is left open",
+    _ODD: "a cluster holds what no plain one does",
+    _TWO: "more than one block belongs to a frame",
+    _LACED: "frames are laced, or have no time",
+    _LONG: "a number is too long",
+}
+"""Why a pass ends, by the numbers that ``blocks.c`` has for it."""
+
 _ReadAt: TypeAlias = Callable[[int, int], bytes]
+_Columns: TypeAlias = "tuple[npt.NDArray[Any], ...]"
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ class _Blocks:
     size: list[int] = field(default_factory=list)
     offset: list[int] = field(default_factory=list)
     key: list[bool] = field(default_factory=list)
-    duration: dict[int, int] = field(default_factory=dict)
+    duration: list[int] = field(default_factory=list)
 
 
 def read_film(source: Source) -> Film:
@@ -156,15 +173,7 @@ def read_tables(source: Source, film: Film) -> Tables:
         Distrusted: something is cut, or is not what plain files have.
         SourceError: the source cannot be read.
     """
-    blocks = _Blocks()
-    with _reading(source) as read:
-        window = _Window(read, film.end)
-        at = film.begin
-        while at < film.end:
-            identity, begin, at = window.element(at)
-            if identity == _CLUSTER:
-                _cluster(window, film, begin, at, blocks)
-    pts = np.array(blocks.pts, dtype=np.int64)
+    pts, size, offset, duration, key = _by_c(source, film) or _by_python(source, film)
     if len(pts) and int(pts.min()) < 0:
         raise Distrusted("a time is below zero")
     last = int(np.argmax(pts)) if len(pts) else 0
@@ -173,13 +182,53 @@ def read_tables(source: Source, film: Film) -> Tables:
         tick=Fraction(film.scale, 1_000_000_000),
         format=film.codec,
         pts=pts,
-        size=np.array(blocks.size, dtype=np.int64),
-        offset=np.array(blocks.offset, dtype=np.int64),
-        key=np.array(blocks.key, dtype=bool),
+        size=size,
+        offset=offset,
+        key=key.astype(bool),
         delta=0,
-        duration=blocks.duration.get(last, film.duration),
+        duration=int(duration[last]) if len(pts) and duration[last] >= 0 else film.duration,
         declared=0,
     )
+
+
+def _by_c(source: Source, film: Film) -> _Columns | None:
+    """The blocks, by ``blocks.c``; None where there is no C compiler, or no file."""
+    native = _native()
+    if native is None or source.path is None:
+        return None
+    state, parts = np.array([0, film.begin, _FULL], np.int64), list[_Columns]()
+    with _descriptor(source) as descriptor:
+        while state[2] == _FULL:
+            columns = tuple(np.empty(_ROOM, kind) for kind in _KINDS)
+            arguments = (descriptor, film.end, film.track, _ROOM)
+            native.seqpipe_blocks(*arguments, *(memory(column) for column in (*columns, state)))
+            if state[2] == _FULL and not state[0]:
+                return None  # a cluster of more blocks than there is room for
+            parts.append(tuple(column[: state[0]] for column in columns))
+    if state[2]:
+        raise Distrusted(_ENDS[int(state[2])])
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+@cache
+def _native() -> Any:
+    """What ``blocks.c`` has for it; None where there is no C compiler."""
+    count, place = ctypes.c_int64, ctypes.c_void_p
+    return load_functions(__package__, "blocks.c", {"blocks": (*[count] * 4, *[place] * 6)})
+
+
+def _by_python(source: Source, film: Film) -> _Columns:
+    """The blocks."""
+    blocks = _Blocks()
+    with _reading(source) as read:
+        window = _Window(read, film.end)
+        at = film.begin
+        while at < film.end:
+            identity, begin, at = window.element(at)
+            if identity == _CLUSTER:
+                _cluster(window, film, begin, at, blocks)
+    columns = (blocks.pts, blocks.size, blocks.offset, blocks.duration, blocks.key)
+    return tuple(np.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True))
 
 
 def _cluster(window: _Window, film: Film, at: int, end: int, blocks: _Blocks) -> None:
@@ -193,7 +242,7 @@ def _cluster(window: _Window, film: Film, at: int, end: int, blocks: _Blocks) ->
         elif identity == _BLOCK_GROUP:
             _group(window, film, begin, at, time, blocks)
         elif identity in (_ENCRYPTED, _CLUSTER):
-            raise Distrusted("a cluster holds what no plain one does")
+            raise Distrusted(_ENDS[_ODD])
 
 
 def _group(window: _Window, film: Film, at: int, end: int, time: int | None, blocks: _Blocks) -> None:
@@ -211,10 +260,10 @@ def _group(window: _Window, film: Film, at: int, end: int, time: int | None, blo
     if len(blocks.pts) == before:
         return
     if added or len(blocks.pts) != before + 1:
-        raise Distrusted("more than one block belongs to a frame")
+        raise Distrusted(_ENDS[_TWO])
     blocks.key[-1] = not refers
     if duration >= 0:
-        blocks.duration[before] = duration
+        blocks.duration[-1] = duration
 
 
 def _block(
@@ -225,12 +274,13 @@ def _block(
         return
     data = window.bytes(at, 3)
     if time is None or len(data) < 3 or data[2] & 6:
-        raise Distrusted("frames are laced, or have no time")
+        raise Distrusted(_ENDS[_LACED])
     moved = int.from_bytes(data[:2], "big", signed=True)
     blocks.pts.append(time + moved)
     blocks.size.append(end - at - 3)
     blocks.offset.append(at + 3)
     blocks.key.append(simple and data[2] & 0x80 != 0)
+    blocks.duration.append(-1)
 
 
 class _Window:
@@ -266,7 +316,7 @@ class _Window:
         size = int.from_bytes(data[offset : offset + width], "big") & ((1 << 7 * width) - 1)
         begin = self._begin + offset + width
         if size == (1 << 7 * width) - 1 or begin + size > min(end, self._end):
-            raise Distrusted("it is cut, or the length of a part is left open")
+            raise Distrusted(_ENDS[_CUT])
         return identity, begin, begin + size
 
     def bytes(self, at: int, count: int) -> bytes:
@@ -286,9 +336,13 @@ class _Window:
 
     def number(self, begin: int, end: int) -> int:
         """An unsigned number that is an element's data."""
-        if end - begin > 8:
-            raise Distrusted("a number is too long")
-        return int.from_bytes(self.bytes(begin, end - begin), "big")
+        data = self.bytes(begin, end - begin) if end - begin <= 8 else b""
+        value = int.from_bytes(data, "big")
+        if end - begin > 8 or value >> 62:
+            raise Distrusted(_ENDS[_LONG])
+        if len(data) < end - begin:
+            raise Distrusted(_ENDS[_CUT])
+        return value
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -311,9 +365,16 @@ def _reading(source: Source) -> Iterator[_ReadAt]:
     if source.path is None:
         yield lambda count, at: source.read([(at, count)])[0]
         return
-    source.read([(0, 1)])  # says why it cannot be opened, if so
-    descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _descriptor(source) as descriptor:
         yield lambda count, at: os.pread(descriptor, count, at)
+
+
+@contextlib.contextmanager
+def _descriptor(source: Source) -> Iterator[int]:
+    """The open file of a source that has a path."""
+    source.read([(0, 1)])  # says why it cannot be opened, if so
+    descriptor = os.open(source.path or "", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
