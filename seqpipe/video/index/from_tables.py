@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...limits import check_picture
 from ..bitstream import classifier, droppable
 from ..decode.kinds import HeldPackets, RefutedError, learn, note_kinds, read_kind
 from ..decode.packets import open_packets
@@ -47,6 +48,7 @@ def index_of_tables(source: Source) -> PacketIndex | None:
 def _index(source: Source) -> PacketIndex:
     tables, facts = _read(source)
     codec, extradata = facts.info.codec, facts.extradata
+    check_picture(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)
     if codec in READ_THROUGH:
         packets = _looked_at(source, tables, codec, extradata)
