@@ -137,9 +137,11 @@ class Counted(_Around):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         """The bytes of each (offset, size), short where the source ends."""
-        runs = merged(ranges, self.plain.gap, self.plain.size())
-        self._count(len(runs), sum(end - begin for begin, end in runs))
-        return self.plain.read(ranges)
+        parts = self.plain.read(ranges)
+        runs = merged(ranges, self.plain.gap)
+        behind = sum(size for _, size in ranges) - sum(map(len, parts))  # the source's end
+        self._count(len(runs), sum(end - begin for begin, end in runs) - behind)
+        return parts
 
     def read_on(self, offset: int, size: int) -> bytes:
         """One range, by a reader that goes through the source from its start."""
