@@ -30,6 +30,7 @@ from .device import DECODE, THREADS, Decode, parse_device
 from .engine.engine import available_cores
 from .engine.executors import workplace
 from .engine.fill import fill
+from .index.learned import Learned
 from .index.open import open_index
 from .packet_index import PacketIndex
 from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
@@ -92,7 +93,9 @@ class VideoReader:
         self._output = check_output(output)
         self._source = source = Counted(open_source(origin))
         self._needed = 0
+        self._learned, stamp = Learned(cache_dir), source.stamp()
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
+        self._learned.note(self._index, stamp)
         self._place = workplace(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
@@ -264,6 +267,7 @@ class VideoReader:
 
     def close(self) -> None:
         """Give back file and decoders."""
+        self._learned.keep(self._index)
         with self._lock:
             self._expected, self._ahead = -1, None
             self._place.close()

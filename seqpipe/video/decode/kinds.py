@@ -22,7 +22,7 @@ from .packets import PacketReader
 
 __all__ = ["HeldPackets", "RefutedError", "learn", "note_kinds", "parts", "read_kind"]
 
-_PACKETS_AT_ONCE = 1024
+_PACKETS_AT_ONCE, _MOST_PACKETS_AT_ONCE = 1024, 1 << 14
 _BYTES_AT_ONCE = 16 << 20
 _MOST_HELD = 32 << 20
 
@@ -45,12 +45,15 @@ def parts(table: PacketTable, wanted: IntArray) -> Iterator[IntArray]:
         yield wanted
         return
     gop = table.gop[wanted]
-    begin = 0
+    begin, most = 0, _PACKETS_AT_ONCE
     for at in (np.flatnonzero(np.diff(gop)) + 1).tolist():
         first, end = int(gop[begin]), int(wanted[at - 1]) + 1
-        if end - first >= _PACKETS_AT_ONCE or int(table.size[first:end].sum()) >= _BYTES_AT_ONCE:
+        if (
+            end - first >= most
+            or int(table.size[first:end].sum()) >= _BYTES_AT_ONCE * most // _PACKETS_AT_ONCE
+        ):
             yield wanted[begin:at]
-            begin = at
+            begin, most = at, min(2 * most, _MOST_PACKETS_AT_ONCE)  # decoding begins anew with each part
     yield wanted[begin:]
 
 

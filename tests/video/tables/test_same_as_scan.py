@@ -14,6 +14,7 @@ from seqpipe.errors import DamagedSourceError, SeqpipeError
 from seqpipe.video.decode.kinds import HeldPackets, learn
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.index.build import build_index
+from seqpipe.video.index.cache import load_index
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex
@@ -162,3 +163,34 @@ def all_frames(path, cache):
         except DamagedSourceError:
             pass
     return found
+
+
+def test_what_was_learned_is_kept(tmp_path):
+    """By a reader once it is closed, by an engine meanwhile; and it is what a scan finds."""
+    path, cache = str(made("h264_short_gops")), tmp_path / "cache"
+    stamp = open_source(path).stamp()
+    with seqpipe.open(path, cache_dir=cache) as video:
+        video[0]
+    assert not load_index(cache, stamp).packets.known[12:].any()
+    with seqpipe.open(path, cache_dir=cache) as video:
+        for _ in video:
+            pass
+    found = load_index(cache, stamp).packets
+    assert not len(found.known)
+    for name in (*KNOWN, *LEARNED):
+        np.testing.assert_array_equal(getattr(found, name), getattr(scanned(path).packets, name), name)
+
+    cache = tmp_path / "other"
+    with seqpipe.readers.Video(files=[path], sequence_length=1, cache_dir=cache) as dataset:
+        assert len([*dataset]) == len(video)
+    assert not len(load_index(cache, stamp).packets.known)
+
+
+def test_an_index_of_another_content_is_not_kept(tmp_path):
+    path, cache = tmp_path / "video.mp4", tmp_path / "cache"
+    path.write_bytes(made("h264").read_bytes())
+    with seqpipe.open(path, cache_dir=cache) as video:
+        list(video)
+        path.write_bytes(made("h264_short_gops").read_bytes())
+        now = open_source(path).stamp()
+    assert load_index(cache, now) is None
