@@ -127,18 +127,22 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
         raise Distrusted("times do not ascend")
     dts = np.cumsum(deltas) - deltas
-    if track.length != int(dts[-1] + deltas[-1]):
-        raise Distrusted("its length is not that of its packets together")
     moved = _runs(boxes, b"ctts", count)
     if moved is not None and int(moved.min()) < 0:
         raise Distrusted("packets are shown before they are decoded")
     pts = dts if moved is None else dts + moved
     last = int(np.argmax(pts))
+    end = int(pts[last] + deltas[last])
+    before, start = _edited(movie, track, pts, end)
+    # writers count the time before the first frame in, or what an edit takes off, or neither
+    length = int(dts[-1] + deltas[-1])
+    if not length <= track.length <= before + max(length, end):
+        raise Distrusted("its length is not that of its packets together")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
         format=bytes(track.description[:4]).decode("latin-1"),
-        pts=pts - _start(movie, track, pts, int(pts[last] + deltas[last])),
+        pts=pts + (before - start),
         size=size,
         offset=_offsets(boxes, size),
         key=_keys(boxes, count),
@@ -165,7 +169,17 @@ def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[o
     told = before_first_slice(codec, entry[at + 4 :], head)
     shape = bytes(track.header[:4]) + bytes(track.header[52 if _is_long(track.header) else 40 :])
     ascending = bool((np.diff(tables.pts) > 0).all())
-    key = (movie.brand, movie.handlers, entry, shape, told, track.ticks, tables.delta, ascending)
+    key = (
+        movie.brand,
+        movie.handlers,
+        len(track.edits),
+        entry,
+        shape,
+        told,
+        track.ticks,
+        tables.delta,
+        ascending,
+    )
     return key if told is not None else ()
 
 
@@ -384,23 +398,32 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
     return key
 
 
-def _start(movie: Movie, track: Track, pts: IntArray, end: int) -> int:
-    """What the only edit takes off all times.
+def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
+    """How many ticks its edits put before the first frame, and how many they take off all times.
 
     Raises:
-        Distrusted: edits leave something out, or put something in.
+        Distrusted: edits leave something out, or put something in between.
     """
     edits = track.edits
     if not len(edits):
-        return 0
-    if _number(edits, 4) != 1 or not movie.ticks:
+        return 0, 0
+    count, long = _number(edits, 4), _is_long(edits)
+    width = 8 if long else 4
+    rows = []
+    for row in range(min(count, 3)):
+        at = 8 + row * (2 * width + 4)
+        rows.append([_number(edits, at + n * width, size) for n, size in enumerate((width, width, 4))])
+    if not movie.ticks or not 1 <= count <= 2 or any(rate != 1 << 16 for _, _, rate in rows):
         raise Distrusted("it is edited")
-    long = _is_long(edits)
-    length, begin = _number(edits, 8, 8 if long else 4), _number(edits, *((16, 8) if long else (12, 4)))
-    rate = _number(edits, 24 if long else 16)
+    before = 0
+    if count == 2:
+        if rows[0][1] != (1 << 8 * width) - 1:
+            raise Distrusted("it is edited")
+        before = (rows[0][0] * track.ticks + movie.ticks // 2) // movie.ticks  # rounded as FFmpeg does
+    length, begin, _ = rows[-1]
     # the edit's end is rounded to the movie's clock
     whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
-    if rate != 1 << 16 or begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
+    if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
         raise Distrusted("it is edited")
-    return begin
+    return before, begin

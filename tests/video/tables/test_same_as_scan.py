@@ -43,8 +43,6 @@ SCANNED = {
     "vp9_mp4_lost_reference": "a packet is blanked",
     "edit_list": "its edit leaves frames out",
     "edit_list_b": "its edit leaves frames out",
-    "h264_444_321x241": "its length is not that of its packets",
-    "h264_bpyramid_bbb": "its length is not that of its packets",
     "h264_fragmented": "fragments have tables of their own",
     "h264_fragments": "fragments have tables of their own",
     "h264_lost_key": "a key packet is blanked",
@@ -59,9 +57,6 @@ SCANNED = {
     "png": "whether each packet of such a codec shows a picture is not read",
     "qtrle": "whether each packet of such a codec shows a picture is not read",
     "raw_uyvy": "all of its packets are of one size, and need no table",
-    "start_10s_mkv": "",  # believed, unlike the next one
-    "start_10s": "its edit begins with nothing",
-    "starts_at_10s": "its length is not that of its packets",
     "truncated_mdat": "packets lie beyond its end",
     "two_videos": "which of several tracks FFmpeg takes is for FFmpeg to say",
 }
