@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .video.convert.output import OutputSpec
     from .video.device import Decode
     from .video.reader import VideoReader
+    from .video.stream import stream
 
 __all__ = [
     "BackendError",
@@ -62,6 +63,7 @@ __all__ = [
     "ops",
     "pipeline",
     "readers",
+    "stream",
 ]
 
 __version__ = "0.1.0"
@@ -78,6 +80,7 @@ _LAZY = {
     "pipeline": ("seqpipe.pipeline", None),
     "Sequence": ("seqpipe.sequence", "Sequence"),
     "readers": ("seqpipe.readers", None),
+    "stream": ("seqpipe.video.stream", "stream"),
 }
 
 

@@ -27,6 +27,7 @@ VIDEO = (
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
+    ("tables",),
     ("device", "memory", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
     ("plan",),
@@ -34,7 +35,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader",),
+    ("reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
