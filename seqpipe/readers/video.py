@@ -205,6 +205,16 @@ class Video:
         return str(self._place)
 
     @property
+    def fetcher(self) -> Fetcher:
+        """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
+        return self._feed.fetcher
+
+    @property
+    def room(self) -> int:
+        """The bytes that ``prefetch_gib`` allows to batches under way and waiting."""
+        return self._feed.room
+
+    @property
     def output(self) -> OutputSpec:
         """What pictures are made into."""
         return self._feed.fetcher.output
