@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ __all__ = [
     "device_of",
     "has_torch",
     "namespace",
+    "on_gpu",
     "resized_by_torch",
     "to_cupy",
     "to_numpy",
@@ -129,6 +131,16 @@ def to_cupy(array: Array) -> Any:
     if device_of(array) == "cpu":
         return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
+
+
+def on_gpu(number: int) -> AbstractContextManager[Any]:
+    """A context in which a GPU, by its number, is the current one of the thread.
+
+    Raises:
+        BackendError: CuPy is not installed.
+    """
+    made: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
+    return made
 
 
 def _is_of(array: Array, library: str) -> bool:

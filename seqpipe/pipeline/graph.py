@@ -84,6 +84,11 @@ class Graph:
         return tuple(self._places)
 
     @property
+    def nodes(self) -> tuple[DataNode, ...]:
+        """All nodes, each after what it is made of."""
+        return tuple(self._order.nodes)
+
+    @property
     def input_nodes(self) -> tuple[Input, ...]:
         """The inputs themselves."""
         return tuple(node for node in self._order.nodes if isinstance(node, Input))

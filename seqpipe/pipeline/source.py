@@ -17,7 +17,7 @@ from ..array import IntArray
 from ..errors import ParameterError, StateError
 from ..sampling.params import BATCH_SIZE, EPOCH
 
-__all__ = ["Cut", "Dataset", "EndOfData", "Fetched", "Indexed", "LastBatch", "Place", "Source", "Ticket"]
+__all__ = ["Counter", "Cut", "Dataset", "EndOfData", "Fetched", "Indexed", "LastBatch", "Place", "Source", "Ticket"]
 
 LastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
 """What becomes of a rest that fills no batch: given short; left out; filled up from the start of the epoch; filled up
@@ -313,3 +313,38 @@ class Indexed(Source):
     def close(self) -> None:
         """See :meth:`Source.close`."""
         self.dataset.close()
+
+
+@dataclass(eq=False)
+class Counter(Source):
+    """A source of nothing but places, without end: for graphs that make everything themselves.
+
+    Attributes:
+        batch_size: samples in a batch.
+    """
+
+    batch_size: int
+    name: str = "samples"
+    endless: bool = True
+    _epoch: int = field(default=0, init=False)
+    _position: int = field(default=0, init=False)
+
+    def begin(self) -> Ticket:
+        """See :meth:`Source.begin`."""
+        ticket = Ticket(self._epoch, self._position, self._position + self.batch_size)
+        self._position = ticket.end
+        return ticket
+
+    def finish(self, ticket: Ticket) -> Fetched:
+        """See :meth:`Source.finish`."""
+        indices = np.arange(ticket.position, ticket.end, dtype=np.int64)
+        return Fetched((), Place(ticket.epoch, indices, len(indices)))
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
+        """See :meth:`Source.go_to`."""
+        self._epoch, self._position = epoch, position
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """Nothing else decides its places."""
+        return {"counter": 0}

@@ -1,0 +1,354 @@
+"""DataNode: what operators of a pipeline give and take, with DALI's arithmetic, indexing and transfers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from numbers import Real
+from types import EllipsisType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import ops
+from ..errors import ParameterError
+from ..ops import Named, Run
+from ..pipeline.arithmetic import computed, number_of
+from ..pipeline.nodes import user_line
+from ..pipeline.value import Value, value_of
+from .types import Constant
+
+__all__ = ["Compute", "DataNode", "current", "entered", "left", "node_of", "outputs_of"]
+
+Compute = Callable[[list[Value], Run], Any]
+"""Makes a Value of those of the inputs, or a tuple of them."""
+
+_state = threading.local()
+
+
+def current() -> Any:
+    """The pipeline that is being defined, or None."""
+    stack = getattr(_state, "stack", [])
+    return stack[-1] if stack else None
+
+
+def entered(pipeline: Any) -> None:
+    """Define a pipeline from now on."""
+    _state.stack = [*getattr(_state, "stack", []), pipeline]
+
+
+def left() -> None:
+    """End what :func:`entered` has begun."""
+    _state.stack = _state.stack[:-1]
+
+
+class DataNode(ops.DataNode):
+    """A value of a batch that is to come.
+
+    Args:
+        label: what makes it.
+        inputs: the nodes that it is made of.
+        compute: makes the value.
+        device: where it will be, "cpu" or "gpu".
+        told: what else decides it, for messages and states.
+        part: which of several values of its only input it is.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        inputs: Seq[ops.DataNode],
+        compute: Compute,
+        *,
+        device: str = "cpu",
+        told: str = "",
+        part: int | None = None,
+    ) -> None:
+        self._label, self._compute, self._told, self._part = label, compute, told, part
+        self.device, self.where = device, user_line()
+        self.pipeline = current()
+        self.scope = self.pipeline.scope if self.pipeline is not None else None
+        for one in inputs:
+            home = getattr(one, "pipeline", None)
+            if home is not None and self.pipeline is not None and home is not self.pipeline:
+                raise ParameterError(
+                    f"{self.where}: {label} is given {one}, a node of another pipeline",
+                    source=label,
+                    advice="Make all nodes of a pipeline within its own definition",
+                )
+        if self.scope is not None and part is None:
+            inputs = (*(self.scope.seen(one) for one in inputs), self.scope.index)
+        self._inputs = tuple(inputs)
+
+    @property
+    def operands(self) -> tuple[ops.DataNode, ...]:
+        """The nodes that it is made of."""
+        return self._inputs
+
+    @property
+    def label(self) -> str:
+        """What makes it."""
+        return self._label
+
+    @property
+    def name(self) -> str:
+        """The same."""
+        return self._label
+
+    @property
+    def source(self) -> str:
+        """What makes it."""
+        return self._label
+
+    def written(self, name: Named) -> str:
+        """See :meth:`seqpipe.ops.DataNode.written`."""
+        if self._part is not None:
+            return f"{name(self._inputs[0])}[{self._part}]"
+        return f"{self._label}({', '.join([*map(name, self._inputs), *([self._told] if self._told else [])])})"
+
+    def value(self, given: Seq[Any], run: Run) -> Any:
+        """See :meth:`seqpipe.ops.DataNode.value`."""
+        if self._part is not None:
+            return given[0][self._part]
+        if self.scope is not None:
+            *given, index = given
+            if not len(index):
+                return Absent()
+            run = run._replace(index=index)
+        return self._compute([value_of(one) for one in given], run)
+
+    def gpu(self) -> DataNode:
+        """The same on the pipeline's GPU; it stays where it is where there is no driver."""
+        number = self.pipeline.gpu() if self.pipeline is not None else None
+        if self.device == "gpu" or number is None:
+            return self if self.device == "gpu" else _moved(self, "gpu", lambda values, _: values[0])
+        return _moved(self, "gpu", lambda values, _: values[0].on_device())
+
+    def cpu(self) -> DataNode:
+        """The same in main memory."""
+        return self if self.device == "cpu" else _moved(self, "cpu", lambda values, _: values[0].on_host())
+
+    def shape(self, *, dtype: Any = None) -> DataNode:
+        """The shape of each sample, int64."""
+        from . import fn
+
+        return fn.shapes(self) if dtype is None else fn.cast(fn.shapes(self), dtype=dtype)  # type: ignore[no-any-return]
+
+    def property(self, key: str) -> DataNode:
+        """A fact about each sample; see ``fn.get_property``."""
+        from . import fn
+
+        return fn.get_property(self, key=key)  # type: ignore[no-any-return]
+
+    def __getitem__(self, key: Any) -> DataNode:
+        from .indexing import subscript
+
+        return subscript(self, key)
+
+    def __bool__(self) -> NoReturn:
+        raise ParameterError(
+            f"{self.where}: the truth value of {self} is asked for, which each sample of a batch has one of",
+            source="DataNode",
+            advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, `not` "
+            "there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not "
+            "rewritten (lambdas of another file, installed packages) `if` on nodes does not work",
+        )
+
+    def __add__(self, other: Any) -> DataNode:
+        return arithmetic("+", self, other)
+
+    def __radd__(self, other: Any) -> DataNode:
+        return arithmetic("+", other, self)
+
+    def __sub__(self, other: Any) -> DataNode:
+        return arithmetic("-", self, other)
+
+    def __rsub__(self, other: Any) -> DataNode:
+        return arithmetic("-", other, self)
+
+    def __mul__(self, other: Any) -> DataNode:
+        return arithmetic("*", self, other)
+
+    def __rmul__(self, other: Any) -> DataNode:
+        return arithmetic("*", other, self)
+
+    def __truediv__(self, other: Any) -> DataNode:
+        return arithmetic("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> DataNode:
+        return arithmetic("/", other, self)
+
+    def __floordiv__(self, other: Any) -> DataNode:
+        return arithmetic("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> DataNode:
+        return arithmetic("//", other, self)
+
+    def __mod__(self, other: Any) -> DataNode:
+        return arithmetic("%", self, other)
+
+    def __rmod__(self, other: Any) -> DataNode:
+        return arithmetic("%", other, self)
+
+    def __pow__(self, other: Any) -> DataNode:
+        return arithmetic("**", self, other)
+
+    def __rpow__(self, other: Any) -> DataNode:
+        return arithmetic("**", other, self)
+
+    def __and__(self, other: Any) -> DataNode:
+        return arithmetic("&", self, other)
+
+    def __rand__(self, other: Any) -> DataNode:
+        return arithmetic("&", other, self)
+
+    def __or__(self, other: Any) -> DataNode:
+        return arithmetic("|", self, other)
+
+    def __ror__(self, other: Any) -> DataNode:
+        return arithmetic("|", other, self)
+
+    def __xor__(self, other: Any) -> DataNode:
+        return arithmetic("^", self, other)
+
+    def __rxor__(self, other: Any) -> DataNode:
+        return arithmetic("^", other, self)
+
+    def __lt__(self, other: Any) -> DataNode:
+        return arithmetic("<", self, other)
+
+    def __le__(self, other: Any) -> DataNode:
+        return arithmetic("<=", self, other)
+
+    def __gt__(self, other: Any) -> DataNode:
+        return arithmetic(">", self, other)
+
+    def __ge__(self, other: Any) -> DataNode:
+        return arithmetic(">=", self, other)
+
+    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # as of arrays, for each sample
+        return arithmetic("==", self, other)
+
+    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # likewise
+        return arithmetic("!=", self, other)
+
+    def __neg__(self) -> DataNode:
+        return DataNode("-", [self], lambda v, _: v[0].with_data(_each(v[0], np.negative)), device=self.device)
+
+    def __pos__(self) -> DataNode:
+        return self
+
+    __hash__ = object.__hash__
+
+
+class Absent:
+    """What a node of a branch gives where no sample of the batch went into that branch."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
+    """The values of a node that gives several."""
+    return tuple(
+        DataNode(node.label, [node], lambda v, _: v[0], device=node.device, part=number) for number in range(count)
+    )
+
+
+def node_of(value: Any) -> DataNode:
+    """A node for a value that may be one already: a number, an array or a Constant is the same for all samples.
+
+    Raises:
+        ParameterError: nothing of the kind.
+    """
+    if isinstance(value, DataNode):
+        return value
+    if isinstance(value, ops.DataNode):
+        return DataNode(value.label, [value], lambda v, _: v[0])
+    if not isinstance(value, Constant):
+        if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
+            raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
+        value = Constant(value) if not isinstance(value, (np.generic, np.ndarray)) else Constant(np.asarray(value))
+    array, layout = value.value, value.layout
+
+    def repeated(_: list[Value], run: Run) -> Value:
+        return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
+
+    made = DataNode("constant", [], repeated, told=_told(array))
+    return made.gpu() if value.device == "gpu" else made
+
+
+def _told(array: np.ndarray[Any, Any]) -> str:
+    return f"{array.dtype}{array.tolist()}" if array.size <= 64 else f"{array.dtype}{array.shape}"
+
+
+def _moved(node: DataNode, device: str, compute: Compute) -> DataNode:
+    return DataNode(device, [node], compute, device=device)
+
+
+def _each(value: Value, function: Any) -> Any:
+    return function(value.data) if value.dense else [function(part) for part in value.data]
+
+
+def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
+    """A node of two, or of one and a number.
+
+    Raises:
+        ParameterError: one of them is neither a node nor a number.
+    """
+    nodes = [part for part in (before, behind) if isinstance(part, ops.DataNode)]
+    numbers: list[Any] = []
+    for part in (before, behind):
+        if isinstance(part, ops.DataNode):
+            numbers.append(None)
+            continue
+        if isinstance(part, Constant):
+            numbers.append(part.value)
+        elif isinstance(part, (Real, np.generic)) and not isinstance(part, EllipsisType):
+            numbers.append(number_of(part))
+        else:
+            raise ParameterError(
+                f"{user_line()}: a {type(part).__name__} beside {sign!r} and a node",
+                source="DataNode",
+                allowed="a number, a node, or types.Constant",
+                advice="types.Constant(value) makes arrays and lists such",
+            )
+    device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
+    told = " ".join(_told(one) if one is not None else "·" for one in numbers)
+
+    def compute(values: list[Value], _: Run) -> Value:
+        found = iter(values)
+        parts: list[Any] = [next(found) if number is None else number for number in numbers]
+        return _combined(sign, parts)
+
+    return DataNode(sign, nodes, compute, device=device, told=told)
+
+
+def _combined(sign: str, parts: list[Any]) -> Value:
+    """The result of a sign for the samples of values and for numbers; axes are aligned from the last one."""
+    values = [part for part in parts if isinstance(part, Value)]
+    if len({value.on_gpu for value in values}) > 1:
+        if all(value.on_gpu or not value.ndim for value in values):  # a number for each sample
+            parts = [part.on_device() if isinstance(part, Value) else part for part in parts]
+        else:
+            raise ParameterError(
+                f"{sign!r} of a value on the CPU and one on a GPU", allowed="both on one device", advice="Write x.gpu()"
+            )
+    values = [part for part in parts if isinstance(part, Value)]
+    layout = max((value.layout for value in values), key=len, default="")
+    sources = next((value.sources for value in values if value.sources), ())
+    if all(value.dense for value in values):
+        axes = max(value.ndim for value in values)
+        arrays = [_aligned(part, axes) if isinstance(part, Value) else part for part in parts]
+        return Value(computed(sign, *arrays), layout, sources)
+    count = len(values[0])
+    rows = [
+        [part[n] if isinstance(part, Value) else part for part in parts] for n in range(count)
+    ]
+    return Value.of([computed(sign, *row) for row in rows], layout, sources)
+
+
+def _aligned(value: Value, axes: int) -> Any:
+    shape = value.data.shape
+    return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
