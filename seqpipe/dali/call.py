@@ -221,6 +221,7 @@ def native(call: Call, to: str = "") -> Any:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
         raise
+    sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
     scalars = {name for name, q in known.items() if not q.size}
 
     def compute(values: list[Value], run: Run) -> Any:
@@ -230,17 +231,18 @@ def native(call: Call, to: str = "") -> Any:
             op = cls(**constants, **given)
         main = values[: len(call.inputs)]
         if cls.takes == "images":
-            return _on_images(op, main[0], run, cast_to)
+            return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, main, run)
 
     told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
     return call.node(compute, *nodes.values(), told=told)
 
 
-def _on_images(op: Any, value: Value, run: Run, cast_to: str | None) -> Value:
+def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
+    """The result of an operator; samples are given one by one where their results may differ in size."""
     letters = value.layout or _IMAGES.get(value.ndim, "")
     data, layout = value.data, letters
-    if value.dense and f"N{letters}" in LAYOUTS:
+    if value.dense and not apart and f"N{letters}" in LAYOUTS:
         layout = f"N{letters}"
     elif value.dense:
         data = list(data)
