@@ -95,7 +95,9 @@ def constant(call: Call) -> DataNode:
     data = integers if integers is not None else floats
     if data is None:
         raise call.wrong("neither idata nor fdata is given")
-    array = np.asarray(data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32")
+    array = np.asarray(
+        data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32"
+    )
     if array.ndim and array.size == 1 and shape is None:
         array = array.reshape(1)
     if shape is not None:
@@ -136,7 +138,9 @@ def full_like(value: float | None) -> Callable[[Call], DataNode]:
         call.done()
 
         def one(part: Array, level: Any) -> Array:
-            found = namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
+            found = (
+                namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
+            )
             return found if kind is None else cast_array(found, dtype_name(kind))
 
         def compute(values: list[Value], _: Run) -> Value:
@@ -174,7 +178,8 @@ def reinterpret(call: Call) -> DataNode:
             return array.reshape(wanted)
         except ValueError as error:
             raise ParameterError(
-                f"a sample of the shape {array.shape} cannot have the shape {tuple(wanted)}", source=f"fn.{call.row.name}"
+                f"a sample of the shape {array.shape} cannot have the shape {tuple(wanted)}",
+                source=f"fn.{call.row.name}",
             ) from error
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -211,7 +216,9 @@ def _axes(value: Value, axes: Any, names: str | None, source: str) -> tuple[int,
         missing = [letter for letter in names if letter not in value.layout]
         if missing:
             raise ParameterError(
-                f"axis_names={names!r} of samples of layout {value.layout!r}", source=source, allowed=value.layout or "axes"
+                f"axis_names={names!r} of samples of layout {value.layout!r}",
+                source=source,
+                allowed=value.layout or "axes",
             )
         return tuple(value.layout.index(letter) for letter in names)
     return tuple(int(axis) % max(value.ndim, 1) for axis in np.atleast_1d(axes))
@@ -230,7 +237,9 @@ def squeeze(call: Call) -> DataNode:
             return value.each(lambda part: part.squeeze(drop), letters)
         except ValueError as error:
             raise ParameterError(
-                f"axes {drop} of samples of the shape {value.shapes()[0]}", source="fn.squeeze", allowed="axes of length 1"
+                f"axes {drop} of samples of the shape {value.shapes()[0]}",
+                source="fn.squeeze",
+                allowed="axes of length 1",
             ) from error
 
     return call.node(compute, told=f"{axes} {names}")
@@ -274,7 +283,9 @@ def joined(stacks: bool) -> Callable[[Call], DataNode]:
                 join: Any = "stack" if stacks else "concatenate"
                 parts = [getattr(namespace(row[0]), join)(row, axis=place) for row in rows]
             except ValueError as error:
-                raise ParameterError(f"samples cannot be joined: {error}", source=f"fn.{call.row.name}") from error
+                raise ParameterError(
+                    f"samples cannot be joined: {error}", source=f"fn.{call.row.name}"
+                ) from error
             return Value.of(parts, letters, first.sources)
 
         return call.node(compute, told=f"{axis} {name}")
@@ -292,11 +303,17 @@ def reduction(call: Call) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        drop = tuple(range(value.ndim)) if axes is None and names is None else _axes(value, axes, names, cls.name)
+        drop = (
+            tuple(range(value.ndim))
+            if axes is None and names is None
+            else _axes(value, axes, names, cls.name)
+        )
         op = cls(axes=drop, keep_dims=keeps, **options)
         letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
         parts = [op(part, *more) for part, *more in zip(*values, strict=True)]
-        return Value.of([np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources)
+        return Value.of(
+            [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
+        )
 
     return call.node(compute, told=f"{axes} {names} {keeps} {options}")
 
@@ -307,7 +324,9 @@ def one_hot(call: Call) -> DataNode:
     axis, name = call.take("axis", -1), call.take("axis_name")
     count, on, off = call.take("num_classes", 0), call.take("on_value", 1.0), call.take("off_value", 0.0)
     call.done()
-    op: Any = REGISTRY["one_hot"](num_classes=count, axis=axis, on_value=on, off_value=off, dtype=kind, axis_name=name)
+    op: Any = REGISTRY["one_hot"](
+        num_classes=count, axis=axis, on_value=on, off_value=off, dtype=kind, axis_name=name
+    )
 
     def one(part: Array) -> Array:
         if part.shape == (1,):  # DALI takes a label of one number for a number
@@ -393,7 +412,9 @@ def _window(part: Array, axes: tuple[int, ...], bounds: dict[str, Any], policy: 
         # halves up, as DALI rounds relative places
         starts[axis], ends[axis] = int(np.floor(start + 0.5)), int(np.floor(end + 0.5))
     outside = [
-        (n, s, e, part.shape[n]) for n, (s, e) in enumerate(zip(starts, ends, strict=True)) if s < 0 or e > part.shape[n]
+        (n, s, e, part.shape[n])
+        for n, (s, e) in enumerate(zip(starts, ends, strict=True))
+        if s < 0 or e > part.shape[n]
     ]
     if outside and policy == "error":
         axis, start, end, extent = outside[0]
@@ -403,12 +424,16 @@ def _window(part: Array, axes: tuple[int, ...], bounds: dict[str, Any], policy: 
             allowed="windows within the sample",
             advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",
         )
-    inner = part[tuple(slice(max(s, 0), max(min(e, n), 0)) for s, e, n in zip(starts, ends, part.shape, strict=True))]
+    inner = part[
+        tuple(slice(max(s, 0), max(min(e, n), 0)) for s, e, n in zip(starts, ends, part.shape, strict=True))
+    ]
     if not outside or policy == "trim_to_shape":
         return inner
     if policy != "pad":
         raise ParameterError(
-            f"out_of_bounds_policy={policy!r} is not valid", source="fn.slice", allowed="'error', 'pad', 'trim_to_shape'"
+            f"out_of_bounds_policy={policy!r} is not valid",
+            source="fn.slice",
+            allowed="'error', 'pad', 'trim_to_shape'",
         )
     widths = [(max(-s, 0), max(e - n, 0)) for s, e, n in zip(starts, ends, part.shape, strict=True)]
     level = fill if np.isscalar(fill) else fill[0]
@@ -423,7 +448,11 @@ def pad(call: Call) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        places = tuple(range(value.ndim)) if axes is None and names is None else _axes(value, axes, names, "fn.pad")
+        places = (
+            tuple(range(value.ndim))
+            if axes is None and names is None
+            else _axes(value, axes, names, "fn.pad")
+        )
         sides = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
         for n, axis in enumerate(places):
             asked = -1 if shape is None else int(np.atleast_1d(shape)[n if np.size(shape) > 1 else 0])
@@ -433,7 +462,8 @@ def pad(call: Call) -> DataNode:
 
         def one(part: Array) -> Array:
             widths = [
-                (0, max(0, sides[axis] - length) if axis in places else 0) for axis, length in enumerate(part.shape)
+                (0, max(0, sides[axis] - length) if axis in places else 0)
+                for axis, length in enumerate(part.shape)
             ]
             return namespace(part).pad(part, widths, constant_values=fill)
 
@@ -487,5 +517,3 @@ def element_extract(call: Call) -> Any:
 
     made = outputs_of(call.node(compute, told=str(elements)), len(elements))
     return made[0] if len(made) == 1 else made
-
-

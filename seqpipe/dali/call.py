@@ -102,7 +102,9 @@ class Call:
 
     def wrong(self, fact: str, **more: Any) -> ParameterError:
         """A parameter error of this call."""
-        return ParameterError(f"{user_line()}: {fact}" if user_line() else fact, source=f"fn.{self.row.name}", **more)
+        return ParameterError(
+            f"{user_line()}: {fact}" if user_line() else fact, source=f"fn.{self.row.name}", **more
+        )
 
     def done(self) -> None:
         """See that every argument was taken care of.
@@ -114,7 +116,9 @@ class Call:
             if name not in self.row.accept and self.args[name] is not None:
                 raise self.wrong(f"there is no argument {name!r}")
 
-    def node(self, compute: Compute, *more: DataNode, told: str = "", inputs: Seq[DataNode] | None = None) -> DataNode:
+    def node(
+        self, compute: Compute, *more: DataNode, told: str = "", inputs: Seq[DataNode] | None = None
+    ) -> DataNode:
         """A node of the inputs and of some more."""
         given = [*(self.inputs if inputs is None else inputs), *more]
         return DataNode(self.name or self.row.name, given, compute, device=self.device, told=told)
@@ -144,13 +148,20 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         ParameterError: it is not available, or does not have an argument.
     """
     if row.why:
-        raise ParameterError(f"{_at()}DALI's {row.name} is not available", source=f"fn.{row.name}", advice=_sentence(row.why))
+        raise ParameterError(
+            f"{_at()}DALI's {row.name} is not available", source=f"fn.{row.name}", advice=_sentence(row.why)
+        )
     sets = next((len(one) for one in given if _is_set(one)), 0)
     if sets:
         each = [
-            called(row, tuple(one[n] if _is_set(one) else one for one in given), dict(arguments)) for n in range(sets)
+            called(row, tuple(one[n] if _is_set(one) else one for one in given), dict(arguments))
+            for n in range(sets)
         ]
-        return [list(column) for column in zip(*each, strict=True)] if isinstance(each[0], (tuple, list)) else each
+        return (
+            [list(column) for column in zip(*each, strict=True)]
+            if isinstance(each[0], (tuple, list))
+            else each
+        )
     args = {row.renamed.get(name, name): value for name, value in arguments.items()}
     for name, value in zip(row.positional, given, strict=False):
         if not isinstance(value, ops.DataNode):
@@ -158,7 +169,9 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     for name, why in row.refuse.items():
         if args.get(name) is not None:
             raise ParameterError(
-                f"{_at()}{name}={args[name]!r} is not available", source=f"fn.{row.name}", advice=_sentence(why)
+                f"{_at()}{name}={args[name]!r} is not available",
+                source=f"fn.{row.name}",
+                advice=_sentence(why),
             )
     asked, name = args.pop("device", None), args.pop("name", None)
     seed = args.pop("seed", None)
@@ -174,7 +187,9 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
             "seqpipe.fn",
         )
     if asked not in (None, "cpu", "gpu", "mixed"):
-        raise ParameterError(f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'")
+        raise ParameterError(
+            f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
+        )
     on_gpu = asked in ("gpu", "mixed") or (asked is None and any(one.device == "gpu" for one in inputs))
     device = "gpu" if on_gpu and pipe.gpu() is not None else "cpu"
     if asked == "gpu" and device == "gpu":
@@ -196,20 +211,7 @@ def native(call: Call, to: str = "") -> Any:
     cast_to = None
     if "dtype" not in known and call.args.get("dtype") is not None:
         cast_to = dtype_name(call.take("dtype"))
-    constants: dict[str, Any] = {}
-    nodes: dict[str, DataNode] = {}
-    for name, value in list(call.args.items()):
-        if value is None or name in call.row.accept:
-            continue
-        if name not in known:
-            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(known)))
-        if isinstance(value, ops.DataNode):
-            nodes[name] = node_of(value).cpu()
-        elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
-            nodes[name] = _joined([node_of(one).cpu() for one in value])
-        else:
-            constants[name] = plain(name, value)
-    call.args.clear()
+    constants, nodes = _parted(call, known)
     if "seed" in known:
         constants["seed"] = call.drawing_seed
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
@@ -236,6 +238,29 @@ def native(call: Call, to: str = "") -> Any:
 
     told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
     return call.node(compute, *nodes.values(), told=told)
+
+
+def _parted(call: Call, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+    """The arguments of a call that are constant, and those that are nodes.
+
+    Raises:
+        ParameterError: the operator does not have one.
+    """
+    constants: dict[str, Any] = {}
+    nodes: dict[str, DataNode] = {}
+    for name, value in call.args.items():
+        if value is None or name in call.row.accept:
+            continue
+        if name not in known:
+            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(known)))
+        if isinstance(value, ops.DataNode):
+            nodes[name] = node_of(value).cpu()
+        elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
+            nodes[name] = _joined([node_of(one).cpu() for one in value])
+        else:
+            constants[name] = plain(name, value)
+    call.args.clear()
+    return constants, nodes
 
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
@@ -278,7 +303,9 @@ def _numbers(value: Value, scalar: bool) -> Any:
         table = table.astype(np.float64) if table.dtype != bool else table
     if scalar and table.ndim > 1:
         if int(np.prod(table.shape[1:])) != 1:
-            raise ParameterError(f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample")
+            raise ParameterError(
+                f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample"
+            )
         table = table.reshape(-1)
     return table
 
@@ -336,5 +363,3 @@ def _at() -> str:
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
-
-

@@ -105,7 +105,9 @@ class DataNode(ops.DataNode):
         """See :meth:`seqpipe.ops.DataNode.written`."""
         if self._part is not None:
             return f"{name(self._inputs[0])}[{self._part}]"
-        return f"{self._label}({', '.join([*map(name, self._inputs), *([self._told] if self._told else [])])})"
+        return (
+            f"{self._label}({', '.join([*map(name, self._inputs), *([self._told] if self._told else [])])})"
+        )
 
     def value(self, given: Seq[Any], run: Run) -> Any:
         """See :meth:`seqpipe.ops.DataNode.value`."""
@@ -234,7 +236,9 @@ class DataNode(ops.DataNode):
         return arithmetic("!=", self, other)
 
     def __neg__(self) -> DataNode:
-        return DataNode("-", [self], lambda v, _: v[0].with_data(_each(v[0], np.negative)), device=self.device)
+        return DataNode(
+            "-", [self], lambda v, _: v[0].with_data(_each(v[0], np.negative)), device=self.device
+        )
 
     def __pos__(self) -> DataNode:
         return self
@@ -252,7 +256,8 @@ class Absent:
 def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
     """The values of a node that gives several."""
     return tuple(
-        DataNode(node.label, [node], lambda v, _: v[0], device=node.device, part=number) for number in range(count)
+        DataNode(node.label, [node], lambda v, _: v[0], device=node.device, part=number)
+        for number in range(count)
     )
 
 
@@ -269,7 +274,11 @@ def node_of(value: Any) -> DataNode:
     if not isinstance(value, Constant):
         if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
             raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
-        value = Constant(value) if not isinstance(value, (np.generic, np.ndarray)) else Constant(np.asarray(value))
+        value = (
+            Constant(value)
+            if not isinstance(value, (np.generic, np.ndarray))
+            else Constant(np.asarray(value))
+        )
     array, layout = value.value, value.layout
 
     def repeated(_: list[Value], run: Run) -> Value:
@@ -333,7 +342,9 @@ def _combined(sign: str, parts: list[Any]) -> Value:
             parts = [part.on_device() if isinstance(part, Value) else part for part in parts]
         else:
             raise ParameterError(
-                f"{sign!r} of a value on the CPU and one on a GPU", allowed="both on one device", advice="Write x.gpu()"
+                f"{sign!r} of a value on the CPU and one on a GPU",
+                allowed="both on one device",
+                advice="Write x.gpu()",
             )
     values = [part for part in parts if isinstance(part, Value)]
     layout = max((value.layout for value in values), key=len, default="")
@@ -343,9 +354,7 @@ def _combined(sign: str, parts: list[Any]) -> Value:
         arrays = [_aligned(part, axes) if isinstance(part, Value) else part for part in parts]
         return Value(computed(sign, *arrays), layout, sources)
     count = len(values[0])
-    rows = [
-        [part[n] if isinstance(part, Value) else part for part in parts] for n in range(count)
-    ]
+    rows = [[part[n] if isinstance(part, Value) else part for part in parts] for n in range(count)]
     return Value.of([computed(sign, *row) for row in rows], layout, sources)
 
 

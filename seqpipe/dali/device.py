@@ -50,7 +50,8 @@ def gpu_number(device_id: int | None) -> int | None:
     if not has_driver():
         if asked == "gpu":
             raise BackendError(
-                f"there is no NVIDIA driver, and {_VARIABLE}=gpu", advice=f"Unset {_VARIABLE} to run on the CPU"
+                f"there is no NVIDIA driver, and {_VARIABLE}=gpu",
+                advice=f"Unset {_VARIABLE} to run on the CPU",
             )
         _warn()
         return None

@@ -26,7 +26,9 @@ class _Group:
 
     def __dir__(self) -> list[str]:
         before = f"{self.__name__}."
-        return sorted({name.removeprefix(before).partition(".")[0] for name in known_names() if name.startswith(before)})
+        return sorted(
+            {name.removeprefix(before).partition(".")[0] for name in known_names() if name.startswith(before)}
+        )
 
 
 def _found(name: str, where: str) -> Any:
@@ -35,7 +37,9 @@ def _found(name: str, where: str) -> Any:
         return _function(name)
     if any(known.startswith(f"{name}.") for known in known_names()):
         return _Group(name)
-    raise AttributeError(f"module {where!r} has no operator {name.rpartition('.')[2]!r}, and neither has DALI 2.4")
+    raise AttributeError(
+        f"module {where!r} has no operator {name.rpartition('.')[2]!r}, and neither has DALI 2.4"
+    )
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -18,7 +18,14 @@ _FLOATS = (
     *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
     *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil"),
 )
-_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 
 
 def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:
@@ -59,7 +66,10 @@ def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
 def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
     def applied(left: Any, right: Any) -> DataNode:
         def compute(values: list[Value], _: Run) -> Value:
-            parts = [getattr(namespace(a), function)(a, namespace(a).asarray(b)) for a, b in zip(*values, strict=True)]
+            parts = [
+                getattr(namespace(a), function)(a, namespace(a).asarray(b))
+                for a, b in zip(*values, strict=True)
+            ]
             return Value.of(parts, values[0].layout)
 
         # the sum has the type that both together have
@@ -74,7 +84,10 @@ def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
 def _zero(x: Any, other: Any) -> Any:
     if isinstance(x, DataNode):
         return DataNode(
-            "zero", [x], lambda v, _: v[0].each(lambda part: namespace(part).zeros_like(part)), device=x.device
+            "zero",
+            [x],
+            lambda v, _: v[0].each(lambda part: namespace(part).zeros_like(part)),
+            device=x.device,
         )
     return type(x)(0) if isinstance(other, DataNode) else 0
 

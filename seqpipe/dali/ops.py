@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..errors import ParameterError
@@ -72,7 +71,9 @@ def _found(group: str, name: str) -> Any:
     for one in known:
         inside = one.removeprefix(before)
         if one.startswith(before) and "." not in inside and _flat(inside) == _flat(name):
-            return type(name, (_Operator,), {"operator": one, "__doc__": f"``nvidia.dali.ops.{before}{name}``."})
+            return type(
+                name, (_Operator,), {"operator": one, "__doc__": f"``nvidia.dali.ops.{before}{name}``."}
+            )
     if any(one.startswith(f"{before}{name}.") for one in known):
         return _Group(f"{before}{name}")
     raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {before}{name}")
@@ -87,5 +88,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     groups = {name.partition(".")[0] for name in known_names() if "." in name}
     return sorted({_class_name(name) for name in known_names() if "." not in name} | groups)
-
-

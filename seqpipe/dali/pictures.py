@@ -12,7 +12,8 @@ import numpy as np
 from ..array import Array, to_numpy
 from ..errors import ParameterError, UnreadableSourceError
 from ..images import decode_image
-from ..ops import REGISTRY, DataNode as NativeNode, Run
+from ..ops import REGISTRY, Run
+from ..ops import DataNode as NativeNode
 from ..pipeline.nodes import noted
 from ..pipeline.value import Value
 from ..video.workers import Workers
@@ -45,7 +46,9 @@ def resize(call: Call) -> Any:
     smaller, larger = call.take("min_filter"), call.take("mag_filter")
     if smaller is not None or larger is not None:
         if smaller is not None and larger is not None and smaller != larger:
-            raise call.wrong("min_filter and mag_filter differ", allowed="one filter for both directions: interp_type")
+            raise call.wrong(
+                "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
+            )
         call.args["interp_type"] = larger if smaller is None else smaller
     saves = bool(call.take("save_attrs", False))
     if isinstance(call.args.get("max_size"), (list, tuple)):
@@ -64,7 +67,9 @@ def _window_size(call: Call) -> None:
         call.args["crop"] = tuple(round(float(one)) for one in whole)
     if rows is not None or columns is not None:
         if isinstance(rows, NativeNode) or isinstance(columns, NativeNode):
-            raise call.wrong("crop_h or crop_w is a node", advice="fn.slice takes windows of sizes that differ")
+            raise call.wrong(
+                "crop_h or crop_w is a node", advice="fn.slice takes windows of sizes that differ"
+            )
         if rows is None or columns is None:
             raise call.wrong("crop_h and crop_w belong together", allowed="both, or crop=(height, width)")
         call.args["crop"] = (round(float(rows)), round(float(columns)))
@@ -140,7 +145,9 @@ def of_type(argument: str = "dtype") -> Callable[[Call], DataNode]:
 # ---------------------------------------------------------------------- decoders
 
 
-def _decoded(call: Call, function: Callable[[Array, str, Run, int], Array], layout: str, told: str) -> DataNode:
+def _decoded(
+    call: Call, function: Callable[[Array, str, Run, int], Array], layout: str, told: str
+) -> DataNode:
     """Something of the bytes of each sample, on threads."""
     count = current().num_threads or len(os.sched_getaffinity(0))
     workers = Workers(count, "seqpipe-decode")
@@ -199,7 +206,9 @@ def decode_random_crop(call: Call) -> DataNode:
     def one(data: Array, source: str, run: Run, number: int) -> Array:
         image = decode_image(data, color, orient=oriented, source=source)
         drawn = op.drawn(epoch=run.epoch, index=int(run.index[number]), frames=4 * attempts)
-        top, left, rows, columns = _random_window(image.shape[0], image.shape[1], area, ratio, drawn.reshape(-1, 4))
+        top, left, rows, columns = _random_window(
+            image.shape[0], image.shape[1], area, ratio, drawn.reshape(-1, 4)
+        )
         return _scaled(np.ascontiguousarray(image[top : top + rows, left : left + columns]), kind)
 
     return _decoded(call, one, "HWC", f"{color} {oriented} {kind} {area} {ratio} {attempts} {seed}")
@@ -247,7 +256,9 @@ def peek_shape(call: Call) -> DataNode:
     call.done()
     return _decoded(
         call,
-        lambda data, source, _, __: np.asarray(decode_image(data, orient=oriented, source=source).shape, kind),
+        lambda data, source, _, __: np.asarray(
+            decode_image(data, orient=oriented, source=source).shape, kind
+        ),
         "",
         kind,
     )
@@ -258,7 +269,9 @@ def decode_video(call: Call) -> DataNode:
     start, end, stride = call.take("start_frame"), call.take("end_frame"), int(call.take("stride", 1))
     length, numbers = call.take("sequence_length"), call.take("frames")
     if call.take("pad_mode", "none") != "none":
-        raise call.wrong("pad_mode", advice="Sequences of one length are made by seqpipe.readers.Video(pad_mode=…)")
+        raise call.wrong(
+            "pad_mode", advice="Sequences of one length are made by seqpipe.readers.Video(pad_mode=…)"
+        )
     call.done()
 
     def one(data: Array, source: str, _: Run, __: int) -> Array:
@@ -312,7 +325,9 @@ def python_function(call: Call) -> Any:
             return (found,)
         if not isinstance(found, (tuple, list)) or len(found) != count:
             got = f"{len(found)} values" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
-            raise ParameterError(f"{what} gave {got}", source="fn.python_function", allowed=f"{count} (num_outputs)")
+            raise ParameterError(
+                f"{what} gave {got}", source="fn.python_function", allowed=f"{count} (num_outputs)"
+            )
         return tuple(found)
 
     def compute(values: list[Value], run: Run) -> Any:
@@ -321,7 +336,10 @@ def python_function(call: Call) -> Any:
             columns = given(function(*(list(value.data) for value in values)), name)
             parts = [list(column) for column in columns]
         else:
-            rows = [given(function(*row), name) for row in (zip(*values, strict=True) if values else [()] * len(run.index))]
+            rows = [
+                given(function(*row), name)
+                for row in (zip(*values, strict=True) if values else [()] * len(run.index))
+            ]
             parts = [list(column) for column in zip(*rows, strict=True)]
         made = tuple(
             Value.of([one if hasattr(one, "dtype") else np.asarray(one) for one in column], each[n] or "")
@@ -347,7 +365,9 @@ def torch_function(call: Call) -> Any:
         return to_numpy(found)
 
     def converted(*given: Any) -> Any:
-        tensors = [[to_torch(one) for one in part] if isinstance(part, list) else to_torch(part) for part in given]
+        tensors = [
+            [to_torch(one) for one in part] if isinstance(part, list) else to_torch(part) for part in given
+        ]
         return back(function(*tensors))
 
     call.args |= {"function": converted, "batch_processing": whole}
@@ -380,8 +400,10 @@ def random_numbers(name: str, kind: str) -> Callable[[Call], DataNode]:
                 found = Value(drawn.reshape(len(indices), *(wide or ())))
             if nodes:
                 found = _stretched(found, name, values[1 if like else 0 :])
-            return found.each(lambda part: cast_array(part, made)) if not found.dense else found.with_data(
-                cast_array(found.data, made)
+            return (
+                found.each(lambda part: cast_array(part, made))
+                if not found.dense
+                else found.with_data(cast_array(found.data, made))
             )
 
         told = f"{settings} {op.seed} {wide} {made}"
@@ -454,7 +476,10 @@ def random_choice(call: Call) -> DataNode:
 def coord_flip(call: Call) -> DataNode:
     """``fn.coord_flip``: coordinates ``(…, 2)`` of pictures from 0 to 1 mirrored around centers."""
     layout = call.take("layout", "xy")
-    flips = [(axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5))) for axis in layout]
+    flips = [
+        (axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5)))
+        for axis in layout
+    ]
     call.args.pop("flip_z", None)
     call.args.pop("center_z", None)
     call.done()
@@ -471,7 +496,9 @@ def coord_flip(call: Call) -> DataNode:
             parts.append(found)
         return Value.of(parts, values[0].layout)
 
-    return call.node(compute, *nodes, told=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips]))
+    return call.node(
+        compute, *nodes, told=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips])
+    )
 
 
 def optical_flow(call: Call) -> Any:
@@ -479,5 +506,3 @@ def optical_flow(call: Call) -> Any:
     if "optical_flow" not in REGISTRY:
         raise call.wrong("there is no optical flow in this installation of seqpipe")
     return native(call)
-
-

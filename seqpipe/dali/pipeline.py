@@ -1,4 +1,4 @@
-"""Pipeline and pipeline_def, with DALI's names: functions, ``with`` blocks and classes make graphs; ``run()`` runs them."""
+"""Pipeline and pipeline_def, with DALI's names: functions, ``with`` blocks and classes make graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .device import gpu_number
 from .tensors import TensorListCPU, TensorListGPU, listed
 from .types import dtype_name
 
-__all__ = ["NotBuiltError", "Pipeline", "pipeline_def"]
+__all__ = ["DataNode", "NotBuiltError", "Pipeline", "UnknownSourceError", "pipeline_def"]
 
 
 class NotBuiltError(SeqpipeError, RuntimeError):
@@ -86,7 +86,9 @@ class Pipeline:
         experimental_exec_dynamic: bool | None = None,  # noqa: ARG002  likewise
     ) -> None:
         if not (batch_size == -1 or (isinstance(batch_size, int) and batch_size > 0)):
-            raise ParameterError(f"batch_size={batch_size!r} is not valid", source="Pipeline", allowed="1 or more")
+            raise ParameterError(
+                f"batch_size={batch_size!r} is not valid", source="Pipeline", allowed="1 or more"
+            )
         self._batch_size, self._num_threads = batch_size, num_threads
         self._device_id = 0 if device_id == -1 else device_id
         self._seed = 0 if seed is None or seed < 0 else seed
@@ -129,7 +131,9 @@ class Pipeline:
         """
         if self._batch_size == -1:
             raise ParameterError(
-                "no batch_size was given", source="Pipeline", advice="Give it to the pipeline: pipe(batch_size=8)"
+                "no batch_size was given",
+                source="Pipeline",
+                advice="Give it to the pipeline: pipe(batch_size=8)",
             )
         return self._batch_size
 
@@ -186,7 +190,9 @@ class Pipeline:
         if name is None:
             return
         if name in self._names:
-            raise ParameterError(f"there are two sources of the name {name!r}", source="Pipeline", allowed="different names")
+            raise ParameterError(
+                f"there are two sources of the name {name!r}", source="Pipeline", allowed="different names"
+            )
         self._names[name] = source
 
     def define_graph(self) -> Any:
@@ -205,7 +211,9 @@ class Pipeline:
         Raises:
             ParameterError: nothing, or something that no node can be made of.
         """
-        found = tuple(one for output in outputs for one in (output if isinstance(output, (list, tuple)) else (output,)))
+        found = tuple(
+            one for output in outputs for one in (output if isinstance(output, (list, tuple)) else (output,))
+        )
         if not found or any(one is None for one in found):
             raise ParameterError(
                 "the pipeline gives nothing",
@@ -238,7 +246,9 @@ class Pipeline:
                 self.set_outputs(*(made if isinstance(made, (list, tuple)) else (made,)))
         if not self._outputs:
             raise ParameterError(
-                "the pipeline gives nothing", source="Pipeline", allowed="one output or more",
+                "the pipeline gives nothing",
+                source="Pipeline",
+                allowed="one output or more",
                 advice="Call set_outputs(…) in the with block, or return nodes from define_graph",
             )
         graph = Graph(*self._outputs)
@@ -278,7 +288,9 @@ class Pipeline:
         """
         if self._executor is None:
             raise NotBuiltError(
-                "this pipeline was not built", source="Pipeline", advice="Call build() first; run() builds by itself"
+                "this pipeline was not built",
+                source="Pipeline",
+                advice="Call build() first; run() builds by itself",
             )
         return self._executor
 
@@ -324,7 +336,9 @@ class Pipeline:
                 expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
                 if asked is not None and (found := read(value_of(one))) != expected:
                     raise ParameterError(
-                        f"output {number} has the {what} {found}", source="Pipeline", allowed=f"{expected} (output_{what})"
+                        f"output {number} has the {what} {found}",
+                        source="Pipeline",
+                        allowed=f"{expected} (output_{what})",
                     )
 
     def run(self, cuda_stream: Any = None, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
@@ -342,7 +356,9 @@ class Pipeline:
         self.drive("run()")
         if inputs and self.executor.under_way:
             raise NotBuiltError(
-                "run() is given inputs while batches are under way", source="Pipeline", advice="Use feed_input for all"
+                "run() is given inputs while batches are under way",
+                source="Pipeline",
+                advice="Use feed_input for all",
             )
         for name, batch in inputs.items():
             self.feed_input(name, batch)
@@ -393,7 +409,9 @@ class Pipeline:
         Args:
             data_node: its name, or the node.
             data: an array ``(N, …)``, a list of arrays, or a list of tensors.
-            layout: must be that of the source, where both are given.
+            layout: accepted; the source was declared with one.
+            cuda_stream: accepted; arrays on a GPU are taken in order of the default stream.
+            use_copy_kernel: accepted, as all that concerns DALI's own memory.
 
         Raises:
             NotBuiltError: it was not built.
@@ -405,7 +423,9 @@ class Pipeline:
         if isinstance(data_node, NativeNode):
             fed = next((n for n in _all_nodes((data_node,)) if isinstance(n, Fed)), None)
             if fed is None or not isinstance(fed.source, Feed):
-                raise ParameterError(f"{data_node} is no external source that is fed by hand", source="feed_input")
+                raise ParameterError(
+                    f"{data_node} is no external source that is fed by hand", source="feed_input"
+                )
             if fed.source not in executor.sources:
                 return  # nothing depends on it
             fed.source.feed(data)
@@ -447,7 +467,9 @@ class Pipeline:
     def epoch_size(self, name: str | None = None) -> Any:
         """Samples of an epoch of all shards: of a reader, or of all of them by their names."""
         if name is None:
-            return {key: _meta(one)["epoch_size"] for key, one in self._names.items() if isinstance(one, Indexed)}
+            return {
+                key: _meta(one)["epoch_size"] for key, one in self._names.items() if isinstance(one, Indexed)
+            }
         return _meta(self.reader(name))["epoch_size"]
 
     def reset(self) -> None:
@@ -496,7 +518,9 @@ class Pipeline:
         try:
             text = json.dumps(self.state_dict())
         except TypeError as error:
-            raise StateError(f"the state of a source is no plain value: {error}", source="checkpoint") from error
+            raise StateError(
+                f"the state of a source is no plain value: {error}", source="checkpoint"
+            ) from error
         if filename is not None:
             Path(filename).write_text(text, encoding="utf-8")
         return text
@@ -515,7 +539,9 @@ class Pipeline:
         nodes = _all_nodes(self._outputs)
         numbers = {id(node): number for number, node in enumerate(nodes)}
         lines = [f'  n{numbers[id(node)]} [label="{_escaped(node.label)}"];' for node in nodes]
-        lines += [f"  n{numbers[id(one)]} -> n{numbers[id(node)]};" for node in nodes for one in node.operands]
+        lines += [
+            f"  n{numbers[id(one)]} -> n{numbers[id(node)]};" for node in nodes for one in node.operands
+        ]
         Path(filename).write_text("digraph {\n" + "\n".join(lines) + "\n}\n", encoding="utf-8")
 
     def start_py_workers(self) -> None:
@@ -528,7 +554,9 @@ class Pipeline:
             ParameterError: always, with what to do instead.
         """
         raise ParameterError(
-            "a pipeline is not written to a file", source="serialize", advice="Keep the function that makes it"
+            "a pipeline is not written to a file",
+            source="serialize",
+            advice="Keep the function that makes it",
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -568,7 +596,9 @@ def pipeline_def(
     """
     unknown = [name for name in options if name not in _RESERVED]
     if unknown:
-        raise ParameterError(f"there is no argument {unknown[0]!r}", source="pipeline_def", allowed=", ".join(_RESERVED))
+        raise ParameterError(
+            f"there is no argument {unknown[0]!r}", source="pipeline_def", allowed=", ".join(_RESERVED)
+        )
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Pipeline]:
         taken = inspect.signature(function).parameters

@@ -36,11 +36,18 @@ __all__ = [
 ]
 
 READER_ACCEPTS: Final = (
-    *("additional_decode_surfaces", "channels", "dont_use_mmap", "initial_fill", "lazy_init", "prefetch_queue_depth"),
+    *(
+        "additional_decode_surfaces",
+        "channels",
+        "dont_use_mmap",
+        "initial_fill",
+        "lazy_init",
+        "prefetch_queue_depth",
+    ),
     *("read_ahead", "skip_cached_images", "skip_vfr_check", "tensor_init_bytes", "cache_header_information"),
     *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed", "file_list_include_preceding_frame"),
 )
-"""Arguments of readers that decide no sample here: files are read as they are needed, and the order is a permutation."""
+"""Arguments of readers that decide no sample here."""
 
 
 def _order(call: Call, size: int) -> dict[str, Any]:
@@ -67,7 +74,9 @@ def _started(call: Call, dataset: Any) -> list[Any]:
 
 def _labels(call: Call, node: Any) -> DataNode:
     made = DataNode(
-        f"{call.row.name}.label", [node], lambda v, _: Value(np.asarray(v[0].data).astype(np.int32).reshape(-1, 1))
+        f"{call.row.name}.label",
+        [node],
+        lambda v, _: Value(np.asarray(v[0].data).astype(np.int32).reshape(-1, 1)),
     )
     made.device = "cpu"
     return made
@@ -113,12 +122,16 @@ def video_reader(call: Call) -> Any:
     def pixels(values: list[Value], _: Run) -> Value:
         return values[0] if cast is None else values[0].each(lambda part: cast_array(part, cast))
 
-    frames = DataNode(call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu")
+    frames = DataNode(
+        call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
+    )
     found = [frames]
     if labelled:
         found.append(_labels(call, nodes["label"]))
     if number:
-        found.append(DataNode("frame_num", [nodes["frames"]], lambda v, _: Value(v[0].data[:, :1].astype(np.int32))))
+        found.append(
+            DataNode("frame_num", [nodes["frames"]], lambda v, _: Value(v[0].data[:, :1].astype(np.int32)))
+        )
     if times:
         found.append(DataNode("timestamps", [nodes["timestamps"]], lambda v, _: v[0]))
     return tuple(found) if len(found) > 1 else frames
@@ -163,7 +176,9 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
     except (IndexError, ValueError) as error:
         raise ManifestError(f"line {number}: {line!r}", source=str(table), allowed=allowed) from error
     if len(fields) > 4:
-        raise ManifestError(f"line {number}: {line!r} has {len(fields)} fields", source=str(table), allowed=allowed)
+        raise ManifestError(
+            f"line {number}: {line!r} has {len(fields)} fields", source=str(table), allowed=allowed
+        )
     if not bounds:
         return path, label, None
     if not by_frame:
@@ -175,7 +190,11 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
         with VideoReader(path) as video:
             count = len(video)
         bounds = [one + count if one < 0 else one for one in bounds]
-    return path, label, Range(start_frame=int(bounds[0]), end_frame=int(bounds[1]) if len(bounds) > 1 else None)
+    return (
+        path,
+        label,
+        Range(start_frame=int(bounds[0]), end_frame=int(bounds[1]) if len(bounds) > 1 else None),
+    )
 
 
 def video_resize_reader(call: Call) -> Any:
@@ -183,7 +202,16 @@ def video_resize_reader(call: Call) -> Any:
     from .table import ROWS
 
     wanted = (
-        *("size", "resize_x", "resize_y", "resize_shorter", "resize_longer", "mode", "max_size", "subpixel_scale"),
+        *(
+            "size",
+            "resize_x",
+            "resize_y",
+            "resize_shorter",
+            "resize_longer",
+            "mode",
+            "max_size",
+            "subpixel_scale",
+        ),
         *("interp_type", "antialias", "mag_filter", "min_filter", "roi_start", "roi_end", "roi_relative"),
     )
     options = {name: call.args.pop(name) for name in wanted if name in call.args}
@@ -240,7 +268,9 @@ def _class_folders(
         each = [some] if isinstance(some, str) else some
         return any(fnmatch(name, one) if exact else fnmatch(name.lower(), one.lower()) for one in each)
 
-    classes = sorted(one for one in root.iterdir() if one.is_dir() and (not folders or fits(one.name, folders)))
+    classes = sorted(
+        one for one in root.iterdir() if one.is_dir() and (not folders or fits(one.name, folders))
+    )
     paths, numbers = [], []
     for number, folder in enumerate(classes):
         for path in sorted(folder.iterdir()):
@@ -297,7 +327,11 @@ def numpy_reader(call: Call) -> DataNode:
     pattern = call.take("file_filter", "*.npy")
     root = call.args.get("file_root")
     if root is not None and call.args.get("files") is None and call.args.get("file_list") is None:
-        found = sorted(path for path in Path(root).rglob(pattern) if path.is_file()) if Path(root).is_dir() else []
+        found = (
+            sorted(path for path in Path(root).rglob(pattern) if path.is_file())
+            if Path(root).is_dir()
+            else []
+        )
         if not found:
             raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
         call.args |= {"files": [str(path) for path in found], "file_root": None}
@@ -321,7 +355,11 @@ def numpy_reader(call: Call) -> DataNode:
 def sequence_reader(call: Call) -> DataNode:
     """``fn.readers.sequence``: sequences of the images in each folder of a folder, in the order of their names."""
     root = Path(call.take("file_root"))
-    length, stride, step = int(call.take("sequence_length")), int(call.take("stride", 1)), int(call.take("step", 1))
+    length, stride, step = (
+        int(call.take("sequence_length")),
+        int(call.take("stride", 1)),
+        int(call.take("step", 1)),
+    )
     color = call.take("image_type")
     if not root.is_dir():
         raise SourceNotFoundError("there is no such folder", source=str(root))
@@ -333,14 +371,18 @@ def sequence_reader(call: Call) -> DataNode:
         reach = (length - 1) * stride + 1
         windows += [tuple(frames[n : n + reach : stride]) for n in range(0, len(frames) - reach + 1, step)]
     if not windows:
-        raise SourceNotFoundError(f"no folder of {root} has a sequence of {length} images", source=f"fn.{call.row.name}")
+        raise SourceNotFoundError(
+            f"no folder of {root} has a sequence of {length} images", source=f"fn.{call.row.name}"
+        )
 
     def load(number: int) -> tuple[Any, ...]:
         name: Any = "RGB" if color is None else color.name
         images = [decode_image(_bytes_of(str(path)), name, source=str(path)) for path in windows[number]]
         if len({image.shape for image in images}) > 1:
             raise UnreadableSourceError(
-                "the images of a sequence differ in size", source=str(windows[number][0].parent), allowed="one size"
+                "the images of a sequence differ in size",
+                source=str(windows[number][0].parent),
+                allowed="one size",
             )
         return (np.stack(images),)
 
@@ -350,7 +392,9 @@ def sequence_reader(call: Call) -> DataNode:
     def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
         return Value.of(items, "FHWC", sources)
 
-    dataset = Items(load, Order(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered)
+    dataset = Items(
+        load, Order(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered
+    )
     (node,) = _started(call, dataset)
     return DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
 
@@ -374,7 +418,11 @@ def external_source(call: Call) -> Any:
     form = form_of(f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim"))
     batch = call.take("batch", not parallel)
     copies = not call.take("no_copy", False)
-    repeats, infos, cycle = bool(call.take("repeat_last", False)), bool(call.take("batch_info", False)), call.take("cycle")
+    repeats, infos, cycle = (
+        bool(call.take("repeat_last", False)),
+        bool(call.take("batch_info", False)),
+        call.take("cycle"),
+    )
     for accepted in ("cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth"):
         call.args.pop(accepted, None)
     call.done()
@@ -398,5 +446,3 @@ def external_source(call: Call) -> Any:
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]
-
-

@@ -1,4 +1,4 @@
-"""The table of DALI's operators: what each is here. A row says only what differs; other operators are ours of that name."""
+"""The table of DALI's operators. A row says only what differs; other operators are ours of that name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,30 @@ __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
 
 _DECODING: Final = (
     *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
-    *("device_memory_padding", "device_memory_padding_jpeg2k", "host_memory_padding", "host_memory_padding_jpeg2k"),
+    *(
+        "device_memory_padding",
+        "device_memory_padding_jpeg2k",
+        "host_memory_padding",
+        "host_memory_padding_jpeg2k",
+    ),
     *("hw_decoder_load", "hybrid_huffman_threshold", "jpeg_fancy_upsampling", "preallocate_height_hint"),
-    *("preallocate_width_hint", "use_fast_idct", "split_stages", "use_chunk_allocator", "memory_stats", "build_index"),
+    *(
+        "preallocate_width_hint",
+        "use_fast_idct",
+        "split_stages",
+        "use_chunk_allocator",
+        "memory_stats",
+        "build_index",
+    ),
 )
 _SLICES: Final = "slices of volumes are frames: give it for rows and columns alone"
 _CROP: Final = {
     "accept": ("rounding", "image_type"),
-    "refuse": {"crop_d": _SLICES, "crop_pos_z": _SLICES, "pad_output": "fn.pad(x, axis_names='C', shape=[4]) adds channels"},
+    "refuse": {
+        "crop_d": _SLICES,
+        "crop_pos_z": _SLICES,
+        "pad_output": "fn.pad(x, axis_names='C', shape=[4]) adds channels",
+    },
 }
 _RESIZE: Final = {
     "accept": ("image_type", "interp_type_old"),
@@ -37,7 +53,9 @@ _LIST: Final = (
     Row("bbox_paste"),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", why=_FUNCTION),
-    Row("cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"),
+    Row(
+        "cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"
+    ),
     Row("cast_like", build=arrays.cast_like),
     Row("cat", build=arrays.joined(stacks=False)),
     Row("clahe", why="fn.equalize spreads levels over whole pictures; " + _FUNCTION),
@@ -45,12 +63,22 @@ _LIST: Final = (
     Row("coord_flip", build=pictures.coord_flip),
     Row("copy", build=arrays.copy),
     Row("crop", build=pictures.crop, **_CROP),  # type: ignore[arg-type]  # mixed values
-    Row("crop_mirror_normalize", build=pictures.crop_mirror_normalize, renamed={"output_dtype": "dtype"}, **_CROP),  # type: ignore[arg-type]  # same
+    Row(
+        "crop_mirror_normalize",
+        build=pictures.crop_mirror_normalize,
+        renamed={"output_dtype": "dtype"},
+        **_CROP,
+    ),  # type: ignore[arg-type]  # same
     Row("decoders.image", build=pictures.decode_images, accept=_DECODING),
     Row("decoders.image_crop", build=pictures.decode_crop, accept=_DECODING),
     Row("decoders.image_random_crop", build=pictures.decode_random_crop, accept=_DECODING),
     Row("decoders.image_slice", build=pictures.decode_slice, accept=_DECODING),
-    Row("decoders.video", build=pictures.decode_video, accept=_DECODING, refuse={"fill_value": "nothing is padded"}),
+    Row(
+        "decoders.video",
+        build=pictures.decode_video,
+        accept=_DECODING,
+        refuse={"fill_value": "nothing is padded"},
+    ),
     Row("decoders.audio", why=_OTHER_DATA),
     Row("decoders.inflate", why=_FUNCTION),
     Row("decoders.numpy", why="fn.readers.numpy reads files"),
@@ -61,7 +89,10 @@ _LIST: Final = (
     Row("expand_dims", build=arrays.expand_dims),
     Row("experimental.dilate", why=_FUNCTION),
     Row("experimental.erode", why=_FUNCTION),
-    Row("experimental.inputs.video", why="fn.decoders.video of fn.external_source() cuts videos that are fed by hand"),
+    Row(
+        "experimental.inputs.video",
+        why="fn.decoders.video of fn.external_source() cuts videos that are fed by hand",
+    ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
     Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
     Row(
@@ -79,7 +110,11 @@ _LIST: Final = (
     ),
     Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),  # type: ignore[arg-type]  # mixed values
     Row("filter", refuse={"mode": "the result is as large as the picture"}),
-    Row("flip", defaults={"horizontal": 1}, refuse={"depthwise": "fn.sequence_rearrange turns the order of frames"}),
+    Row(
+        "flip",
+        defaults={"horizontal": 1},
+        refuse={"depthwise": "fn.sequence_rearrange turns the order of frames"},
+    ),
     Row("full", build=arrays.full(None)),
     Row("full_like", build=arrays.full_like(None)),
     Row("get_property", build=arrays.get_property),
@@ -115,7 +150,11 @@ _LIST: Final = (
     Row("random.uniform", build=pictures.random_numbers("uniform", "float32")),
     Row("random_bbox_crop", build=arrays.random_bbox_crop, accept=("output_bbox_indices",)),
     Row("random_crop_generator", why="fn.random_resized_crop draws windows and cuts them out"),
-    Row("random_resized_crop", accept=("image_type",), refuse={"mag_filter": "interp_type is for both directions"}),
+    Row(
+        "random_resized_crop",
+        accept=("image_type",),
+        refuse={"mag_filter": "interp_type is for both directions"},
+    ),
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
     Row("readers.coco", why="read annotations in fn.external_source, and images by fn.decoders.image"),
@@ -127,7 +166,16 @@ _LIST: Final = (
         build=sources.numpy_reader,
         accept=(*sources.READER_ACCEPTS, "fill_value"),
         refuse=dict.fromkeys(
-            ("roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape", "roi_axes"), _ROI
+            (
+                "roi_start",
+                "roi_end",
+                "roi_shape",
+                "rel_roi_start",
+                "rel_roi_end",
+                "rel_roi_shape",
+                "roi_axes",
+            ),
+            _ROI,
         ),
     ),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),  # type: ignore[arg-type]  # mixed values
@@ -140,7 +188,11 @@ _LIST: Final = (
     Row("resize", build=pictures.resize, **_RESIZE),  # type: ignore[arg-type]  # mixed values
     Row("resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),  # type: ignore[arg-type]  # same
     Row("roi_random_crop", why="fn.random_bbox_crop draws windows around boxes"),
-    Row("rotate", renamed={"output_dtype": "dtype"}, refuse={"axis": "slices of volumes are turned one by one"}),
+    Row(
+        "rotate",
+        renamed={"output_dtype": "dtype"},
+        refuse={"axis": "slices of volumes are turned one by one"},
+    ),
     Row("segmentation.random_mask_pixel", why=_FUNCTION),
     Row("segmentation.random_object_bbox", why=_FUNCTION),
     Row("segmentation.select_masks", why=_FUNCTION),
@@ -156,7 +208,9 @@ _LIST: Final = (
     Row("torch_python_function", build=pictures.torch_function),
     Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
     *(
-        Row(f"transforms.{name}", why="give fn.warp_affine its matrix: six numbers, or a node of shape (2, 3)")
+        Row(
+            f"transforms.{name}", why="give fn.warp_affine its matrix: six numbers, or a node of shape (2, 3)"
+        )
         for name in ("combine", "crop", "rotation", "scale", "shear", "translation")
     ),
     Row("transpose", build=arrays.transpose),

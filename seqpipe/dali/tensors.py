@@ -69,7 +69,8 @@ class _Tensor:
         return int(kind), int(number)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(\n{to_numpy(self._data)},\ndtype={self.dtype.name}, shape={self.shape()}, layout={self._layout!r})"
+        facts = f"dtype={self.dtype.name}, shape={self.shape()}, layout={self._layout!r}"
+        return f"{type(self).__name__}(\n{to_numpy(self._data)},\n{facts})"
 
 
 class TensorCPU(_Tensor):

@@ -14,17 +14,14 @@ __all__ = [
     "ANY_DATA",
     "BGR",
     "BOOL",
-    "DALIDataType",
-    "DALIImageType",
-    "DALIInterpType",
     "FLOAT",
     "FLOAT16",
     "FLOAT64",
     "GRAY",
+    "INT8",
     "INT16",
     "INT32",
     "INT64",
-    "INT8",
     "INTERP_CUBIC",
     "INTERP_GAUSSIAN",
     "INTERP_LANCZOS3",
@@ -38,12 +35,15 @@ __all__ = [
     "NO_TYPE",
     "RGB",
     "STRING",
+    "UINT8",
     "UINT16",
     "UINT32",
     "UINT64",
-    "UINT8",
     "BatchInfo",
     "Constant",
+    "DALIDataType",
+    "DALIImageType",
+    "DALIInterpType",
     "SampleInfo",
     "YCbCr",
     "dtype_name",
@@ -117,12 +117,16 @@ def dtype_name(kind: Any) -> str:
     """
     if isinstance(kind, DALIDataType):
         if kind not in _NUMPY:
-            raise ParameterError(f"{kind.name} is no type of numbers", allowed=", ".join(t.name for t in _NUMPY))
+            raise ParameterError(
+                f"{kind.name} is no type of numbers", allowed=", ".join(t.name for t in _NUMPY)
+            )
         return _NUMPY[kind]
     try:
-        return np.dtype(kind).name
+        return str(np.dtype(kind).name)
     except TypeError as error:
-        raise ParameterError(f"dtype={kind!r} is not valid", allowed="types.UINT8, types.FLOAT, … or NumPy's") from error
+        raise ParameterError(
+            f"dtype={kind!r} is not valid", allowed="types.UINT8, types.FLOAT, … or NumPy's"
+        ) from error
 
 
 def to_numpy_type(kind: Any) -> Any:
@@ -147,7 +151,12 @@ class Constant:
     """
 
     def __init__(
-        self, value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+        self,
+        value: Any,
+        dtype: Any = None,
+        shape: Any = None,
+        layout: str | None = None,
+        device: str | None = None,
     ) -> None:
         plain = not isinstance(value, np.ndarray)
         array = np.asarray(value)

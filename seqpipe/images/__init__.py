@@ -1,4 +1,4 @@
-"""Still images: files and their bytes to arrays ``HWC``. Format libraries are named in this room and in volume/ alone."""
+"""Still images: files and their bytes to arrays ``HWC``. Imports the vocabulary alone."""
 
 from __future__ import annotations
 

@@ -42,11 +42,19 @@ def decode_image(
     import cv2
 
     if color not in get_args(ImageColor):
-        raise ParameterError(f"color={color!r} is not valid", allowed=", ".join(map(repr, get_args(ImageColor))))
-    raw = np.frombuffer(data, np.uint8) if isinstance(data, (bytes, bytearray, memoryview)) else np.ascontiguousarray(data)
+        raise ParameterError(
+            f"color={color!r} is not valid", allowed=", ".join(map(repr, get_args(ImageColor)))
+        )
+    raw = (
+        np.frombuffer(data, np.uint8)
+        if isinstance(data, (bytes, bytearray, memoryview))
+        else np.ascontiguousarray(data)
+    )
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise ParameterError(
-            f"an array of {raw.dtype} with {raw.ndim} axes", source=source, allowed="the bytes of an image file, uint8"
+            f"an array of {raw.dtype} with {raw.ndim} axes",
+            source=source,
+            allowed="the bytes of an image file, uint8",
         )
     if color == "any":
         flags = cv2.IMREAD_UNCHANGED
@@ -74,6 +82,8 @@ def decode_image(
 
 def _coded(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Limited range BT.601, as code values of video have it."""
-    weights = np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+    weights = (
+        np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
+    )
     coded = pixels.astype(np.float32) @ weights.T.astype(np.float32) + np.array([16, 128, 128], np.float32)
     return np.clip(np.rint(coded), 0, 255).astype(np.uint8)

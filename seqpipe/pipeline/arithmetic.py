@@ -34,8 +34,10 @@ def number_of(value: Any) -> Any:
 
 
 def result_type(sign: str, before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of a result: floats beat whole numbers, the wider beats the narrower; a type with a sign and one without
-    give the smallest with a sign that holds both.
+    """The type of a result.
+
+    Floats beat whole numbers, and the wider beats the narrower; a type with a sign and one without give the smallest
+    with a sign that holds both.
 
     Raises:
         ParameterError: the sign is for whole numbers, and one is a float.

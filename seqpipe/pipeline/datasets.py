@@ -72,7 +72,8 @@ class Clips:
         if not fetched.pairs:
             sources = dict.fromkeys(sample.source for sample in work.group.samples)
             raise DamagedSourceError(
-                f"no sample of a batch can be read, of {', '.join(sources)}", advice="See the reader's report()"
+                f"no sample of a batch can be read, of {', '.join(sources)}",
+                advice="See the reader's report()",
             )
         batch = collate(fetched, ragged="list", fill=fetcher.fill)
         indices = np.asarray(batch.indices)
@@ -119,7 +120,10 @@ class Items:
     def fingerprint(self) -> Mapping[str, object]:
         """What decides the items and their order."""
         order = self.order
-        return {**self.facts, "order": [order.size, order.seed, order.shuffle, *order.shard, order.stick_to_shard]}
+        return {
+            **self.facts,
+            "order": [order.size, order.seed, order.shuffle, *order.shard, order.stick_to_shard],
+        }
 
     def length(self, epoch: int) -> int:
         """Items of this rank."""

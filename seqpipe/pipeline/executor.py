@@ -224,7 +224,9 @@ class Executor:
                 pairs = list(zip(sources, tickets, strict=True))
                 found = []
                 for source, ticket in pairs:
-                    with noted(f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"):
+                    with noted(
+                        f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"
+                    ):
                         found.append(source.finish(ticket))
                 return found
 
@@ -303,7 +305,8 @@ class Executor:
     def statistics(self) -> Mapping[str, Any]:
         """How the stages spent their time, how many batches were ready on average, and what is slowest."""
         stages = {
-            name: {"batches": s.batches, "busy_s": s.busy_s, "starved_s": s.starved_s} for name, s in self.stages.items()
+            name: {"batches": s.batches, "busy_s": s.busy_s, "starved_s": s.starved_s}
+            for name, s in self.stages.items()
         }
         ready, asked = self._depths
         busiest = max(self.stages, key=lambda name: self.stages[name].busy_s, default="")

@@ -6,6 +6,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +22,14 @@ __all__ = ["BatchInfo", "Cycle", "External", "Feed", "Form", "SampleInfo", "Star
 
 Cycle: TypeAlias = Literal["no", "quiet", "raise"]
 
-_CYCLES: Final[dict[Any, Cycle]] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
+_CYCLES: Final[dict[Any, Cycle]] = {
+    None: "no",
+    False: "no",
+    "no": "no",
+    True: "quiet",
+    "quiet": "quiet",
+    "raise": "raise",
+}
 
 
 class SampleInfo(NamedTuple):
@@ -94,9 +102,13 @@ class _Values:
             return (given,)
         count = len(self.form.names)
         if not isinstance(given, (tuple, list)) or len(given) != count:
-            found = f"{len(given)} values" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
+            found = (
+                f"{len(given)} values" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
+            )
             raise ParameterError(
-                f"the source gave {found}", source=self.name, allowed=f"a tuple of {count} (num_outputs={count})"
+                f"the source gave {found}",
+                source=self.name,
+                allowed=f"a tuple of {count} (num_outputs={count})",
             )
         return tuple(given)
 
@@ -108,7 +120,9 @@ class _Values:
             made = self._of_samples(number, given, layout)
         else:
             made = value_of(given.value if hasattr(given, "value") else given)
-            made = made.with_data(self._array(made.data, wanted) if made.dense else made.data, layout or made.layout)
+            made = made.with_data(
+                self._array(made.data, wanted) if made.dense else made.data, layout or made.layout
+            )
         if not made.dense or made.data.ndim:
             self._check(number, made)
             return made
@@ -123,11 +137,15 @@ class _Values:
         wanted = self.form.dtypes[number]
         parts = [self._array(part, wanted, copied=False) for part in given]
         if not parts:
-            raise ParameterError("the source gave an empty batch", source=self.name, allowed="one sample or more")
+            raise ParameterError(
+                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+            )
         kinds = {part.dtype for part in parts}
         if len(kinds) > 1 or len({part.ndim for part in parts}) > 1:
             told = ", ".join(f"{part.dtype} of {part.ndim} axes" for part in parts[:4])
-            raise ParameterError(f"samples of a batch differ: {told}", source=self.name, allowed="one type, as many axes")
+            raise ParameterError(
+                f"samples of a batch differ: {told}", source=self.name, allowed="one type, as many axes"
+            )
         made = Value.of(parts, layout)
         if not made.dense and self.copies:
             made = made.with_data([part.copy() for part in parts])
@@ -138,7 +156,9 @@ class _Values:
             try:
                 return np.asarray(given, wanted if not isinstance(given, np.generic) else None)
             except (ValueError, TypeError) as error:
-                raise ParameterError(f"no array can be made of a sample: {error}", source=self.name) from error
+                raise ParameterError(
+                    f"no array can be made of a sample: {error}", source=self.name
+                ) from error
         try:
             array = admit(given)
         except ParameterError as error:
@@ -153,10 +173,14 @@ class _Values:
     def _check(self, number: int, made: Value) -> None:
         if len(made) > self.batch_size:
             raise ParameterError(
-                f"a batch of {len(made)} samples", source=self.name, allowed=f"up to batch_size={self.batch_size}"
+                f"a batch of {len(made)} samples",
+                source=self.name,
+                allowed=f"up to batch_size={self.batch_size}",
             )
         if not len(made):
-            raise ParameterError("the source gave an empty batch", source=self.name, allowed="one sample or more")
+            raise ParameterError(
+                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+            )
         dtype, ndim = made.dtype.name, made.ndim
         wanted, axes, layout = self.form.dtypes[number], self.form.ndims[number], self.form.layouts[number]
         for what, found, asked in (("type", dtype, wanted), ("number of axes", ndim, axes)):
@@ -220,7 +244,9 @@ class External(Source):
     ) -> None:
         self.name, self.parts = name, form.names
         if cycle not in _CYCLES:
-            raise ParameterError(f"cycle={cycle!r} is not valid", source=name, allowed="None, 'no', 'quiet', 'raise'")
+            raise ParameterError(
+                f"cycle={cycle!r} is not valid", source=name, allowed="None, 'no', 'quiet', 'raise'"
+            )
         self._cycle = _CYCLES[cycle]
         self._batch_size, self._batch = BATCH_SIZE.check(batch_size), batch
         self._source, self._batch_info = source, batch_info
@@ -247,7 +273,9 @@ class External(Source):
             return None, lambda: iter(source)
         if not callable(source):
             raise ParameterError(
-                f"source is a {type(source).__name__}", source=self.name, allowed="a callable, an iterable, or None"
+                f"source is a {type(source).__name__}",
+                source=self.name,
+                allowed="a callable, an iterable, or None",
             )
         if self._cycle != "no":
             raise ValueError(
@@ -275,14 +303,13 @@ class External(Source):
         if self._ended:
             raise EndOfData
         ticket.state = self._state()
-        if self._call is not None:
-            values = self._called(ticket)
-        else:
-            values = self._taken()
+        values = self._called(ticket) if self._call is not None else self._taken()
         counts = {len(value) for value in values}
         if len(counts) > 1:
             raise ParameterError(
-                f"values of different numbers of samples, {sorted(counts)}", source=self.name, allowed="as many in each"
+                f"values of different numbers of samples, {sorted(counts)}",
+                source=self.name,
+                allowed="as many in each",
             )
         count = counts.pop()
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
@@ -306,7 +333,7 @@ class External(Source):
     def _all(self, call: Callable[..., Any], infos: list[SampleInfo]) -> list[Any]:
         if self._workers is None:
             return [call(info) for info in infos]
-        futures = [self._workers.submit(lambda info=info: _caught(call, info)) for info in infos]
+        futures = [self._workers.submit(partial(_caught, call, info)) for info in infos]
         found = []
         for future in futures:
             sample, ended = future.result()
@@ -482,7 +509,7 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
     missing = [q.name for q in parameters if q.kind is q.KEYWORD_ONLY and q.default is q.empty]
     if len(needed) > most or missing:
         raise TypeError(
-            f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of the "
-            "batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
+            f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of "
+            "the batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
         )
     return len(needed)

@@ -1,4 +1,4 @@
-"""Nodes that a pipeline has beside those of a graph: values of sources, and notes on errors that tell where they arose."""
+"""Nodes that stand for values of sources, and notes on errors that tell where they arose."""
 
 from __future__ import annotations
 

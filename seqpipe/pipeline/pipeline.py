@@ -1,10 +1,10 @@
 """Pipeline: sources and a graph of operators as one iteration, read ahead, with a state that can be saved.
 
-    clip = read(seqpipe.readers.Video(file_root="videos", sequence_length=16, shuffle=True), batch_size=8)
-    mirror = fn.random.coin_flip(seed=1)
-    pipe = Pipeline(fn.flip(clip.pixels, horizontal=mirror), clip.label)
-    for pixels, labels in pipe:
-        ...
+clip = read(seqpipe.readers.Video(file_root="videos", sequence_length=16, shuffle=True), batch_size=8)
+mirror = fn.random.coin_flip(seed=1)
+pipe = Pipeline(fn.flip(clip.pixels, horizontal=mirror), clip.label)
+for pixels, labels in pipe:
+    ...
 """
 
 from __future__ import annotations
@@ -78,11 +78,15 @@ def read(reader: Video, batch_size: int, *, last_batch: LastBatch = "partial") -
         ParameterError: an argument is not valid.
     """
     if not isinstance(reader, Video):
-        raise ParameterError(f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video")
+        raise ParameterError(
+            f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
+        )
     return Clip(*nodes_of(Indexed(Clips(reader), batch_size, last_batch)))
 
 
-def read_items(dataset: Dataset, batch_size: int, *, last_batch: LastBatch = "partial") -> tuple[DataNode, ...]:
+def read_items(
+    dataset: Dataset, batch_size: int, *, last_batch: LastBatch = "partial"
+) -> tuple[DataNode, ...]:
     """The parts of any dataset as nodes; see :class:`seqpipe.pipeline.Dataset`."""
     return nodes_of(Indexed(dataset, batch_size, last_batch))
 
@@ -134,12 +138,16 @@ def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: A
     """
     count = 1 if num_outputs is None else num_outputs
     if not isinstance(count, int) or count < 1:
-        raise ParameterError(f"num_outputs={num_outputs!r} is not valid", source=name, allowed="1 or more, or None")
+        raise ParameterError(
+            f"num_outputs={num_outputs!r} is not valid", source=name, allowed="1 or more, or None"
+        )
 
     def each(what: str, given: Any) -> tuple[Any, ...]:
         values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * count
         if len(values) != count:
-            raise ParameterError(f"{what} has {len(values)} entries", source=name, allowed=f"{count}, one for each value")
+            raise ParameterError(
+                f"{what} has {len(values)} entries", source=name, allowed=f"{count}, one for each value"
+            )
         return values
 
     dtypes = tuple(None if one is None else _dtype(one) for one in each("dtype", dtype))
@@ -156,8 +164,8 @@ class Pipeline:
     """Sources and what is made of them, batch by batch.
 
     - ``iter()`` goes on from where it stands: after a ``break``, after an error, after loading a state. It begins the
-      current epoch anew if that was gone through to its end, or if ``set_epoch`` has chosen another one. The epoch never
-      advances by itself.
+      current epoch anew if that was gone through to its end, or if ``set_epoch`` has chosen another one. The epoch
+      never advances by itself.
     - An error is raised in its turn, with its traceback and notes that name the node, the source and the samples; the
       next call gives the batch behind it.
     - What is read ahead does not count for a state.
@@ -283,7 +291,9 @@ def check_names(names: Seq[str] | None, count: int) -> tuple[str, ...]:
         return ()
     if len(names) != count or len(set(names)) != count:
         raise ParameterError(
-            f"names={list(names)!r} for {count} outputs", source="Pipeline", allowed=f"{count} different names"
+            f"names={list(names)!r} for {count} outputs",
+            source="Pipeline",
+            allowed=f"{count} different names",
         )
     return tuple(names)
 
@@ -304,7 +314,9 @@ def fed_nodes(graph: Graph) -> list[Fed]:
                 advice="A Graph is called with values of its inputs",
             )
     if not nodes:
-        raise ParameterError("outputs that depend on no source", source="Pipeline", allowed="at least one source")
+        raise ParameterError(
+            "outputs that depend on no source", source="Pipeline", allowed="at least one source"
+        )
     return sorted((node for node in nodes if isinstance(node, Fed)), key=lambda node: node.order)
 
 
@@ -356,6 +368,7 @@ def load_state(executor: Executor, state: Mapping[str, Any], mark: str) -> None:
     check_state(state, mark, what="this pipeline")
     places = state.get("sources")
     if not isinstance(places, list) or len(places) != len(executor.sources):
-        raise StateError("the state has no place for each source", allowed="what state_dict() of a pipeline gives")
+        raise StateError(
+            "the state has no place for each source", allowed="what state_dict() of a pipeline gives"
+        )
     executor.go_to([(int(epoch), int(position), own) for epoch, position, own in places])
-

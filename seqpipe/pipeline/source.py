@@ -1,4 +1,4 @@
-"""Sources: what a pipeline begins with. A source is asked for batches in order, and stands at a place that can be saved.
+"""Sources: what a pipeline begins with. They give batches in order, and stand at places that can be saved.
 
 A pipeline calls :meth:`Source.begin` in the thread that iterates, for as many batches as are read ahead, and
 :meth:`Source.finish` for each of them in their order, mostly in another thread. Nothing else crosses threads.
@@ -17,7 +17,18 @@ from ..array import IntArray
 from ..errors import ParameterError, StateError
 from ..sampling.params import BATCH_SIZE, EPOCH
 
-__all__ = ["Counter", "Cut", "Dataset", "EndOfData", "Fetched", "Indexed", "LastBatch", "Place", "Source", "Ticket"]
+__all__ = [
+    "Counter",
+    "Cut",
+    "Dataset",
+    "EndOfData",
+    "Fetched",
+    "Indexed",
+    "LastBatch",
+    "Place",
+    "Source",
+    "Ticket",
+]
 
 LastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
 """What becomes of a rest that fills no batch: given short; left out; filled up from the start of the epoch; filled up
@@ -200,7 +211,9 @@ class Cut:
     @property
     def count(self) -> int:
         """Batches of the epoch."""
-        return self.least // self.batch_size if self.last_batch == "drop" else -(-self.most // self.batch_size)
+        return (
+            self.least // self.batch_size if self.last_batch == "drop" else -(-self.most // self.batch_size)
+        )
 
     def holds(self, first: int) -> bool:
         """Whether a batch begins at a position."""
@@ -266,7 +279,9 @@ class Indexed(Source):
         positions, valid = cut.positions(self._position)
         work = self.dataset.begin(self._epoch, positions), valid
         end = min(self._position + self.batch_size, cut.most)
-        ticket = Ticket(self._epoch, self._position, end, work, size=self.dataset.size(self._epoch, positions))
+        ticket = Ticket(
+            self._epoch, self._position, end, work, size=self.dataset.size(self._epoch, positions)
+        )
         self._position = end
         return ticket
 

@@ -52,7 +52,8 @@ class Value:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of its values."""
-        return np.dtype((self.data if self.dense else self.data[0]).dtype)
+        found: np.dtype[Any] = np.dtype((self.data if self.dense else self.data[0]).dtype)
+        return found
 
     @property
     def ndim(self) -> int:

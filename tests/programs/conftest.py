@@ -57,5 +57,3 @@ def program():
         return space["run"]
 
     return load
-
-

@@ -29,7 +29,10 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
-_CUT: Final[dict[LastBatchPolicy, LastBatch]] = {LastBatchPolicy.DROP: "drop", LastBatchPolicy.PARTIAL: "partial"}
+_CUT: Final[dict[LastBatchPolicy, LastBatch]] = {
+    LastBatchPolicy.DROP: "drop",
+    LastBatchPolicy.PARTIAL: "partial",
+}
 _RESETS: Final = {False: False, "no": False, None: False, True: True, "yes": True}
 
 
@@ -71,10 +74,14 @@ class DALIIterator(ABC, Iterator[list[Any]]):
     ) -> None:
         self._pipes = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
         if not self._pipes or any(not isinstance(pipe, Pipeline) for pipe in self._pipes):
-            raise ParameterError("pipelines", source=type(self).__name__, allowed="a Pipeline, or a list of such")
+            raise ParameterError(
+                "pipelines", source=type(self).__name__, allowed="a Pipeline, or a list of such"
+            )
         if auto_reset not in _RESETS:
             raise ParameterError(
-                f"auto_reset={auto_reset!r} is not valid", source=type(self).__name__, allowed="True, False, 'yes', 'no'"
+                f"auto_reset={auto_reset!r} is not valid",
+                source=type(self).__name__,
+                allowed="True, False, 'yes', 'no'",
             )
         if reader_name is not None and size != -1:
             raise ParameterError(
@@ -184,7 +191,10 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         values = [value_of(one) for one in made.values]
         pairs = zip(self._names, values, pipe.output_labels, strict=True)
         return self.mapped(
-            {name: self.converted(one.only(valid) if valid < len(one) else one, f"{name} ({label})") for name, one, label in pairs}
+            {
+                name: self.converted(one.only(valid) if valid < len(one) else one, f"{name} ({label})")
+                for name, one, label in pairs
+            }
         )
 
     @abstractmethod
@@ -208,7 +218,11 @@ class DALIIterator(ABC, Iterator[list[Any]]):
 
     def state_dict(self) -> Mapping[str, Any]:
         """Where it stands, as plain values."""
-        return {"given": self._given, "ended": self._ended, "pipelines": [dict(p.state_dict()) for p in self._pipes]}
+        return {
+            "given": self._given,
+            "ended": self._ended,
+            "pipelines": [dict(p.state_dict()) for p in self._pipes],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, with exactly the batches that would have come.
@@ -223,5 +237,3 @@ class DALIIterator(ABC, Iterator[list[Any]]):
     def checkpoints(self) -> list[str]:
         """The state of each pipeline as text."""
         return [pipe.checkpoint() for pipe in self._pipes]
-
-

@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin.pytorch``: iterators that give torch's tensors, on the device where outputs are, without a copy."""
+"""``nvidia.dali.plugin.pytorch``: iterators that give torch's tensors, on the device where outputs are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class DALIGenericIterator(DALIIterator):
 class DALIClassificationIterator(DALIGenericIterator):
     """The same with two outputs, ``data`` and ``label``."""
 
-    def __init__(self, pipelines: Pipeline | Seq[Pipeline], size: int = -1, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, pipelines: Pipeline | Seq[Pipeline], size: int = -1, *args: Any, **options: Any
+    ) -> None:
         super().__init__(pipelines, ["data", "label"], size, *args, **options)
 
 
@@ -72,7 +74,9 @@ class DALIRaggedIterator(DALIIterator):
         known = (self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG)
         if len(kinds) != len(output_map) or any(kind not in known for kind in kinds):
             raise ParameterError(
-                f"output_types={kinds!r}", source="DALIRaggedIterator", allowed=f"{len(output_map)} of {', '.join(known)}"
+                f"output_types={kinds!r}",
+                source="DALIRaggedIterator",
+                allowed=f"{len(output_map)} of {', '.join(known)}",
             )
         self._kinds = dict(zip(output_map, kinds, strict=True))
         super().__init__(pipelines, output_map, size, *args, **options)
@@ -94,7 +98,9 @@ def feed_ndarray(dali_tensor: Any, arr: Any, cuda_stream: Any = None) -> Any:  #
     """Copy a tensor of a pipeline's outputs into a torch tensor of the same shape and type; returns that."""
     import torch
 
-    found = torch.from_dlpack(dali_tensor) if not hasattr(dali_tensor, "as_tensor") else torch.from_dlpack(
-        dali_tensor.as_tensor()
+    found = (
+        torch.from_dlpack(dali_tensor)
+        if not hasattr(dali_tensor, "as_tensor")
+        else torch.from_dlpack(dali_tensor.as_tensor())
     )
     return arr.copy_(found)

@@ -24,7 +24,9 @@ def run(folder):
     pipe = SimplePipeline(folder / "images", 4, 2, 0)
     pipe.build()
     images, labels = pipe.run()
-    train_loader = DALIClassificationIterator(SimplePipeline(folder / "images", 4, 2, 0), reader_name="Reader")
+    train_loader = DALIClassificationIterator(
+        SimplePipeline(folder / "images", 4, 2, 0), reader_name="Reader"
+    )
     seen = []
     for i, data in enumerate(train_loader):
         target = data[0]["label"].squeeze()

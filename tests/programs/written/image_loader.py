@@ -8,7 +8,9 @@ from nvidia.dali.plugin import pytorch
 
 @pipeline_def
 def image_pipe(file_root: str, image_size: int = 640):
-    jpegs, labels = fn.readers.file(file_root=file_root, initial_fill=1024, random_shuffle=True, name="Reader")
+    jpegs, labels = fn.readers.file(
+        file_root=file_root, initial_fill=1024, random_shuffle=True, name="Reader"
+    )
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, device="gpu", size=[image_size, image_size], interp_type=types.INTERP_LINEAR)
     return images, labels[0]
@@ -16,7 +18,9 @@ def image_pipe(file_root: str, image_size: int = 640):
 
 class DALIImageLoader:
     def __init__(self, path: str, batch_size: int, num_threads: int):
-        pipe = image_pipe(batch_size=batch_size, num_threads=num_threads, device_id=0, file_root=path, seed=123456)
+        pipe = image_pipe(
+            batch_size=batch_size, num_threads=num_threads, device_id=0, file_root=path, seed=123456
+        )
         pipe.build()
         self.dali_iterator = pytorch.DALIGenericIterator(
             pipe,
