@@ -86,7 +86,7 @@ class Sequence(_Exports):
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
-        affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimetres, RAS+.
+        affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimeters, RAS+.
 
     Raises:
         ParameterError: layout, clock or affine do not fit the array.
