@@ -80,18 +80,20 @@ ROOMS = (
     Room("pipeline", ("pipeline",)),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
+    Room("torch", ("torch",)),
     Room("fn", ("fn", "types"), never=("plugin",)),
+    Room("dali", ("dali",), never=("fn", "plugin")),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "plugin"),
+    "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
     "nvidia": ("cli._card_jpeg",),
-    "jax": ("plugin",),
-    "tensorflow": ("plugin",),
+    "jax": ("plugin", "dali.plugin.jax"),
+    "tensorflow": ("plugin", "dali.plugin.tf"),
     "lightning": ("plugin",),
     "ray": ("plugin",),
     **dict.fromkeys(

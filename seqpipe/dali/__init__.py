@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from . import data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
 from .data_node import DataNode
-from .pipeline import Pipeline, pipeline_def
+from .definition import pipeline_def
+from .pipeline import Pipeline
 
 __all__ = [
     "DataNode",

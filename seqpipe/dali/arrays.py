@@ -10,36 +10,35 @@ import numpy as np
 from ..array import Array, namespace
 from ..errors import ParameterError
 from ..ops import REGISTRY, Run
+from ..pipeline.arithmetic import cast_array
 from ..pipeline.value import Value
 from .call import Call, check_known, plain
 from .data_node import DataNode, node_of, outputs_of
 from .types import dtype_name
 
-__all__ = ["cast_array"]
-
-
-def cast_array(array: Array, kind: str) -> Array:
-    """Values of another type: floats become whole numbers by rounding half to even, and all saturate."""
-    target = np.dtype(kind)
-    if array.dtype == target:
-        return array
-    xp = namespace(array)
-    if target.kind == "b":
-        return array != 0
-    if target.kind in "iu" and array.dtype.kind in "iuf":
-        bounds = np.iinfo(target)
-        if array.dtype.kind == "f":
-            wide = xp.rint(array.astype(np.float64))
-            low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
-            found = xp.where(wide < bounds.min, low, high)
-            found = xp.nan_to_num(found, nan=0.0)
-            return xp.where(wide >= float(bounds.max), bounds.max, found.astype(target)).astype(target)
-        own = np.iinfo(array.dtype)
-        if own.min < bounds.min:
-            array = xp.maximum(array, max(own.min, bounds.min))
-        if own.max > bounds.max:
-            array = xp.minimum(array, bounds.max)
-    return array.astype(target)
+__all__ = [
+    "cast",
+    "cast_like",
+    "constant",
+    "copy",
+    "element_extract",
+    "expand_dims",
+    "full",
+    "full_like",
+    "get_property",
+    "joined",
+    "one_hot",
+    "pad",
+    "per_frame",
+    "permute_batch",
+    "random_bbox_crop",
+    "reduction",
+    "reinterpret",
+    "shapes",
+    "slice_",
+    "squeeze",
+    "transpose",
+]
 
 
 def cast(call: Call) -> DataNode:
@@ -63,28 +62,16 @@ def copy(call: Call) -> DataNode:
 
 def shapes(call: Call) -> DataNode:
     """``fn.shapes``: int64."""
-    kind = dtype_name(call.take("dtype", "int64"))
+    kind = call.take("dtype")
     call.done()
-    made = call.node(lambda v, _: Value(np.asarray(v[0].shapes(), kind).reshape(len(v[0]), -1)), told=kind)
-    made.device = "cpu"
-    return made
+    return call.input().shape(dtype=kind)
 
 
 def get_property(call: Call) -> DataNode:
     """``fn.get_property``: the source or the layout of each sample, as bytes."""
     key = call.take("key")
     call.done()
-    if key not in ("source_info", "layout"):
-        raise call.wrong(f"key={key!r} is not valid", allowed="'source_info', 'layout'")
-
-    def compute(values: list[Value], _: Run) -> Value:
-        value = values[0]
-        texts = value.sources or ("",) * len(value) if key == "source_info" else (value.layout,) * len(value)
-        return Value.of([np.frombuffer(text.encode(), np.uint8) for text in texts])
-
-    made = call.node(compute, told=key)
-    made.device = "cpu"
-    return made
+    return call.input().property(key)
 
 
 def constant(call: Call) -> DataNode:

@@ -13,12 +13,21 @@ from .. import ops
 from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, per_frame
+from ..pipeline.arithmetic import cast_array
 from ..pipeline.nodes import user_line
 from ..pipeline.value import Value
 from .data_node import Compute, DataNode, current, node_of, outputs_of
 from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
 
-__all__ = ["Call", "Row", "called", "check_known", "native", "plain"]
+__all__ = [
+    "Call",
+    "Row",
+    "called",
+    "check_known",
+    "native",
+    "plain",
+    "several",
+]
 
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments that all of DALI's operators have and that decide no result."""
@@ -281,8 +290,6 @@ def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: b
 
 
 def _cast(value: Value, kind: str) -> Any:
-    from .arrays import cast_array
-
     return cast_array(value.data, kind) if value.dense else [cast_array(part, kind) for part in value.data]
 
 

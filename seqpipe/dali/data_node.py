@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from functools import partial
 from numbers import Real
 from types import EllipsisType
 from typing import Any, NoReturn
@@ -17,9 +18,20 @@ from ..ops import Named, Run
 from ..pipeline.arithmetic import computed, number_of
 from ..pipeline.nodes import user_line
 from ..pipeline.value import Value, value_of
-from .types import Constant
+from .types import Constant, dtype_name
 
-__all__ = ["Compute", "DataNode", "current", "entered", "left", "node_of", "outputs_of"]
+__all__ = [
+    "Absent",
+    "Compute",
+    "DataNode",
+    "arithmetic",
+    "current",
+    "entered",
+    "left",
+    "node_of",
+    "outputs_of",
+    "subscript",
+]
 
 Compute = Callable[[list[Value], Run], Any]
 """Makes a Value of those of the inputs, or a tuple of them."""
@@ -132,20 +144,23 @@ class DataNode(ops.DataNode):
         return self if self.device == "cpu" else _moved(self, "cpu", lambda values, _: values[0].on_host())
 
     def shape(self, *, dtype: Any = None) -> DataNode:
-        """The shape of each sample, int64."""
-        from . import fn
-
-        return fn.shapes(self) if dtype is None else fn.cast(fn.shapes(self), dtype=dtype)  # type: ignore[no-any-return]
+        """The shape of each sample, int64 unless another type is asked for."""
+        kind = "int64" if dtype is None else dtype_name(dtype)
+        return DataNode("shapes", [self], partial(_shapes, kind), told=kind)
 
     def property(self, key: str) -> DataNode:
-        """A fact about each sample; see ``fn.get_property``."""
-        from . import fn
+        """A fact about each sample as bytes: ``"source_info"`` or ``"layout"``.
 
-        return fn.get_property(self, key=key)  # type: ignore[no-any-return]
+        Raises:
+            ParameterError: there is no such fact.
+        """
+        if key not in ("source_info", "layout"):
+            raise ParameterError(
+                f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
+            )
+        return DataNode("get_property", [self], partial(_facts, key), told=key)
 
     def __getitem__(self, key: Any) -> DataNode:
-        from .indexing import subscript
-
         return subscript(self, key)
 
     def __bool__(self) -> NoReturn:
@@ -244,6 +259,16 @@ class DataNode(ops.DataNode):
         return self
 
     __hash__ = object.__hash__
+
+
+def _shapes(kind: str, values: list[Value], _: Run) -> Value:
+    return Value(np.asarray(values[0].shapes(), kind).reshape(len(values[0]), -1))
+
+
+def _facts(key: str, values: list[Value], _: Run) -> Value:
+    value = values[0]
+    texts = value.sources or ("",) * len(value) if key == "source_info" else (value.layout,) * len(value)
+    return Value.of([np.frombuffer(text.encode(), np.uint8) for text in texts])
 
 
 class Absent:
@@ -361,3 +386,89 @@ def _combined(sign: str, parts: list[Any]) -> Value:
 def _aligned(value: Value, axes: int) -> Any:
     shape = value.data.shape
     return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
+
+
+def subscript(node: DataNode, key: Any) -> DataNode:
+    """A part of every sample.
+
+    Args:
+        node: of the samples.
+        key: whole numbers, slices, None, Ellipsis, and nodes of whole numbers.
+
+    Raises:
+        ParameterError: the key is something else.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    inputs: list[DataNode] = [node]
+
+    def admitted(part: Any) -> Any:
+        if isinstance(part, DataNode):
+            inputs.append(part)
+            return _Place(len(inputs) - 1)
+        if isinstance(part, slice):
+            return slice(*(admitted(one) for one in (part.start, part.stop, part.step)))
+        if part is None or isinstance(part, EllipsisType) or hasattr(part, "__index__"):
+            return part
+        raise ParameterError(
+            f"{user_line()}: a {type(part).__name__} as an index of a node",
+            source="DataNode",
+            allowed="whole numbers, slices, None, ..., and nodes of whole numbers",
+        )
+
+    wanted = tuple(admitted(part) for part in keys)
+    varies = len(inputs) > 1
+    told = ", ".join(map(_written, wanted))
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        layout = _layout(value, wanted)
+        try:
+            if value.dense and not varies:
+                return value.with_data(value.data[(slice(None), *wanted)], layout)
+            parts = [value[n][tuple(_settled(part, values, n) for part in wanted)] for n in range(len(value))]
+        except IndexError as error:
+            shapes = dict.fromkeys(value.shapes())
+            raise ParameterError(
+                f"[{told}] of samples of the shape {', '.join(map(str, shapes))}: {error}", source="DataNode"
+            ) from error
+        return Value.of(parts, layout, value.sources)
+
+    return DataNode("subscript", inputs, compute, device=node.device, told=told)
+
+
+class _Place:
+    """The number of an input that stands for a part of a key."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _settled(part: Any, values: list[Value], sample: int) -> Any:
+    if isinstance(part, _Place):
+        return int(values[part.number].on_host()[sample].reshape(-1)[0])
+    if isinstance(part, slice):
+        return slice(*(_settled(one, values, sample) for one in (part.start, part.stop, part.step)))
+    return part
+
+
+def _written(part: Any) -> str:
+    if isinstance(part, _Place):
+        return f"node {part.number}"
+    if isinstance(part, slice):
+        return ":".join("" if one is None else _written(one) for one in (part.start, part.stop, part.step))
+    return "..." if isinstance(part, EllipsisType) else str(part)
+
+
+def _layout(value: Value, keys: tuple[Any, ...]) -> str:
+    """The letters of the axes that are left; none where there is an axis that has no letter."""
+    if not value.layout or None in [key if not isinstance(key, (slice, _Place)) else 0 for key in keys]:
+        return ""
+    named = sum(not isinstance(key, EllipsisType) for key in keys)
+    letters, kept, at = value.layout, "", 0
+    for key in keys:
+        if isinstance(key, EllipsisType):
+            skip = len(letters) - named
+            kept, at = kept + letters[at : at + skip], at + skip
+        else:
+            kept, at = kept + (letters[at : at + 1] if isinstance(key, slice) else ""), at + 1
+    return kept + letters[at:]

@@ -14,15 +14,36 @@ from ..errors import ParameterError, UnreadableSourceError
 from ..images import decode_image
 from ..ops import REGISTRY, Run
 from ..ops import DataNode as NativeNode
+from ..pipeline.arithmetic import cast_array
 from ..pipeline.nodes import noted
 from ..pipeline.value import Value
-from ..video.workers import Workers
-from .arrays import cast_array, shapes
+from ..video.engine.workers import Workers
+from .arrays import shapes
 from .call import Call, Row, native
 from .data_node import DataNode, current, outputs_of
 from .types import dtype_name
 
-__all__ = ["resize"]
+__all__ = [
+    "coord_flip",
+    "crop",
+    "crop_mirror_normalize",
+    "decode_crop",
+    "decode_images",
+    "decode_random_crop",
+    "decode_slice",
+    "decode_video",
+    "erase",
+    "file_bytes",
+    "of_type",
+    "optical_flow",
+    "peek_shape",
+    "python_function",
+    "random_choice",
+    "random_numbers",
+    "resize",
+    "resize_crop_mirror",
+    "torch_function",
+]
 
 
 def resize(call: Call) -> Any:

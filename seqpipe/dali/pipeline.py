@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import json
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ..array import on_gpu
 from ..errors import ParameterError, SeqpipeError, StateError
@@ -27,7 +26,7 @@ from .device import gpu_number
 from .tensors import TensorListCPU, TensorListGPU, listed
 from .types import dtype_name
 
-__all__ = ["DataNode", "NotBuiltError", "Pipeline", "UnknownSourceError", "pipeline_def"]
+__all__ = ["DataNode", "NotBuiltError", "Pipeline", "UnknownSourceError"]
 
 
 class NotBuiltError(SeqpipeError, RuntimeError):
@@ -573,55 +572,6 @@ class Pipeline:
 
 class UnknownSourceError(ParameterError, KeyError):
     """There is no reader or source of a name."""
-
-
-_RESERVED: Final = tuple(name for name in inspect.signature(Pipeline.__init__).parameters if name != "self")
-
-
-def pipeline_def(
-    fn: Callable[..., Any] | None = None, *, enable_conditionals: bool = False, **options: Any
-) -> Callable[..., Any]:
-    """A decorator: a function that gives nodes becomes one that gives a pipeline.
-
-    With or without arguments, ``@pipeline_def`` and ``@pipeline_def(batch_size=8, …)``. Arguments of
-    :class:`Pipeline` may be given here, or when the function is called, beside its own.
-
-    Args:
-        fn: the function.
-        enable_conditionals: whether ``if``, ``and``, ``or`` and ``not`` work on nodes in it.
-        **options: for the pipeline.
-
-    Raises:
-        ParameterError: there is no such argument.
-    """
-    unknown = [name for name in options if name not in _RESERVED]
-    if unknown:
-        raise ParameterError(
-            f"there is no argument {unknown[0]!r}", source="pipeline_def", allowed=", ".join(_RESERVED)
-        )
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Pipeline]:
-        taken = inspect.signature(function).parameters
-
-        @functools.wraps(function)
-        def create(*args: Any, **kwargs: Any) -> Pipeline:
-            conditionals = kwargs.pop("enable_conditionals", enable_conditionals)
-            own = {name: value for name, value in kwargs.items() if name in _RESERVED}
-            given = {name: value for name, value in kwargs.items() if name not in _RESERVED or name in taken}
-            pipe = Pipeline(**{**options, **own})
-            called = function
-            if conditionals:
-                from .rewrite import rewritten
-
-                called = rewritten(function)
-            with pipe:
-                made = called(*args, **given)
-            pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else (made,)))
-            return pipe
-
-        return create
-
-    return decorated if fn is None else decorated(fn)
 
 
 def _meta(source: Indexed) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ..array import Array
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
 from ..ops import Run
+from ..pipeline.arithmetic import cast_array
 from ..pipeline.datasets import Clips, Items
 from ..pipeline.external import External, Feed
 from ..pipeline.nodes import nodes_of
@@ -20,9 +21,9 @@ from ..pipeline.source import Indexed, Source
 from ..pipeline.value import Value
 from ..readers import Range, Video
 from ..sampling import Order
-from .arrays import cast_array
-from .call import Call
+from .call import Call, Row
 from .data_node import DataNode, current
+from .pictures import resize
 from .types import dtype_name
 
 __all__ = [
@@ -111,7 +112,7 @@ def video_reader(call: Call) -> Any:
         pad_mode=pad_mode,
         fill_value=call.take("fill_value", 0),
         dtype="float32" if normalized else "uint8",
-        colour="RGB" if image_type is None else image_type.name,
+        color="RGB" if image_type is None else image_type.name,
         device=f"cuda:{pipe.gpu()}" if wants_gpu else "cpu",
         threads=pipe.num_threads,
         on_error="raise",
@@ -199,8 +200,6 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
 
 def video_resize_reader(call: Call) -> Any:
     """``fn.readers.video_resize``: a video reader, and ``fn.resize`` of what it gives."""
-    from .table import ROWS
-
     wanted = (
         *(
             "size",
@@ -217,9 +216,8 @@ def video_resize_reader(call: Call) -> Any:
     options = {name: call.args.pop(name) for name in wanted if name in call.args}
     made = video_reader(call)
     first, *rest = made if isinstance(made, tuple) else (made,)
-    from .pictures import resize
 
-    resized = resize(Call(ROWS["resize"], [first], options, first.device, None, None, None))
+    resized = resize(Call(Row("resize"), [first], options, first.device, None, None, None))
     return (resized, *rest) if rest else resized
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "DALIInterpType",
     "SampleInfo",
     "YCbCr",
+    "dali_type",
     "dtype_name",
     "to_numpy_type",
 ]

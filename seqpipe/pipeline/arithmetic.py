@@ -10,7 +10,7 @@ import numpy as np
 from ..array import Array, namespace
 from ..errors import ParameterError
 
-__all__ = ["SIGNS", "computed", "number_of", "result_type"]
+__all__ = ["SIGNS", "cast_array", "computed", "number_of", "result_type"]
 
 _COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")
 _BITS: Final = ("&", "|", "^")
@@ -107,3 +107,27 @@ def computed(sign: str, before: Array, behind: Array) -> Array:
     with np.errstate(all="ignore"):  # of whole numbers that are divided by 0 it is 0
         found = SIGNS[sign](xp, xp.asarray(before).astype(inner), xp.asarray(behind).astype(inner))
     return found.astype(kind, copy=False)
+
+
+def cast_array(array: Array, kind: str) -> Array:
+    """Values of another type: floats become whole numbers by rounding half to even, and all saturate."""
+    target = np.dtype(kind)
+    if array.dtype == target:
+        return array
+    xp = namespace(array)
+    if target.kind == "b":
+        return array != 0
+    if target.kind in "iu" and array.dtype.kind in "iuf":
+        bounds = np.iinfo(target)
+        if array.dtype.kind == "f":
+            wide = xp.rint(array.astype(np.float64))
+            low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
+            found = xp.where(wide < bounds.min, low, high)
+            found = xp.nan_to_num(found, nan=0.0)
+            return xp.where(wide >= float(bounds.max), bounds.max, found.astype(target)).astype(target)
+        own = np.iinfo(array.dtype)
+        if own.min < bounds.min:
+            array = xp.maximum(array, max(own.min, bounds.min))
+        if own.max > bounds.max:
+            array = xp.minimum(array, bounds.max)
+    return array.astype(target)

@@ -14,7 +14,7 @@ from ..errors import DamagedSourceError, SeqpipeError
 from ..readers import Video
 from ..readers.collate import collate
 from ..sampling import Order
-from ..video.workers import Workers
+from ..video.engine.workers import Workers
 
 __all__ = ["Clips", "Items"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..errors import ParameterError
-from ..video.workers import Workers
+from ..video.engine.workers import Workers
 from .nodes import Fed, noted
 from .source import EndOfData, Fetched, Place, Source, Ticket
 

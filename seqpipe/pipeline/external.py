@@ -14,7 +14,7 @@ import numpy as np
 from ..array import Array, admit, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..sampling.params import BATCH_SIZE
-from ..video.workers import Workers
+from ..video.engine.workers import Workers
 from .source import EndOfData, Fetched, Place, Source, Ticket
 from .value import Value, value_of
 
@@ -116,6 +116,8 @@ class _Values:
         if given is None:
             raise ParameterError("the source gave None", source=self.name, allowed="a batch of arrays")
         layout, wanted = self.form.layouts[number], self.form.dtypes[number]
+        if isinstance(given, (bool, int, float, np.generic)):
+            given = np.asarray(given)
         if isinstance(given, (list, tuple)):
             made = self._of_samples(number, given, layout)
         else:

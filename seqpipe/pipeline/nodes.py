@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -64,7 +63,7 @@ def noted(note: str) -> Iterator[None]:
     """A context whose errors carry a note."""
     try:
         yield
-    except (EndOfData, CancelledError):
+    except EndOfData:
         raise
     except Exception as error:
         add_note(error, note)

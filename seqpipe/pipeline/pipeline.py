@@ -28,7 +28,22 @@ from .graph import Graph
 from .nodes import Fed, nodes_of
 from .source import Dataset, Indexed, LastBatch, Source
 
-__all__ = ["Clip", "Pipeline", "PipelineState", "external_source", "read", "read_items"]
+__all__ = [
+    "Clip",
+    "Pipeline",
+    "PipelineState",
+    "check_names",
+    "external_source",
+    "fed_nodes",
+    "feed_of",
+    "form_of",
+    "graph_fingerprint",
+    "load_state",
+    "read",
+    "read_items",
+    "sources_of",
+    "state_of",
+]
 
 
 class Clip(NamedTuple):
