@@ -339,7 +339,7 @@ def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
             continue
         if isinstance(part, Constant):
             numbers.append(part.value)
-        elif isinstance(part, (Real, np.generic)) and not isinstance(part, EllipsisType):
+        elif isinstance(part, (Real, np.generic)):
             numbers.append(number_of(part))
         else:
             raise ParameterError(

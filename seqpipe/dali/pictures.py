@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def _at_least(call: Call, node: DataNode, sides: tuple[int, int], fill: Any, *, 
     """Pictures padded evenly, so that a window of some size is within them."""
     if not pads:
         raise call.wrong("out_of_bounds_policy='trim_to_shape'", advice="fn.slice has it")
-    level = fill if np.isscalar(fill) else fill[0]
+    level = float(fill if np.isscalar(fill) else fill[0])  # type: ignore[arg-type]  # NumPy's guard says too little
 
     def one(part: Array, layout: str) -> Array:
         widths = [(0, 0)] * part.ndim
@@ -181,7 +182,7 @@ def _decoded(
             with noted(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
                 return function(value[number], sources[number], run, number)
 
-        futures = [workers.submit(lambda number=number: one(number)) for number in range(len(value))]
+        futures = [workers.submit(partial(one, number)) for number in range(len(value))]
         return Value.of([future.result() for future in futures], layout, value.sources)
 
     made = DataNode(call.name or call.row.name, [call.input().cpu()], compute, told=told)
@@ -461,7 +462,7 @@ def _random_settings(call: Call, name: str) -> tuple[dict[str, Any], str, list[D
         return {"probability": float(chance)}, "random.coin_flip", []
     among, weights = args.pop("a"), args.pop("p", None)
     _none_left(call, args)
-    choices = tuple(range(int(among))) if np.isscalar(among) else tuple(float(one) for one in among)
+    choices = tuple(map(float, range(among) if isinstance(among, int) else among))
     return {"of": choices, "weights": None if weights is None else tuple(weights)}, "random.choice", []
 
 

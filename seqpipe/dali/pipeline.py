@@ -20,7 +20,7 @@ from ..pipeline.external import Feed
 from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import Counter, Indexed, LastBatch, Source
-from ..pipeline.value import value_of
+from ..pipeline.value import Value, value_of
 from .data_node import DataNode, current, entered, left, node_of
 from .device import gpu_number
 from .tensors import TensorListCPU, TensorListGPU, listed
@@ -324,10 +324,11 @@ class Pipeline:
         return found
 
     def _check_outputs(self, made: Made) -> None:
-        for what, wanted, read in (
+        facts: tuple[tuple[str, Any, Callable[[Value], Any]], ...] = (
             ("dtype", self._output_dtype, lambda value: value.dtype.name),
             ("ndim", self._output_ndim, lambda value: value.ndim),
-        ):
+        )
+        for what, wanted, read in facts:
             if wanted is None:
                 continue
             each = wanted if isinstance(wanted, (list, tuple)) else [wanted] * len(made.values)

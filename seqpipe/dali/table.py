@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ..ops import REGISTRY
 from . import arrays, pictures, sources
@@ -29,7 +29,7 @@ _DECODING: Final = (
     ),
 )
 _SLICES: Final = "slices of volumes are frames: give it for rows and columns alone"
-_CROP: Final = {
+_CROP: Final[dict[str, Any]] = {
     "accept": ("rounding", "image_type"),
     "refuse": {
         "crop_d": _SLICES,
@@ -37,11 +37,11 @@ _CROP: Final = {
         "pad_output": "fn.pad(x, axis_names='C', shape=[4]) adds channels",
     },
 }
-_RESIZE: Final = {
+_RESIZE: Final[dict[str, Any]] = {
     "accept": ("image_type", "interp_type_old"),
     "refuse": {"resize_z": _SLICES},
 }
-_READER: Final = {"accept": sources.READER_ACCEPTS}
+_READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
@@ -62,13 +62,13 @@ _LIST: Final = (
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=pictures.coord_flip),
     Row("copy", build=arrays.copy),
-    Row("crop", build=pictures.crop, **_CROP),  # type: ignore[arg-type]  # mixed values
+    Row("crop", build=pictures.crop, **_CROP),
     Row(
         "crop_mirror_normalize",
         build=pictures.crop_mirror_normalize,
         renamed={"output_dtype": "dtype"},
         **_CROP,
-    ),  # type: ignore[arg-type]  # same
+    ),
     Row("decoders.image", build=pictures.decode_images, accept=_DECODING),
     Row("decoders.image_crop", build=pictures.decode_crop, accept=_DECODING),
     Row("decoders.image_random_crop", build=pictures.decode_random_crop, accept=_DECODING),
@@ -108,7 +108,7 @@ _LIST: Final = (
         positional=("source", "num_outputs"),
         note="parallel=True calls the source on threads",
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),  # type: ignore[arg-type]  # mixed values
+    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
     Row("filter", refuse={"mode": "the result is as large as the picture"}),
     Row(
         "flip",
@@ -158,7 +158,7 @@ _LIST: Final = (
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
     Row("readers.coco", why="read annotations in fn.external_source, and images by fn.decoders.image"),
-    Row("readers.file", build=sources.file_reader, **_READER),  # type: ignore[arg-type]  # mixed values
+    Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
     Row(
@@ -178,15 +178,15 @@ _LIST: Final = (
             _ROI,
         ),
     ),
-    Row("readers.sequence", build=sources.sequence_reader, **_READER),  # type: ignore[arg-type]  # mixed values
+    Row("readers.sequence", build=sources.sequence_reader, **_READER),
     Row("readers.tfrecord", why=_OTHER_DATA),
-    Row("readers.video", build=sources.video_reader, **_READER),  # type: ignore[arg-type]  # mixed values
-    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),  # type: ignore[arg-type]  # same
+    Row("readers.video", build=sources.video_reader, **_READER),
+    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
     Row("readers.webdataset", why=_OTHER_DATA),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
-    Row("resize", build=pictures.resize, **_RESIZE),  # type: ignore[arg-type]  # mixed values
-    Row("resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),  # type: ignore[arg-type]  # same
+    Row("resize", build=pictures.resize, **_RESIZE),
+    Row("resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
     Row("roi_random_crop", why="fn.random_bbox_crop draws windows around boxes"),
     Row(
         "rotate",

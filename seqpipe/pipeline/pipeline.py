@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -46,7 +47,8 @@ __all__ = [
 ]
 
 
-class Clip(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Clip:
     """What a reader of videos gives, as nodes.
 
     Attributes:
@@ -172,7 +174,7 @@ def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: A
 
 
 def _dtype(given: Any) -> str:
-    return np.dtype(given).name
+    return str(np.dtype(given).name)
 
 
 class Pipeline:

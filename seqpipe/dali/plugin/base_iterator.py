@@ -165,7 +165,8 @@ class DALIIterator(ABC, Iterator[list[Any]]):
             if made is None:
                 self._over = True
                 self._end()
-            found.append(made)
+            else:
+                found.append(made)
         self._given += 1
         return [self._batch(pipe, made) for pipe, made in zip(self._pipes, found, strict=True)]
 
