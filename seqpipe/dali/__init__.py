@@ -13,7 +13,7 @@ operators.
 from __future__ import annotations
 
 from . import data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
-from .data_node import DataNode
+from .data_node import DataNode, newaxis
 from .definition import pipeline_def
 from .pipeline import Pipeline
 
@@ -31,6 +31,3 @@ __all__ = [
     "tensors",
     "types",
 ]
-
-newaxis = None
-"""A new axis, among the indices of a node."""

@@ -85,14 +85,14 @@ def constant(call: Call) -> DataNode:
     array = np.asarray(
         data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32"
     )
-    if array.ndim and array.size == 1 and shape is None:
-        array = array.reshape(1)
+    if shape is None:  # a single number has one axis, as in DALI
+        array = np.atleast_1d(array)
     if shape is not None:
         wanted = tuple(np.atleast_1d(shape).tolist())
         array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
     from .types import Constant
 
-    made = node_of(Constant(np.array(array), layout=layout))
+    made = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
     return made.gpu() if call.device == "gpu" else made
 
 

@@ -24,10 +24,12 @@ __all__ = [
     "Absent",
     "Compute",
     "DataNode",
+    "NewAxis",
     "arithmetic",
     "current",
     "entered",
     "left",
+    "newaxis",
     "node_of",
     "outputs_of",
     "subscript",
@@ -250,10 +252,17 @@ class DataNode(ops.DataNode):
     def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # likewise
         return arithmetic("!=", self, other)
 
+    def __lshift__(self, other: Any) -> DataNode:
+        return arithmetic("<<", self, other)
+
+    def __rshift__(self, other: Any) -> DataNode:
+        return arithmetic(">>", self, other)
+
     def __neg__(self) -> DataNode:
-        return DataNode(
-            "-", [self], lambda v, _: v[0].with_data(_each(v[0], np.negative)), device=self.device
-        )
+        return DataNode("-", [self], lambda v, _: _each(v[0], _negative), device=self.device)
+
+    def __invert__(self) -> DataNode:
+        return DataNode("~", [self], lambda v, _: _each(v[0], _inverse), device=self.device)
 
     def __pos__(self) -> DataNode:
         return self
@@ -321,8 +330,22 @@ def _moved(node: DataNode, device: str, compute: Compute) -> DataNode:
     return DataNode(device, [node], compute, device=device)
 
 
-def _each(value: Value, function: Any) -> Any:
-    return function(value.data) if value.dense else [function(part) for part in value.data]
+def _negative(array: Any) -> Any:
+    if array.dtype.kind == "b":
+        raise ParameterError("-x of truth values", source="DataNode", advice="Write ~x for the opposite")
+    return -array
+
+
+def _inverse(array: Any) -> Any:
+    if array.dtype.kind == "f":
+        raise ParameterError(
+            f"~x of {array.dtype}", source="DataNode", allowed="whole numbers and truth values"
+        )
+    return ~array
+
+
+def _each(value: Value, function: Callable[[Any], Any]) -> Value:
+    return value.with_data(function(value.data) if value.dense else [function(part) for part in value.data])
 
 
 def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
@@ -339,14 +362,15 @@ def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
             continue
         if isinstance(part, Constant):
             numbers.append(part.value)
+        elif isinstance(part, (list, tuple, np.ndarray)):
+            numbers.append(Constant(part).value)
         elif isinstance(part, (Real, np.generic)):
             numbers.append(number_of(part))
         else:
             raise ParameterError(
                 f"{user_line()}: a {type(part).__name__} beside {sign!r} and a node",
                 source="DataNode",
-                allowed="a number, a node, or types.Constant",
-                advice="types.Constant(value) makes arrays and lists such",
+                allowed="a number, a node, an array or a list of numbers, or types.Constant",
             )
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
     told = " ".join(_told(one) if one is not None else "·" for one in numbers)
@@ -388,12 +412,34 @@ def _aligned(value: Value, axes: int) -> Any:
     return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
 
 
+class NewAxis:
+    """An axis of length 1 among the indices of a node: ``x[newaxis]``, or with a letter ``x[newaxis("F")]``.
+
+    Args:
+        name: the letter of the axis.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def __call__(self, name: str) -> NewAxis:
+        """The same with a letter."""
+        return NewAxis(name)
+
+    def __repr__(self) -> str:
+        return f"newaxis({self.name!r})" if self.name else "newaxis"
+
+
+newaxis = NewAxis()
+"""A new axis, among the indices of a node."""
+
+
 def subscript(node: DataNode, key: Any) -> DataNode:
     """A part of every sample.
 
     Args:
         node: of the samples.
-        key: whole numbers, slices, None, Ellipsis, and nodes of whole numbers.
+        key: whole numbers, slices, newaxis, Ellipsis, and nodes of whole numbers; None is a whole axis.
 
     Raises:
         ParameterError: the key is something else.
@@ -406,13 +452,16 @@ def subscript(node: DataNode, key: Any) -> DataNode:
             inputs.append(part)
             return _Place(len(inputs) - 1)
         if isinstance(part, slice):
-            return slice(*(admitted(one) for one in (part.start, part.stop, part.step)))
-        if part is None or isinstance(part, EllipsisType) or hasattr(part, "__index__"):
+            bounds = (part.start, part.stop, part.step)
+            return slice(*(None if one is None else admitted(one) for one in bounds))
+        if part is None:  # as in DALI, where it stands for the whole axis
+            return slice(None)
+        if isinstance(part, (EllipsisType, NewAxis)) or hasattr(part, "__index__"):
             return part
         raise ParameterError(
             f"{user_line()}: a {type(part).__name__} as an index of a node",
             source="DataNode",
-            allowed="whole numbers, slices, None, ..., and nodes of whole numbers",
+            allowed="whole numbers, slices, newaxis, ..., and nodes of whole numbers",
         )
 
     wanted = tuple(admitted(part) for part in keys)
@@ -424,8 +473,11 @@ def subscript(node: DataNode, key: Any) -> DataNode:
         layout = _layout(value, wanted)
         try:
             if value.dense and not varies:
-                return value.with_data(value.data[(slice(None), *wanted)], layout)
-            parts = [value[n][tuple(_settled(part, values, n) for part in wanted)] for n in range(len(value))]
+                return value.with_data(value.data[(slice(None), *map(_plain_key, wanted))], layout)
+            parts = [
+                value[n][tuple(_plain_key(_settled(part, values, n)) for part in wanted)]
+                for n in range(len(value))
+            ]
         except IndexError as error:
             shapes = dict.fromkeys(value.shapes())
             raise ParameterError(
@@ -459,14 +511,21 @@ def _written(part: Any) -> str:
     return "..." if isinstance(part, EllipsisType) else str(part)
 
 
+def _plain_key(part: Any) -> Any:
+    return None if isinstance(part, NewAxis) else part
+
+
 def _layout(value: Value, keys: tuple[Any, ...]) -> str:
-    """The letters of the axes that are left; none where there is an axis that has no letter."""
-    if not value.layout or None in [key if not isinstance(key, (slice, _Place)) else 0 for key in keys]:
+    """The letters of the axes that are left; none where a new axis has no letter."""
+    added = [key.name for key in keys if isinstance(key, NewAxis)]
+    if not (value.layout or not value.ndim) or "" in added:
         return ""
-    named = sum(not isinstance(key, EllipsisType) for key in keys)
+    named = sum(not isinstance(key, (EllipsisType, NewAxis)) for key in keys)
     letters, kept, at = value.layout, "", 0
     for key in keys:
-        if isinstance(key, EllipsisType):
+        if isinstance(key, NewAxis):
+            kept += key.name
+        elif isinstance(key, EllipsisType):
             skip = len(letters) - named
             kept, at = kept + letters[at : at + skip], at + skip
         else:

@@ -97,6 +97,7 @@ class Pipeline:
         self._ahead = int(depth) if exec_pipelined and exec_async else 0
         self._depth = depth
         self._checkpoint, self.py_num_workers = checkpoint, py_num_workers
+        self.exec_pipelined, self.exec_async = exec_pipelined, exec_async
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._counts: Counts[str] = Counts()
         self._outputs: tuple[DataNode, ...] = ()
@@ -467,10 +468,8 @@ class Pipeline:
     def epoch_size(self, name: str | None = None) -> Any:
         """Samples of an epoch of all shards: of a reader, or of all of them by their names."""
         if name is None:
-            return {
-                key: _meta(one)["epoch_size"] for key, one in self._names.items() if isinstance(one, Indexed)
-            }
-        return _meta(self.reader(name))["epoch_size"]
+            return {key: _size(one) for key, one in self._names.items() if isinstance(one, Indexed)}
+        return _size(self.reader(name))
 
     def reset(self) -> None:
         """Begin the next epoch of sources that have ended, and of readers that an iterator goes through."""
@@ -573,6 +572,12 @@ class Pipeline:
 
 class UnknownSourceError(ParameterError, KeyError):
     """There is no reader or source of a name."""
+
+
+def _size(source: Indexed) -> int:
+    """Samples of an epoch of all shards, padded where the reader pads."""
+    meta = _meta(source)
+    return int(meta["epoch_size_padded"] if meta["pad_last_batch"] else meta["epoch_size"])
 
 
 def _meta(source: Indexed) -> dict[str, Any]:

@@ -52,7 +52,14 @@ __all__ = [
 ]
 
 
-class DALIDataType(IntEnum):
+class _Named(IntEnum):
+    """Numbers that are printed by their names, as DALI's are."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class DALIDataType(_Named):
     """Types of values; the numbers are DALI's."""
 
     NO_TYPE = -1
@@ -71,7 +78,7 @@ class DALIDataType(IntEnum):
     STRING = 12
 
 
-class DALIInterpType(IntEnum):
+class DALIInterpType(_Named):
     """Filters for resampling."""
 
     INTERP_NN = 0
@@ -82,7 +89,7 @@ class DALIInterpType(IntEnum):
     INTERP_GAUSSIAN = 5
 
 
-class DALIImageType(IntEnum):
+class DALIImageType(_Named):
     """What the channels of a picture are."""
 
     RGB = 0
@@ -163,7 +170,7 @@ class Constant:
         array = np.asarray(value)
         if dtype is not None:
             array = array.astype(dtype_name(dtype))
-        elif plain and array.dtype.kind in "if":
+        elif (plain and array.dtype.kind in "if") or array.dtype in (np.int64, np.float64):
             array = array.astype("int32" if array.dtype.kind == "i" else "float32")
         if shape is not None:
             array = np.broadcast_to(array, tuple(shape) if np.ndim(shape) else (int(shape),)).copy()

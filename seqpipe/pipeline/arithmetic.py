@@ -13,7 +13,7 @@ from ..errors import ParameterError
 __all__ = ["SIGNS", "cast_array", "computed", "number_of", "result_type"]
 
 _COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")
-_BITS: Final = ("&", "|", "^")
+_BITS: Final = ("&", "|", "^", "<<", ">>")
 
 
 def number_of(value: Any) -> Any:
@@ -96,6 +96,8 @@ SIGNS: Final[dict[str, Callable[[Any, Array, Array], Array]]] = {
     "&": lambda xp, a, b: xp.bitwise_and(a, b),
     "|": lambda xp, a, b: xp.bitwise_or(a, b),
     "^": lambda xp, a, b: xp.bitwise_xor(a, b),
+    "<<": lambda xp, a, b: xp.left_shift(a, b),
+    ">>": lambda xp, a, b: xp.right_shift(a, b),
 }
 
 

@@ -159,7 +159,8 @@ class Executor:
                 self._given(begun)
                 raise
         self._given(begun)
-        self.fill(self.prefetch)
+        if self.before is None:  # who feeds by hand is asked for a batch when one is wanted
+            self.fill(self.prefetch)
         return made
 
     def fill(self, most: int) -> None:
