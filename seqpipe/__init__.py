@@ -30,7 +30,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import ops, pipeline, readers
+    from . import flow, fn, ops, pipeline, readers
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -53,7 +53,10 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "VideoReader",
     "__version__",
+    "flow",
+    "fn",
     "open",
     "operator",
     "ops",
@@ -66,7 +69,10 @@ __version__ = "0.1.0"
 # name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
 _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
+    "flow": ("seqpipe.flow", None),
     "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
+    "VideoReader": ("seqpipe.video.reader", "VideoReader"),
+    "fn": ("seqpipe.fn", None),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
     "pipeline": ("seqpipe.pipeline", None),

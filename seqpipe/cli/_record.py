@@ -41,8 +41,9 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
+        others = [encoder.settings] if encoder.settings else []
         return cls(
-            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None),
+            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             _digest(request.selection, request.pattern.text),
         )
 

@@ -12,6 +12,7 @@ from ..errors import SeqpipeError, printable
 from . import _options as options
 from ._files import Input, find_inputs
 from ._progress import say
+from ._wording import worded
 
 if TYPE_CHECKING:
     from ..video.packet_index import PacketIndex
@@ -48,8 +49,8 @@ def index(
     for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
-            values |= {"status": "failed", "frames": None, "lost": None, "error": str(result)}
-            say(f"Error: {result}")
+            values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}
+            say(f"Error: {worded(result)}")
         else:
             frames, lost, cut = result
             values |= {"frames": frames, "lost": lost, "error": cut or None}

@@ -12,6 +12,7 @@ import click
 from ..errors import SeqpipeError, printable
 from . import _options as options
 from ._files import Input, find_inputs
+from ._wording import worded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +44,7 @@ def probe(paths: tuple[str, ...], packets: bool, as_json: bool, cache_dir: str |
             infos += _probe_one(found, packets=packets, as_json=as_json, cache_dir=cache_dir)
         except SeqpipeError as error:
             failed = True
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {worded(error)}", err=True)
     if infos and not as_json:
         _show(infos)
     if failed:

@@ -20,7 +20,7 @@ from ..pipeline.nodes import noted
 from ..pipeline.value import Value
 from ..video.engine.workers import Workers
 from .arrays import shapes
-from .call import Call, Row, native
+from .call import Call, Row, native, plain
 from .data_node import DataNode, current, outputs_of
 from .types import dtype_name
 
@@ -523,8 +523,26 @@ def coord_flip(call: Call) -> DataNode:
     )
 
 
-def optical_flow(call: Call) -> Any:
-    """``fn.optical_flow``: by our own operator, where it is there."""
-    if "optical_flow" not in REGISTRY:
-        raise call.wrong("there is no optical flow in this installation of seqpipe")
-    return native(call)
+def optical_flow(call: Call) -> DataNode:
+    """``fn.optical_flow``: on a GPU by its engine, on a CPU by OpenCV; float32 ``FHWC``, x and then y, in pixels."""
+    preset, kind = float(call.take("preset", 0.0)), call.take("image_type")
+    if call.take("enable_external_hints", False) or len(call.inputs) > 1:
+        raise call.wrong("enable_external_hints", advice="seqpipe.fn.optical_flow takes hints")
+    names = ("slow", "medium", "fast")
+    op: Any = REGISTRY["optical_flow"](
+        preset=names[min(2, int(preset * 2))],
+        output_grid=int(call.take("output_grid", call.take("out_grid_size", 4))),
+        temporal_hints=bool(call.take("enable_temporal_hints", False)),
+        image_type="RGB" if kind is None else plain("image_type", kind),
+    )
+    call.args.pop("hint_grid", None)
+    call.args.pop("out_grid_size", None)
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        if value.dense:
+            return value.with_data(op(value.data, layout="NFHWC"), "FHWC")
+        return Value.of(op(list(value.data), layout="FHWC"), "FHWC", value.sources)
+
+    return call.node(compute, told=f"{op.changed()}")

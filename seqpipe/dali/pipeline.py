@@ -22,6 +22,7 @@ from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_
 from ..pipeline.source import Counter, Indexed, LastBatch, Source
 from ..pipeline.value import Value, value_of
 from .data_node import DataNode, current, entered, left, node_of
+from .describe import all_nodes, dot_text, epoch_samples, reader_facts
 from .device import gpu_number
 from .tensors import TensorListCPU, TensorListGPU, listed
 from .types import dtype_name
@@ -265,7 +266,7 @@ class Pipeline:
             load_state(self._executor, json.loads(self._checkpoint), self.fingerprint)
 
     def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
-        on_any = any(getattr(node, "device", "cpu") == "gpu" for node in _all_nodes(self._outputs))
+        on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
         number = self.gpu() if on_any else None
         return None if number is None else functools.partial(on_gpu, number)
 
@@ -422,7 +423,7 @@ class Pipeline:
         executor = self.executor
         name = data_node
         if isinstance(data_node, NativeNode):
-            fed = next((n for n in _all_nodes((data_node,)) if isinstance(n, Fed)), None)
+            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, Fed)), None)
             if fed is None or not isinstance(fed.source, Feed):
                 raise ParameterError(
                     f"{data_node} is no external source that is fed by hand", source="feed_input"
@@ -462,14 +463,14 @@ class Pipeline:
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """What is known of a reader, or of all of them by their names."""
         if name is None:
-            return {key: _meta(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return _meta(self.reader(name))
+            return {key: reader_facts(one) for key, one in self._names.items() if isinstance(one, Indexed)}
+        return reader_facts(self.reader(name))
 
     def epoch_size(self, name: str | None = None) -> Any:
         """Samples of an epoch of all shards: of a reader, or of all of them by their names."""
         if name is None:
-            return {key: _size(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return _size(self.reader(name))
+            return {key: epoch_samples(one) for key, one in self._names.items() if isinstance(one, Indexed)}
+        return epoch_samples(self.reader(name))
 
     def reset(self) -> None:
         """Begin the next epoch of sources that have ended, and of readers that an iterator goes through."""
@@ -535,13 +536,7 @@ class Pipeline:
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph as text for Graphviz."""
         self.build()
-        nodes = _all_nodes(self._outputs)
-        numbers = {id(node): number for number, node in enumerate(nodes)}
-        lines = [f'  n{numbers[id(node)]} [label="{_escaped(node.label)}"];' for node in nodes]
-        lines += [
-            f"  n{numbers[id(one)]} -> n{numbers[id(node)]};" for node in nodes for one in node.operands
-        ]
-        Path(filename).write_text("digraph {\n" + "\n".join(lines) + "\n}\n", encoding="utf-8")
+        Path(filename).write_text(dot_text(self._outputs), encoding="utf-8")
 
     def start_py_workers(self) -> None:
         """Nothing has to be done: workers are threads, that start when they are needed."""
@@ -572,31 +567,3 @@ class Pipeline:
 
 class UnknownSourceError(ParameterError, KeyError):
     """There is no reader or source of a name."""
-
-
-def _size(source: Indexed) -> int:
-    """Samples of an epoch of all shards, padded where the reader pads."""
-    meta = _meta(source)
-    return int(meta["epoch_size_padded"] if meta["pad_last_batch"] else meta["epoch_size"])
-
-
-def _meta(source: Indexed) -> dict[str, Any]:
-    order = getattr(source.dataset, "order", None) or source.dataset.reader.fetcher.selection.order  # type: ignore[attr-defined]
-    most = -(-order.size // order.shard[1])
-    return {
-        "epoch_size": order.size,
-        "epoch_size_padded": most * order.shard[1],
-        "number_of_shards": order.shard[1],
-        "shard_id": order.shard[0],
-        "pad_last_batch": int(source.last_batch == "pad"),
-        "stick_to_shard": int(order.stick_to_shard),
-    }
-
-
-def _all_nodes(outputs: tuple[NativeNode, ...]) -> list[NativeNode]:
-    """All nodes that some are made of, and these."""
-    return list(Graph(*outputs).nodes)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

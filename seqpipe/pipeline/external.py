@@ -121,7 +121,11 @@ class _Values:
         if isinstance(given, (list, tuple)):
             made = self._of_samples(number, given, layout)
         else:
-            made = value_of(given.value if hasattr(given, "value") else given)
+            try:
+                made = value_of(given.value if hasattr(given, "value") else given)
+            except ParameterError as error:
+                error.source = self.name
+                raise
             made = made.with_data(
                 self._array(made.data, wanted) if made.dense else made.data, layout or made.layout
             )

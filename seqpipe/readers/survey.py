@@ -83,6 +83,7 @@ class Survey:
     _uses: dict[tuple[tuple[int, ...], Range | None], _Use] = field(default_factory=dict)
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
+    _too_short: int = 0
 
     def catalog(self, entries: Seq[Entry], engine: Engine) -> Catalog:
         """The videos that give samples.
@@ -106,6 +107,16 @@ class Survey:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
         return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
+
+    def left_out(self, listed: int) -> str:
+        """What to warn of: how many videos are too short for a sample, though not for ``min_frames``; "" if none."""
+        if not self._too_short:
+            return ""
+        return (
+            f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give pad_mode='edge' "
+            "to fill them up, a smaller sequence_length or stride, or min_frames to leave them out without a warning; "
+            "report() names them."
+        )
 
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
@@ -164,6 +175,7 @@ class Survey:
             self._rows[place] = _Row(entry, use, shape, picture)
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
+            self._too_short += length >= (self.min_frames or 0)
 
     def _use(self, facts: Facts, part: Range | None, times: FloatArray | None) -> _Use:
         """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -66,9 +67,9 @@ class Video:
         segment_mode: which frame of each part: "random" or "center".
         fps: target frame rate in Hz.
         pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" leaves them out.
+            "reflect" or "wrap"; "none" leaves them out, and a warning counts the videos that give none.
         fill_value: the pixels of padding by "constant", and around pictures in batches with ``ragged="pad"``.
-        min_frames: videos, or ranges, with fewer frames are left out.
+        min_frames: videos, or ranges, with fewer frames are left out, without a warning.
         shuffle: a new order of all samples in every epoch.
         seed: of the order and of random sequences.
         shard: ``(rank, world)``: the rank gets its part of every epoch.
@@ -174,8 +175,11 @@ class Video:
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode))
 
         listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
+        self._book.passed_over(listing.passed_over)
         survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book)
         catalog = survey.catalog(listing.entries, self._engine.get())
+        if said := survey.left_out(len(listing.entries)):
+            warnings.warn(said, stacklevel=2)
         self._classes = listing.classes
         self._selection = Selection(
             catalog,

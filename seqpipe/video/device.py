@@ -20,7 +20,7 @@ DECODE: Final = choice(
     ("auto", "nvdec", "mixed", "cpu"),
 )
 THREADS: Final = Param(
-    name="threads", doc="Threads that decode; one for each core unless given", lo=1, optional=True
+    name="threads", doc="Threads that decode; one for each core unless given", lo=1, hi=4096, optional=True
 )
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"cpu|auto|cuda(?::(\d{1,9}))?")

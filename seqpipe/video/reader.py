@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
+from ..forks import renew_after_fork
 from ..param import listed
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
@@ -46,8 +48,8 @@ class VideoReader:
     """One video, random access, exact to the frame.
 
     Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
-    ``timestamps`` and ``info.start_s`` are on. A reader belongs to one thread at a time. Its copies, and what
-    is made of its pickle, open the video anew.
+    ``timestamps`` and ``info.start_s`` are on. Threads may share a reader: they wait for each other, so one reader
+    each is faster. Its copies, and what is made of its pickle, open the video anew.
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
@@ -93,8 +95,13 @@ class VideoReader:
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
+        self._lock = (
+            threading.RLock()
+        )  # the painter's buffers and the stream ahead are one thread's at a time
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
+        self._inherited: Iterator[Sequence] | None = None
+        renew_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._again, ()
@@ -143,7 +150,8 @@ class VideoReader:
         if isinstance(place, slice):
             return self.frames(numbers_of(place, len(self)))
         number = int(self._index.check([whole_number(place)])[0])
-        return self._next_frame(number)
+        with self._lock:
+            return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
         """Every frame in order, layout ``HWC``."""
@@ -161,7 +169,7 @@ class VideoReader:
         """
         wanted = self._index.check(whole_numbers(numbers))
         place = self._place
-        with place.active():
+        with self._lock, place.active():
             pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
             lost = self._paint(wanted.tolist(), pixels)
         if lost:
@@ -240,9 +248,16 @@ class VideoReader:
 
     def close(self) -> None:
         """Give back file and decoders."""
-        self._expected, self._ahead = -1, None
-        self._place.close()
-        self._video.source.close()
+        with self._lock:
+            self._expected, self._ahead = -1, None
+            self._place.close()
+            self._video.source.close()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked process: another thread may have held the lock, and a stream shares file positions."""
+        self._lock = threading.RLock()
+        # Kept: taking down a decoder whose threads are another process's could hang.
+        self._expected, self._ahead, self._inherited = -1, None, self._ahead
 
     def __enter__(self) -> VideoReader:
         return self

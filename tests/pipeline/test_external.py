@@ -138,7 +138,7 @@ def test_several_values():
             "the source gave samples whose type is float64; allowed: float32, .*not cast",
         ),
         (lambda: np.zeros((3, 2)), {"layout": "HWC"}, "samples of 1 axes do not have the layout 'HWC'"),
-        (lambda: np.array(["a"] * 3), {}, "values of type <U1; allowed: numbers"),
+        (lambda: np.array(["a"] * 3), {}, "an array of dtype <U1; allowed: arrays of numbers"),
         (lambda: [object()], {}, "a object is not an array"),
     ],
 )

@@ -28,7 +28,8 @@ _PARTS = 12
 @pytest.mark.parametrize(
     ("device", "decode", "count", "requests"),
     [
-        ("cpu", "auto", 8, 600),
+        ("cpu", "auto", 8, 120),
+        pytest.param("cpu", "auto", 8, 600, marks=pytest.mark.deep),
         pytest.param("cuda", "auto", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "mixed", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "nvdec", 60, 3000, marks=pytest.mark.gpu),
@@ -56,7 +57,7 @@ def test_nothing_is_wrong_and_nothing_grows(device, decode, count, requests):
 
 @pytest.mark.parametrize(
     "output",
-    [PLAIN, OutputSpec(mirror=True), OutputSpec(dtype="float16", layout="FCHW"), OutputSpec(size=(120, 72))],
+    [PLAIN, OutputSpec(mirror=True), OutputSpec(dtype="float16", layout="FCHW"), OutputSpec(size=(72, 120))],
 )
 @pytest.mark.parametrize("name", ["h264", "rotated_90_mirrored", "odd_vp9"])
 def test_the_judge_knows_a_wrong_frame(name, output):
@@ -163,6 +164,7 @@ def test_a_process_that_fails_ends_a_crowd(capfd):
     assert "nonsense" in capfd.readouterr().err
 
 
+@pytest.mark.deep
 def test_growth_is_seen_where_it_is():
     kept = []
     with Engine(1) as engine:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...errors import OutputError
+from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
@@ -40,6 +41,8 @@ def open_index(
         return _built(source, None, verified=verified)
     directory = cache_directory(cache_dir)
     cached = load_index(directory, stamp)
+    if cached is not None:
+        check_picture(cached.info.width, cached.info.height, source.name)
     if cached is not None and (cached.verified or not verified):
         return replace(cached, info=with_source(cached.info, source.name))
     index = _built(source, cached, verified=verified)

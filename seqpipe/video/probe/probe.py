@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +18,9 @@ import av.video
 import numpy as np
 
 from ...errors import UnreadableSourceError
+from ...limits import PICTURE_PIXELS, check_picture
 from ..finalizers import Afterwards
+from ..source.outside import parsing
 from ..source.source import Origin, Source, open_source
 from .info import StreamInfo
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Demuxer",
     "FirstPicture",
+    "bounded",
+    "no_packets",
     "open_container",
     "probe",
     "stream_info",
@@ -41,6 +46,8 @@ _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
+_MAX_INT = 2**31 - 1
+_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}"
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
@@ -57,7 +64,7 @@ def probe(origin: Origin) -> StreamInfo:
         UnreadableSourceError: it is not a video that can be decoded.
     """
     source = open_source(origin)
-    with open_container(source) as container:
+    with parsing(source), open_container(source) as container:
         stream = video_stream(source, container)
         first = FirstPicture(stream)
         try:
@@ -98,7 +105,9 @@ class Demuxer:
         file = self._file = source.for_demuxer()
         try:
             self.container = (
-                av.open(file) if isinstance(file, str) else av.open(file, "r", buffer_size=_BUFFER)
+                av.open(file, options=bounded({}))
+                if isinstance(file, str)
+                else av.open(file, "r", buffer_size=_BUFFER, options=bounded({}))
             )
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
@@ -116,7 +125,7 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
     """The container's video: the default one, else the first; cover pictures do not count.
 
     Raises:
-        UnreadableSourceError: there is none, or no decoder for it.
+        UnreadableSourceError: there is none, no decoder for it, or its pictures are too large.
     """
     videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
     if not videos:
@@ -133,7 +142,14 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
+    check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
+    stream.codec_context.options = bounded({})
     return stream
+
+
+def bounded(options: dict[str, str]) -> dict[str, str]:
+    """Options of a decoder with the limit on the size of a picture, which a packet may declare anew."""
+    return {**options, "max_pixels": f"{min(PICTURE_PIXELS.value(), _MAX_INT):.0f}"}
 
 
 class FirstPicture:
@@ -144,12 +160,14 @@ class FirstPicture:
     Attributes:
         packet: the first packet's data.
         frame: the picture, or None while there is none.
+        too_large: whether one may have been refused for its size; FFmpeg tells only its log.
     """
 
     def __init__(self, stream: VideoStream) -> None:
         stream.thread_count, stream.thread_type = 1, "SLICE"
         self.packet = b""
         self.frame: av.VideoFrame | None = None
+        self.too_large = False
         self._left = _PACKETS_TO_FIRST_FRAME
 
     @property
@@ -164,10 +182,12 @@ class FirstPicture:
         self.packet = self.packet or bytes(packet)
         self._left -= 1
         # A packet that does not decode is reported when its frame is asked for; here the next one will do.
-        with contextlib.suppress(av.error.FFmpegError):
+        try:
             for frame in packet.decode():
                 if isinstance(frame, av.VideoFrame) and self.frame is None:
                     self.frame = frame
+        except av.error.FFmpegError as error:
+            self.too_large |= error.errno == errno.EINVAL
 
 
 def stream_info(
@@ -185,12 +205,15 @@ def stream_info(
     context, frame = stream.codec_context, first.frame
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)
-    if pixel is None or not width or not height:
-        raise UnreadableSourceError(
-            "no frame can be decoded" if first.packet else "it holds no video packets",
-            source=source.name,
-            advice="The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
+    if first.too_large and frame is None:
+        raise _unusable(
+            source,
+            "no frame can be decoded: the file is damaged, or its pictures have more than "
+            f"{PICTURE_PIXELS.value():.0f} pixels",
+            _RAISE_THE_LIMIT,
         )
+    if pixel is None or not width or not height:
+        raise _unusable(source, "no frame can be decoded") if first.packet else no_packets(source)
     degrees, flipped = _orientation(frame)
     codec = context.codec.canonical_name
     tick = _fraction(stream.time_base) or Fraction(1, 1000)
@@ -225,6 +248,19 @@ def stream_info(
         has_b_frames=bool(context.has_b_frames),
         has_audio=bool(container.streams.audio),
     )
+
+
+def no_packets(source: Source) -> UnreadableSourceError:
+    """A header that may be sound, and no video behind it."""
+    return _unusable(source, "it holds no video packets")
+
+
+def _unusable(
+    source: Source,
+    fact: str,
+    advice: str = "The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
+) -> UnreadableSourceError:
+    return UnreadableSourceError(fact, source=source.name, advice=advice)
 
 
 def with_source(info: StreamInfo, name: str) -> StreamInfo:
