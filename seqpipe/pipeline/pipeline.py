@@ -204,6 +204,17 @@ class Pipeline:
         self._executor = Executor(self._sources, self._nodes, self._graph, prefetch)
         self._epoch, self._at, self._done = 0, 0, False
 
+    def named(self, names: Seq[str] | None) -> tuple[str, ...]:
+        """A name for each output: those that are given, or else the pipeline's own.
+
+        Raises:
+            ParameterError: there is not one of its own for each.
+        """
+        if names is None and not self._names:
+            count = len(self._graph.outputs)
+            raise ParameterError(f"{count} outputs have no names", source="Pipeline", advice="Give names=(…)")
+        return check_names(names, len(self._graph.outputs)) or self._names
+
     @property
     def epoch(self) -> int:
         """The current epoch, 0 at first."""
