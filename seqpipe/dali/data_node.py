@@ -100,6 +100,11 @@ class DataNode(ops.DataNode):
         """The nodes that it is made of."""
         return self._inputs
 
+    def with_inputs(self, inputs: tuple[ops.DataNode, ...]) -> DataNode:
+        """The same made of other nodes, as they are."""
+        self._inputs = inputs
+        return self
+
     @property
     def label(self) -> str:
         """What makes it."""
@@ -126,13 +131,14 @@ class DataNode(ops.DataNode):
     def value(self, given: Seq[Any], run: Run) -> Any:
         """See :meth:`seqpipe.ops.DataNode.value`."""
         if self._part is not None:
-            return given[0][self._part]
+            return given[0] if isinstance(given[0], Absent) else given[0][self._part]
         if self.scope is not None:
             *given, index = given
             if not len(index):
                 return Absent()
             run = run._replace(index=index)
-        return self._compute([value_of(one) for one in given], run)
+        values = [one if isinstance(one, Absent) else value_of(one) for one in given]
+        return self._compute(values, run)
 
     def gpu(self) -> DataNode:
         """The same on the pipeline's GPU; it stays where it is where there is no driver."""
@@ -306,6 +312,8 @@ def node_of(value: Any) -> DataNode:
     if isinstance(value, ops.DataNode):
         return DataNode(value.label, [value], lambda v, _: v[0])
     if not isinstance(value, Constant):
+        if hasattr(type(value), "error"):  # a variable that one branch alone has set
+            raise value.error()
         if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
             raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
         value = (

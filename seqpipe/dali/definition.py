@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..errors import ParameterError
 from .pipeline import Pipeline
+from .rewrite import rewritten
 
 __all__ = ["pipeline_def"]
 
@@ -46,14 +47,9 @@ def pipeline_def(
             own = {name: value for name, value in kwargs.items() if name in _RESERVED}
             given = {name: value for name, value in kwargs.items() if name not in _RESERVED or name in taken}
             pipe = Pipeline(**{**options, **own})
-            if conditionals:
-                raise ParameterError(
-                    "enable_conditionals=True is not available",
-                    source="pipeline_def",
-                    advice="Choose by arithmetic: condition * a + (condition == 0) * b",
-                )
+            defined = rewritten(function) if conditionals else function
             with pipe:
-                made = function(*args, **given)
+                made = defined(*args, **given)
             pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else (made,)))
             return pipe
 
