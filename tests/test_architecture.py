@@ -85,17 +85,19 @@ ROOMS = (
     Room("fn", ("fn", "types")),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
+    Room("torch", ("torch",)),
+    Room("dali", ("dali",), never=("plugin",)),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "plugin"),
+    "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
     "nvidia": ("cli._card_jpeg",),
-    "jax": ("plugin",),
-    "tensorflow": ("plugin",),
+    "jax": ("plugin", "dali.plugin.jax"),
+    "tensorflow": ("plugin", "dali.plugin.tf"),
     "lightning": ("plugin",),
     "ray": ("plugin",),
     **dict.fromkeys(
