@@ -29,6 +29,7 @@ ROOMS = (
             "errors",
             "layout",
             "array",
+            "content",
             "param",
             "random",
             "philox",
@@ -66,7 +67,7 @@ HOMES = {
     "lightning": ("plugin",),
     "ray": ("plugin",),
     **dict.fromkeys(
-        ("nibabel", "SimpleITK", "pydicom", "nrrd", "h5py", "zarr", "tifffile", "PIL", "imageio"),
+        ("nibabel", "SimpleITK", "pydicom", "nrrd", "h5py", "zarr", "tifffile", "PIL", "imageio", "torchio", "monai"),
         ("volume", "images"),
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),
