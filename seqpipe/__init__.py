@@ -87,6 +87,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
+    series: str | None = None,
+    key: str | None = None,
 ) -> VideoReader | Any:
     """Open a video for exact access to its frames, or a volume for windows of its voxels.
 
@@ -103,6 +105,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         threads: for videos: decoding threads, at least 1; None takes one for each core that this process may use.
         output: for videos: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
+        series: for a DICOM folder with several series: the SeriesInstanceUID of one.
+        key: for NPZ, the name of the array; for Zarr, its path in the group.
 
     Returns:
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
@@ -123,7 +127,9 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
         if output is not None:
             raise ParameterError("output is for videos, and this is a volume", advice="Leave it out")
-        return VolumeReader(source, device=device)
+        return VolumeReader(source, device=device, series=series, key=key)
+    if series is not None or key is not None:
+        raise ParameterError("series and key are for volumes, and this is none", advice="Leave them out")
     from .video.reader import VideoReader
 
     return VideoReader(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .grid import GridAggregator, GridSampler
     from .info import VolumeInfo
     from .reader import VolumeReader
-    from .resample import resample
-    from .save import save
+    from .regrid import resample
+    from .write import save
     from .turned import reorient, to_canonical
 
 _LAZY = {
@@ -24,8 +24,8 @@ _LAZY = {
     "VolumeInfo": "info",
     "VolumeReader": "reader",
     "reorient": "turned",
-    "resample": "resample",
-    "save": "save",
+    "resample": "regrid",
+    "save": "write",
     "to_canonical": "turned",
     "to_monai": "export",
     "to_nibabel": "export",

@@ -16,7 +16,7 @@ from ..sequence import Sequence
 from ..video.device import parse_device
 from .info import VolumeInfo
 from .open import open_volume
-from .resample import Grid, Interpolation, grid_of, resampled_window
+from .regrid import Grid, Interpolation, grid_of, resampled_window
 from .source import AnyArray, Box, Origin, chosen_times
 from .space import Turn, moved, turn_to
 
