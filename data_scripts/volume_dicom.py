@@ -63,7 +63,10 @@ def multi_frame(path: Path, array: Any, affine: Any) -> Path:
     shared, measures, orientation = Dataset(), Dataset(), Dataset()
     measures.PixelSpacing, measures.SliceThickness = plain[0].PixelSpacing, plain[0].SliceThickness
     orientation.ImageOrientationPatient = plain[0].ImageOrientationPatient
-    shared.PixelMeasuresSequence, shared.PlaneOrientationSequence = Sequence([measures]), Sequence([orientation])
+    shared.PixelMeasuresSequence, shared.PlaneOrientationSequence = (
+        Sequence([measures]),
+        Sequence([orientation]),
+    )
     one.SharedFunctionalGroupsSequence = Sequence([shared])
     groups = []
     for frame in plain:

@@ -100,8 +100,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             volumes also a folder (a DICOM series, a Zarr array, pictures) or a list of files.
         device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
             there is one that can be used.
-        decode: for videos: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines alone
-            (``"nvdec"``); the CPU alone (``"cpu"``).
+        decode: for videos: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines
+            alone (``"nvdec"``); the CPU alone (``"cpu"``).
         threads: for videos: decoding threads, at least 1; None takes one for each core that this process may use.
         output: for videos: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.

@@ -110,7 +110,9 @@ class DicomVolume:
 
     def __init__(self, sources: Seq[Source], headers: Seq[Any], name: str) -> None:
         self._sources = {source.name: source for source in sources}
-        slices = [one for source, header in zip(sources, headers, strict=True) for one in _slices(source, header)]
+        slices = [
+            one for source, header in zip(sources, headers, strict=True) for one in _slices(source, header)
+        ]
         self._layers = arranged(slices, name)
         scales = {one.scale for volume in self._layers.volumes for one in volume}
         self._scaled = len(scales) > 1
@@ -189,11 +191,17 @@ def _facts(header: Any) -> dict[str, Any]:
 
 def _pixel_type(headers: Seq[Any], name: str) -> np.dtype[Any]:
     kinds = Counter(
-        (int(h.get("BitsAllocated", 16)), int(h.get("PixelRepresentation", 0) or 0), int(h.get("SamplesPerPixel", 1) or 1))
+        (
+            int(h.get("BitsAllocated", 16)),
+            int(h.get("PixelRepresentation", 0) or 0),
+            int(h.get("SamplesPerPixel", 1) or 1),
+        )
         for h in headers
     )
     if len(kinds) > 1:
-        listed = ", ".join(f"{n} of {b} bits{', signed' if s else ''}" for (b, s, _), n in kinds.most_common())
+        listed = ", ".join(
+            f"{n} of {b} bits{', signed' if s else ''}" for (b, s, _), n in kinds.most_common()
+        )
         raise UnreadableSourceError(f"slices have different types: {listed}", source=name)
     bits, signed, _ = next(iter(kinds))
     if bits not in (8, 16, 32):
@@ -228,10 +236,14 @@ def _slices(source: Source, header: Any) -> Iterator[Slice]:
             orientation=_values(orientation, "ImageOrientationPatient", 6),
             spacing=None if spacing is None else (spacing[0], spacing[1]),
             thickness=thickness or _number(header, "SliceThickness"),
-            scale=(1.0 if not slope else slope, 0.0 if intercept is None else intercept),
+            scale=(slope or 1.0, 0.0 if intercept is None else intercept),
             number=frame if count > 1 else int(_number(header, "InstanceNumber") or 0),
             group=(
-                int(_number(content, "TemporalPositionIndex") or _number(header, "TemporalPositionIdentifier") or 0),
+                int(
+                    _number(content, "TemporalPositionIndex")
+                    or _number(header, "TemporalPositionIdentifier")
+                    or 0
+                ),
                 int(_number(header, "AcquisitionNumber") or 0),
             ),
         )
@@ -281,7 +293,9 @@ def _header(source: Source) -> Any:
         header = _pydicom().dcmread(source.for_demuxer(), stop_before_pixels=True, specific_tags=list(_TAGS))
     if "Rows" not in header or "Columns" not in header:
         raise UnreadableSourceError(
-            "this DICOM file has no picture", source=source.name, advice="Name a file with pixels, or a folder"
+            "this DICOM file has no picture",
+            source=source.name,
+            advice="Name a file with pixels, or a folder",
         )
     return header
 
@@ -334,16 +348,16 @@ def _pydicom() -> Any:
     return pydicom
 
 
-def _which(found: dict[str, list[tuple[Source, Any]]], name: str, series: str | None) -> UnreadableSourceError:
+def _which(
+    found: dict[str, list[tuple[Source, Any]]], name: str, series: str | None
+) -> UnreadableSourceError:
     if not found:
         return UnreadableSourceError("there is no DICOM file with a picture", source=name)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     listed = "; ".join(
-        f"{uid or 'without a UID'} ({str(files[0][1].get('SeriesDescription', '')) or 'no description'}, {len(files)} files)"
+        f"{uid or 'without a UID'} ({files[0][1].get('SeriesDescription') or 'no description'}, {len(files)} files)"
         for uid, files in ordered[:_LISTED]
     )
     more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     fact = f"there are {len(found)} series" if series is None else f"there is no series {series!r}"
     return UnreadableSourceError(fact, source=name, allowed=listed + more, advice="Name one with series=…")
-
-

@@ -30,7 +30,11 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
         UnreadableSourceError: no volume is in it.
         SourceError: it cannot be read.
     """
-    if "://" in folder or folder.rstrip("/").endswith(".zarr") or any((Path(folder) / name).exists() for name in _ZARR):
+    if (
+        "://" in folder
+        or folder.rstrip("/").endswith(".zarr")
+        or any((Path(folder) / name).exists() for name in _ZARR)
+    ):
         from .zarr_file import open_zarr
 
         return open_zarr(folder, key)

@@ -14,7 +14,7 @@ import numpy as np
 from ..array import FloatArray, IntArray
 from .source import AnyArray
 
-__all__ = ["INTERPOLATIONS", "Interpolation", "gather", "smoothed"]
+__all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "vote"]
 INTERPOLATIONS: Final = ("linear", "nearest", "vote")
@@ -29,6 +29,7 @@ def gather(
     shape: Seq[int],
     interp: Interpolation,
     fill_value: float | None = None,
+    sigmas: Seq[float] = (0.0, 0.0, 0.0),
 ) -> AnyArray:
     """A volume sampled on another grid.
 
@@ -39,13 +40,14 @@ def gather(
         interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
             equal ones that of the nearest voxel, else the smallest.
         fill_value: what lies outside of the array; None repeats its edge.
+        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"``.
 
     Returns:
         The array's type for ``"nearest"`` and ``"vote"``, and for ``"linear"`` of integers, rounded half to even.
     """
     if interp == "linear":
         exact = array.dtype.itemsize > 4 or (array.dtype.kind in "iu" and array.dtype.itemsize == 4)
-        work = array.astype(np.float64 if exact else np.float32, copy=False)
+        work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
         made = (_along_axes if _is_diagonal(matrix) else _by_slices)(work, matrix, shape, fill_value)
         if array.dtype.kind not in "iu":
             return made.astype(array.dtype, copy=False)
@@ -56,9 +58,9 @@ def gather(
     return _vote(array, matrix, shape, fill_value)
 
 
-def smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
-    """A Gaussian along the first three axes, edges repeated; σ in voxels, 0 for none."""
-    result = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
+def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
+    """A Gaussian along the first three axes of floats, edges repeated; σ in voxels, 0 for none."""
+    result: AnyArray = array
     for axis, sigma in enumerate(sigmas):
         if sigma <= 0:
             continue
@@ -74,11 +76,8 @@ def smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
         for offset, weight in zip(offsets, weights, strict=True):
             cut = [slice(None)] * result.ndim
             cut[axis] = slice(offset + reach, offset + reach + length)
-            result += padded[tuple(cut)] * result.dtype.type(weight)
-    if array.dtype.kind in "iu":
-        limits = np.iinfo(array.dtype)
-        return np.clip(np.rint(result), limits.min, limits.max).astype(array.dtype)
-    return result.astype(array.dtype, copy=False)
+            result = result + padded[tuple(cut)] * result.dtype.type(weight)
+    return result
 
 
 def _is_diagonal(matrix: FloatArray) -> bool:

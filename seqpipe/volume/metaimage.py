@@ -91,7 +91,9 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
         space="metaimage",
         compressed=compression is not None,
         notes=notes,
-        header={name: fields[name] for name in ("Modality", "Comment", "AnatomicalOrientation") if name in fields},
+        header={
+            name: fields[name] for name in ("Modality", "Comment", "AnatomicalOrientation") if name in fields
+        },
     )
     return StoredVolume(voxels, info, storage)
 

@@ -141,11 +141,15 @@ def _axes(
     vectors = _directions(fields, len(sizes), source)
     spatial = [axis for axis, vector in enumerate(vectors) if vector is not None]
     if "space directions" not in fields:
-        plain = [a for a in range(len(sizes)) if kinds[a : a + 1] in (["domain"], ["space"])] or [*range(len(sizes))]
+        plain = [a for a in range(len(sizes)) if kinds[a : a + 1] in (["domain"], ["space"])] or [
+            *range(len(sizes))
+        ]
         spatial = plain[:3]
     if not 1 <= len(spatial) <= 3 or len(sizes) - len(spatial) > 2:
         raise UnreadableSourceError(
-            f"{len(spatial)} of {len(sizes)} axes lie in space", source=source, allowed="up to 3 axes in space"
+            f"{len(spatial)} of {len(sizes)} axes lie in space",
+            source=source,
+            allowed="up to 3 axes in space",
         )
     letters = ["?"] * len(sizes)
     for axis, letter in zip(spatial, "WHD", strict=False):
@@ -239,7 +243,7 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
         raise damaged(info.source, f"the voxels are not all numbers ({error})") from error
     found = values.astype(storage.dtype)
     if found.nbytes != storage.nbytes:
-        raise damaged(info.source, f"the file holds {len(values):,} voxels, but its header promises another number")
+        raise damaged(
+            info.source, f"the file holds {len(values):,} voxels, but its header promises another number"
+        )
     return open_source(found.tobytes())
-
-

@@ -83,7 +83,9 @@ def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[A
         ) from error
     if dtype.hasobject or dtype.kind not in "biufc":
         raise UnreadableSourceError(
-            f"the array has the type {dtype}, and is not unpickled" if dtype.hasobject else f"the array has the type {dtype}",
+            f"the array has the type {dtype}, and is not unpickled"
+            if dtype.hasobject
+            else f"the array has the type {dtype}",
             source=source,
             allowed="numbers",
             advice="Save an array of numbers: np.save(path, array.astype(np.float32))",

@@ -230,7 +230,8 @@ class VolumeReader:
         stored = self._source.info
         d, h, w = self._turn.box(box.ranges, stored.grid)
         data = self._source.read(Box(d, h, w), times)
-        return self._turn.array(data, data.ndim - 4)
+        turned: AnyArray = self._turn.array(data, data.ndim - 4)
+        return turned
 
 
 def _restored(again: Any, turn: Turn, grid: Grid | None) -> VolumeReader:

@@ -15,7 +15,7 @@ from ..array import FloatArray, namespace, to_numpy
 from ..errors import ParameterError
 from ..param import choice
 from ..sequence import Sequence
-from .gather import INTERPOLATIONS, Interpolation, gather, smoothed
+from .gather import INTERPOLATIONS, Interpolation, gather
 from .info import VolumeInfo
 from .source import AnyArray, Box
 from .space import moved, spacing_of
@@ -160,7 +160,7 @@ def _window(
     local = matrix.copy()
     local[:3, 3] -= needed.start
     volumes = data if data.ndim == 5 else data[None]
-    made = [gather(smoothed(v, sigmas), local, box.shape, grid.interp, grid.fill_value) for v in volumes]
+    made = [gather(v, local, box.shape, grid.interp, grid.fill_value, sigmas) for v in volumes]
     return np.stack(made) if data.ndim == 5 else made[0]
 
 

@@ -90,7 +90,9 @@ def arranged(slices: Seq[Slice], source: str) -> Layers:
     """
     sizes = Counter((s.rows, s.columns) for s in slices)
     if len(sizes) > 1:
-        listed = ", ".join(f"{count} of {rows}×{columns}" for (rows, columns), count in sizes.most_common(_NAMED))
+        listed = ", ".join(
+            f"{count} of {rows}×{columns}" for (rows, columns), count in sizes.most_common(_NAMED)
+        )
         raise _refused(f"slices have different sizes: {listed}", source, "List the files of one stack")
     if any(s.position is None or s.orientation is None for s in slices):
         return _without_places(slices)
@@ -109,7 +111,9 @@ def arranged(slices: Seq[Slice], source: str) -> Layers:
         step = (places[-1] - places[0]) / (len(first) - 1)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
-            notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared, as the slices are")
+            notes.append(
+                f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared, as the slices are"
+            )
     else:
         step = normal * (first[0].thickness or 1.0)
         if first[0].thickness is None:
@@ -150,7 +154,9 @@ def _one_orientation(slices: Seq[Slice], source: str) -> FloatArray:
     vectors = found[0][0].reshape(2, 3)
     lengths = np.linalg.norm(vectors, axis=1)
     if not np.isfinite(vectors).all() or abs(np.dot(*vectors)) > 1e-3 or np.abs(lengths - 1).max() > 1e-2:
-        raise _refused(f"ImageOrientationPatient is {found[0][0].tolist()}", source, "These are no directions")
+        raise _refused(
+            f"ImageOrientationPatient is {found[0][0].tolist()}", source, "These are no directions"
+        )
     return found[0][0]
 
 
@@ -170,7 +176,8 @@ def _volumes(ordered: Seq[Slice], along: dict[int, float], source: str) -> tuple
         return tuple(zip(*places, strict=True))
     twice = [place for place in places if len(place) > 1]
     named = "; ".join(
-        f"{along[id(place[0])]:.2f} mm by {', '.join(s.label for s in place[:_NAMED])}" for place in twice[:_NAMED]
+        f"{along[id(place[0])]:.2f} mm by {', '.join(s.label for s in place[:_NAMED])}"
+        for place in twice[:_NAMED]
     )
     raise _refused(
         f"{len(twice)} of {len(places)} places have more than one slice: {named}",
@@ -186,7 +193,7 @@ def _evenly(slices: Seq[Slice], places: FloatArray, source: str) -> None:
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:
         return
     missing: list[str] = []
-    for place in np.flatnonzero(steps > 1.5 * usual):
+    for place in np.flatnonzero(steps > 1.5 * usual).tolist():
         count = steps[place] / usual
         if abs(count - round(count)) <= _GAP:
             inner = [places[place] + usual * n for n in range(1, round(count))]

@@ -151,7 +151,9 @@ def _info(
         affine=affine,
         space="assumed",
         compressed=True,
-        notes=(_NOTE.format(spacing="1 mm" if spacing == 1 else f"{spacing:g} mm between slices, 1 mm in them"),),
+        notes=(
+            _NOTE.format(spacing="1 mm" if spacing == 1 else f"{spacing:g} mm between slices, 1 mm in them"),
+        ),
     )
 
 

@@ -19,7 +19,6 @@ HEADER_MOST: Final = 1 << 20
 """The most bytes that a text header may have."""
 
 
-
 def required(fields: Mapping[str, str], name: str, source: str) -> str:
     """The text of a field.
 

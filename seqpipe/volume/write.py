@@ -58,8 +58,9 @@ def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float
             if ending == ".npy":
                 np.save(file, to_numpy(sequence.data))
             elif ending == ".npz":
-                space = {} if sequence.affine is None else {"affine": sequence.affine}
-                np.savez_compressed(file, image=to_numpy(sequence.scaled().data), **space)
+                arrays: dict[str, Any] = {"image": to_numpy(sequence.scaled().data)}
+                arrays |= {} if sequence.affine is None else {"affine": sequence.affine}
+                np.savez_compressed(file, **arrays)
             else:
                 data = nifti_bytes(sequence, time_step_s=time_step_s)
                 file.write(_gzip(data) if ending == ".nii.gz" else data)
@@ -163,12 +164,10 @@ def _header(
 
 
 def _gzip(data: bytes) -> bytes:
+    """A gzip stream, by libdeflate where it is installed."""
     try:
         import deflate
     except ImportError:
         stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
         return stream.compress(data) + stream.flush()
-    packed: bytes = deflate.gzip_compress(data, _LEVEL)
-    return packed
-
-
+    return bytes(deflate.gzip_compress(data, _LEVEL))

@@ -58,7 +58,9 @@ class ZarrVolume:
         try:
             import zarr
         except ImportError as error:
-            raise BackendError("zarr is not installed", advice="Install it: pip install 'seqpipe[zarr]'") from error
+            raise BackendError(
+                "zarr is not installed", advice="Install it: pip install 'seqpipe[zarr]'"
+            ) from error
         try:
             node = zarr.open(name, mode="r")
             image = _image(dict(node.attrs)) if not hasattr(node, "shape") else None
@@ -100,7 +102,9 @@ class ZarrVolume:
             found = np.asarray(self._array[cut])
         except Exception as error:
             # codecs and stores have errors of many kinds
-            raise damaged(self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})") from error
+            raise damaged(
+                self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})"
+            ) from error
         axes = layout_axes(self._letters)
         view = found.transpose([axis for axis in axes if axis is not None])
         for place, axis in enumerate(axes):
@@ -153,7 +157,9 @@ def _space(image: dict[str, Any] | None, array: Any, letters: str) -> tuple[Floa
     if image is None:
         return plain_affine(), "assumed", ["the array has no place in space: 1 mm and RAS are assumed"]
     axes = image.get("axes") or []
-    level = next((d for d in image["datasets"] if d["path"] == array.path.rpartition("/")[2]), image["datasets"][0])
+    level = next(
+        (d for d in image["datasets"] if d["path"] == array.path.rpartition("/")[2]), image["datasets"][0]
+    )
     scale, shift = np.ones(len(letters)), np.zeros(len(letters))
     for change in [*level.get("coordinateTransformations", []), *image.get("coordinateTransformations", [])]:
         if change.get("type") == "scale":

@@ -71,7 +71,9 @@ def centers(array, affine) -> dict[int, np.ndarray]:
     found = {}
     for value in BALLS:
         places = np.argwhere(array == value)
-        found[value] = (affine @ np.append(places.mean(axis=0), 1.0))[:3] if len(places) else np.full(3, np.nan)
+        found[value] = (
+            (affine @ np.append(places.mean(axis=0), 1.0))[:3] if len(places) else np.full(3, np.nan)
+        )
     return found
 
 
@@ -79,5 +81,3 @@ def assert_places(array, affine, tolerance_mm: float = 0.8) -> None:
     """Whether the balls lie where they are."""
     for value, place in centers(array, affine).items():
         assert np.linalg.norm(place - BALLS[value]) < tolerance_mm, (value, place)
-
-

@@ -62,7 +62,9 @@ def test_everything_equals_simpleitk(name):
         judge = sitk.GetArrayFromImage(image)
         np.testing.assert_allclose(voxels, judge, rtol=1e-5, atol=1e-3 if volume.info.scale else 0)
         if volume.info.space != "assumed" and "t2_seg" not in name:
-            np.testing.assert_allclose(volume.affine, from_axes(axes, image.GetOrigin()[:3], lps=True), atol=1e-6)
+            np.testing.assert_allclose(
+                volume.affine, from_axes(axes, image.GetOrigin()[:3], lps=True), atol=1e-6
+            )
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if isinstance(n, str) and n.endswith(".nrrd")])

@@ -10,7 +10,13 @@ import pytest
 
 import seqpipe
 from data_scripts.make_volumes import AFFINE, ITEMS, phantom
-from seqpipe.errors import DamagedSourceError, ParameterError, SeqpipeError, SourceNotFoundError, UnreadableSourceError
+from seqpipe.errors import (
+    DamagedSourceError,
+    ParameterError,
+    SeqpipeError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
 from seqpipe.volume import VolumeReader
 from tests.support.volumes import assert_places, needs, phantom_path
 
@@ -45,14 +51,18 @@ def test_windows_and_slices_are_cuts_of_the_whole(name):
             cut = whole[tuple(ranges)]
             assert np.array_equal(part.data[..., 0], cut)
             assert part.data.flags.writeable
-            starts = [r.indices(n)[0] for r, n in zip([*ranges, *[slice(None)] * 3], whole.shape, strict=False)]
+            starts = [
+                r.indices(n)[0] for r, n in zip([*ranges, *[slice(None)] * 3], whole.shape, strict=False)
+            ]
             np.testing.assert_allclose(part.affine @ [0, 0, 0, 1], volume.affine @ [*starts, 1], atol=1e-9)
         one = volume[-1]
         assert (one.layout, one.shape) == ("HWC", (26, 32, 1))
         assert np.array_equal(one.data[..., 0], whole[-1])
 
 
-@pytest.mark.parametrize("name", ["nii", "nii_gz", "nii2", "nrrd", "mha", "npy", "npz", "tiff", "dicom_multi_frame"])
+@pytest.mark.parametrize(
+    "name", ["nii", "nii_gz", "nii2", "nrrd", "mha", "npy", "npz", "tiff", "dicom_multi_frame"]
+)
 def test_bytes_and_file_objects_open_as_paths_do(name):
     data = phantom_path(name).read_bytes()
     for origin in (data, io.BytesIO(data), phantom_path(name).as_uri()):
@@ -212,7 +222,10 @@ def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
 
     for number, size in enumerate((8, 8, 9)):
         cv2.imwrite(str(tmp_path / f"s{number}.png"), np.zeros((size, 8), np.uint8))
-    with seqpipe.open(tmp_path) as volume, pytest.raises(UnreadableSourceError, match=r"s2\.png: the picture is 9×8"):
+    with (
+        seqpipe.open(tmp_path) as volume,
+        pytest.raises(UnreadableSourceError, match=r"s2\.png: the picture is 9×8"),
+    ):
         volume.sequence()
 
 
