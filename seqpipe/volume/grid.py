@@ -134,10 +134,14 @@ class GridSampler:
             FrameRangeError: there is no such patch.
         """
         if not isinstance(number, Integral) or not 0 <= number < len(self):
-            raise FrameRangeError(f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}")
+            raise FrameRangeError(
+                f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
+            )
         start = tuple(int(place) for place in self.starts[int(number)])
         whole = self.volume
-        spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, self.patch_size, self.grid, strict=True)]
+        spans = [
+            (max(0, s), min(n, s + p)) for s, p, n in zip(start, self.patch_size, self.grid, strict=True)
+        ]
         box = Box(spans[0], spans[1], spans[2])
         if isinstance(whole, VolumeReader):
             part = whole.sequence(box)
@@ -204,7 +208,9 @@ class GridAggregator:
         weights = xp.asarray(self._weights)[..., None]
         for number, patch in zip(chosen, data, strict=True):
             target, inner = [], []
-            for s, p, n in zip(self._sampler.starts[number], self._sampler.patch_size, self._sampler.grid, strict=True):
+            for s, p, n in zip(
+                self._sampler.starts[number], self._sampler.patch_size, self._sampler.grid, strict=True
+            ):
                 first, end = max(0, int(s)), min(n, int(s) + p)
                 target.append(slice(first, end))
                 inner.append(slice(first - int(s), end - int(s)))
@@ -237,4 +243,3 @@ class GridAggregator:
         volume = self._sampler.volume
         source = volume.source if isinstance(volume, Sequence) else volume.info.source
         return Sequence(mean.astype(kind), "DHWC", source, affine=volume.affine)
-

@@ -86,7 +86,8 @@ def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[i
 def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
     """The first voxel of the patch around a voxel, moved so that it lies in the volume if it can."""
     depth, height, width = (
-        min(max(v - p // 2, 0), n - p) if n >= p else -((p - n) // 2) for v, n, p in zip(voxel, grid, patch, strict=True)
+        min(max(v - p // 2, 0), n - p) if n >= p else -((p - n) // 2)
+        for v, n, p in zip(voxel, grid, patch, strict=True)
     )
     return depth, height, width
 
@@ -157,7 +158,8 @@ class ClassIndex:
         most = int(plain.max(initial=0))
         if most >= _MOST_CLASSES or (plain.dtype.kind == "i" and int(plain.min(initial=0)) < 0):
             raise ParameterError(
-                f"labels go from {plain.min()} to {most}", allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}"
+                f"labels go from {plain.min()} to {most}",
+                allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}",
             )
         plain = plain.astype(np.uint8 if most < 256 else np.uint16, copy=False)
         rows, columns = math.prod(plain.shape[:2]), plain.shape[2]
@@ -213,7 +215,9 @@ class WeightIndex:
         plain = weights[..., 0] if weights.ndim == 4 else weights
         rows = plain.sum(axis=2, dtype=np.float64).ravel()
         if not np.isfinite(rows).all() or plain.min(initial=0) < 0:
-            raise ParameterError("the map has weights below 0, or not finite", source=source, allowed="0 or more")
+            raise ParameterError(
+                "the map has weights below 0, or not finite", source=source, allowed="0 or more"
+            )
         return cls(plain, np.cumsum(rows))
 
     def voxel(self, draw: float) -> tuple[int, int, int] | None:

@@ -20,7 +20,7 @@ from .info import VolumeInfo
 from .source import AnyArray, Box
 from .space import moved, spacing_of
 
-__all__ = ["INTERP", "Grid", "Interpolation", "grid_of", "resample", "resampled_window"]
+__all__ = ["INTERP", "Grid", "Interpolation", "grid_of", "resample", "resampled_window", "spacing_of_three"]
 
 INTERP: Final = choice("interp", "How voxels are interpolated", INTERPOLATIONS)
 _MOST_VOXELS: Final = 1 << 34
@@ -82,7 +82,7 @@ def grid_of(
         return Grid(shape, affine, interp, antialias, fill_value)
     size, affine = _place_of(of, "the volume")
     have = spacing_of(affine)
-    want = _spacing(spacing_mm)
+    want = spacing_of_three(spacing_mm)
     # the outer borders of the first voxels stay where they are
     factors = [w / h for w, h in zip(want, have, strict=True)]
     counts = [max(1, math.ceil(n / f - 0.5 - 1e-6)) for n, f in zip(size, factors, strict=True)]
@@ -195,7 +195,12 @@ def _place_of(value: Any, what: str) -> tuple[tuple[int, int, int], FloatArray]:
     return (depth, height, width), np.asarray(affine)
 
 
-def _spacing(spacing_mm: Any) -> tuple[float, ...]:
+def spacing_of_three(spacing_mm: Any) -> tuple[float, ...]:
+    """Distances between slices, rows and columns.
+
+    Raises:
+        ParameterError: it is neither a number above 0 nor three of them.
+    """
     single = isinstance(spacing_mm, Real) and not isinstance(spacing_mm, bool)
     try:
         values = (spacing_mm,) * 3 if single else tuple(spacing_mm)
