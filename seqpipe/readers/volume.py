@@ -58,8 +58,8 @@ class Volume:
 
     A sample is a dictionary of names to sequences ``DHWC`` with their affine: ``sample["image"]``, ``sample["label"]``.
     A patch depends on (seed, epoch, its index) alone, not on threads, batch size, rank, device, or how often iteration
-    was stopped. Making a dataset reads headers, no voxels. In an epoch each volume is read once: ``open_volumes`` of them
-    are in memory, their patches mixed, while the next ones are read.
+    was stopped. Making a dataset reads headers, no voxels. In an epoch each volume is read once: ``open_volumes``
+    of them are in memory, their patches mixed, while the next ones are read.
 
     Exactly one of ``files``, ``file_root`` and ``manifest`` says which volumes. Where patches are cut:
 

@@ -38,7 +38,7 @@ Sampler: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 SAMPLER: Final = choice(
     "sampler",
-    "Where patches are cut: anywhere; around foreground as often as told; around voxels of classes; by a map of weights",
+    "Where patches are cut: anywhere, around foreground, around voxels of classes, or by a map of weights",
     ("uniform", "balanced", "classes", "weighted"),
 )
 FOREGROUND: Final = Param(
@@ -118,7 +118,7 @@ class Opened:
     @property
     def nbytes(self) -> int:
         """The bytes that it holds."""
-        held = sum(part.data.nbytes for part in self.parts.values())
+        held = sum(int(part.data.nbytes) for part in self.parts.values())
         return held + (0 if self.classes is None else self.classes.counts.nbytes)
 
     @property

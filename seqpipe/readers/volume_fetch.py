@@ -219,8 +219,8 @@ class _Pending:
 class VolumeFetcher:
     """Reads samples; what :class:`seqpipe.readers.fetch.Fetcher` is for videos.
 
-    A sample that cannot be read is raised, left out, or substituted by the next one of the epoch whose volume is another
-    one and can be read; of up to 16 volumes.
+    A sample that cannot be read is raised, left out, or substituted by the next one of the epoch whose volume is
+    another one and can be read; of up to 16 volumes.
 
     Attributes:
         selection: which patches make a sample.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .info import VolumeInfo
     from .reader import VolumeReader
     from .regrid import resample
-    from .write import save
     from .turned import reorient, to_canonical
+    from .write import save
 
 _LAZY = {
     "GridAggregator": "grid",

@@ -70,8 +70,8 @@ def to_sitk(volume: Sequence | VolumeReader) -> Any:
 def to_torchio(volume: Sequence | VolumeReader) -> dict[str, Any]:
     """The arguments of ``torchio.ScalarImage`` and ``torchio.LabelMap``: ``tensor`` (C, i, j, k) and ``affine``.
 
-    ``torchio.ScalarImage(**to_torchio(volume))`` is the image; a series has its volumes in C. The tensor is a NumPy array,
-    which TorchIO takes.
+    ``torchio.ScalarImage(**to_torchio(volume))`` is the image; a series has its volumes in C. The tensor is a NumPy
+    array, which TorchIO takes.
 
     Raises:
         ParameterError: it is not a volume with an affine.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
-from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -133,7 +132,7 @@ class GridSampler:
         Raises:
             FrameRangeError: there is no such patch.
         """
-        if not isinstance(number, Integral) or not 0 <= number < len(self):
+        if not 0 <= number < len(self):
             raise FrameRangeError(
                 f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
             )
@@ -194,7 +193,9 @@ class GridAggregator:
             ParameterError: the shape does not fit.
         """
         data = admit(made.data if isinstance(made, (Batch, Sequence)) else made)
-        chosen = [int(numbers)] if isinstance(numbers, Real) else [int(number) for number in numbers]
+        chosen = (
+            [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
+        )
         data = data[None] if data.ndim == 4 else data
         if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._sampler.patch_size):
             raise ParameterError(

@@ -185,7 +185,7 @@ _Decompress = Callable[[bytes, int, AnyArray, int], tuple[int, int, int]]
 
 @cache
 def _libdeflate(compression: str) -> _Decompress | None:
-    """libdeflate's function for a kind of stream, from the wheel ``deflate``; None where there is none.
+    """Libdeflate's function for a kind of stream, from the wheel ``deflate``; None where there is none.
 
     It is called by address: the wheel's own functions give the first member of several and say nothing of the others.
     """

@@ -162,7 +162,7 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
         for axis in empty:
             affine[:3, axis] = _perpendicular(known, axis)
             known.append(affine[:3, axis])
-        names = ", ".join("slices rows columns".split()[axis] for axis in empty)
+        names = ", ".join(["slices", "rows", "columns"][axis] for axis in empty)
         notes.append(f"the header gives {names} no spacing: 1 mm is assumed")
     if abs(np.linalg.det(affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))) < 1e-6:
         raise UnreadableSourceError(

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cache
-from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -53,13 +52,12 @@ def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
     Raises:
         ParameterError: it is neither a whole number nor three of them.
     """
-    single = isinstance(patch_size, Integral) and not isinstance(patch_size, bool)
     try:
-        sizes = (patch_size,) * 3 if single else tuple(patch_size)
+        sizes = (patch_size,) * 3 if isinstance(patch_size, (int, np.integer)) else tuple(patch_size)
     except TypeError:
         sizes = ()
     if len(sizes) != 3 or not all(
-        isinstance(s, Integral) and not isinstance(s, bool) and 1 <= s <= _MOST_AXIS for s in sizes
+        isinstance(s, (int, np.integer)) and not isinstance(s, bool) and 1 <= s <= _MOST_AXIS for s in sizes
     ):
         raise ParameterError(
             f"patch_size={patch_size!r} is not valid",

@@ -27,8 +27,8 @@ class VolumeReader:
     """One volume, or a series of volumes: any window of it, with its place in space.
 
     Slicing takes slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
-    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels are given as they
-    are stored; where the file scales them, ``.scale`` of what comes says how, and ``.scaled()`` applies it.
+    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels are given as
+    they are stored; where the file scales them, ``.scale`` of what comes says how, and ``.scaled()`` applies it.
 
     :meth:`reorient`, :meth:`to_canonical` and :meth:`resample` give readers of the same file, from which windows are
     read in the same way: what a window does not need is not read or computed, where the format allows. A reader belongs
@@ -101,9 +101,9 @@ class VolumeReader:
         return f"VolumeReader({info.source!r}, {series}{info.where()}, {info.dtype.name}{channels}{scale})"
 
     def __getitem__(self, place: int | slice | tuple[int | slice, ...]) -> Sequence:
-        """One slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``; negative numbers count from the end.
+        """One slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
 
-        A number in place of a range takes one slice, row or column. ``[d]`` alone gives ``HWC``; everything else keeps
+        A number in place of a range takes one slice, row or column; negative ones count from the end. ``[d]`` alone gives ``HWC``; everything else keeps
         all axes.
 
         Raises:
@@ -168,7 +168,7 @@ class VolumeReader:
         return self._like(turn_to(stored.affine, orientation), None)
 
     def to_canonical(self) -> VolumeReader:
-        """A reader with columns to the right, rows to the front, slices to the head (``"RAS"``), as closely as the axes allow."""
+        """A reader of the volume in ``"RAS"``: columns to the right, rows to the front, slices to the head."""
         return self.reorient("RAS")
 
     def resample(

@@ -2,8 +2,8 @@
 
 One convention holds throughout. Arrays are ``DHWC`` (slices, rows, columns, channels), and an affine acts on indices
 in the order of the array's own axes: ``affine @ (d, h, w, 1)`` is the center of that voxel in millimeters, RAS+ (x to
-the right, y to the front, z to the head). An orientation is written as other programs write it, columns first: ``"RAS"``
-means that columns go right, rows to the front, slices to the head.
+the right, y to the front, z to the head). An orientation is written as other programs write it, columns first:
+``"RAS"`` means that columns go right, rows to the front, slices to the head.
 """
 
 from __future__ import annotations

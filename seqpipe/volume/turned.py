@@ -24,7 +24,8 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
     place = sequence.layout.find("DHW")
     if sequence.affine is None or place < 0:
         raise ParameterError(
-            f"a sequence {sequence.layout} {'without' if sequence.affine is None else 'with'} an affine cannot be reoriented",
+            f"a sequence {sequence.layout} cannot be reoriented"
+            + (": it has no affine" if sequence.affine is None else ""),
             source=sequence.source,
             allowed="a volume, such as DHWC, with an affine",
         )
