@@ -1,8 +1,8 @@
 """Pictures that carry their own frame number, readable from the pixels after lossy coding.
 
 The upper three eighths of a picture are a grid of 12 × 3 black or white cells: a fixed marker (8 bits), the
-frame number (16 bits) and its check (12 bits), most significant bit first. The cells are grey, so no colour
-matrix moves them, and large, so that they outlive coarse quantisation, 4:2:0 and a reduction to 64 rows.
+frame number (16 bits) and its check (12 bits), most significant bit first. The cells are gray, so no color
+matrix moves them, and large, so that they outlive coarse quantization, 4:2:0 and a reduction to 64 rows.
 The lower part moves: gradients, a panning texture and discs, so that an encoder has reason to predict in both
 directions. Everything is integer arithmetic: the same picture on every machine.
 """
@@ -115,8 +115,8 @@ def _read_bits(picture: NDArray[Any]) -> str:
         _middles(_COLUMNS, _COLUMNS, picture.shape[1]),
     )
     code = picture[: rows[-1] + 1, : columns[-1] + 1]
-    grey = code.astype(np.float64) if code.ndim == 2 else code[..., :3].mean(axis=-1, dtype=np.float64)
-    sums = np.add.reduceat(np.add.reduceat(grey, rows, axis=0)[::2], columns, axis=1)[:, ::2]
+    gray = code.astype(np.float64) if code.ndim == 2 else code[..., :3].mean(axis=-1, dtype=np.float64)
+    sums = np.add.reduceat(np.add.reduceat(gray, rows, axis=0)[::2], columns, axis=1)[:, ::2]
     flat = (sums / np.outer(np.diff(rows)[::2], np.diff(columns)[::2])).ravel()
     marker = np.array([bit == "1" for bit in _MARKER])
     white, black = flat[: len(marker)][marker].mean(), flat[: len(marker)][~marker].mean()
@@ -145,10 +145,10 @@ def _scene(time: int, width: int, height: int) -> NDArray[np.int64]:
     green = _wave(x + 3 * y - time, 150) + texture
     blue = _wave(3 * x - 2 * y + 2 * time, 150) + texture
     picture: NDArray[np.int64] = np.stack([red, green, blue], axis=-1) + 24
-    for period, radius, colour in ((91, 6, (230, 40, 30)), (67, 9, (30, 60, 220)), (53, 4, (240, 230, 40))):
+    for period, radius, color in ((91, 6, (230, 40, 30)), (67, 9, (30, 60, 220)), (53, 4, (240, 230, 40))):
         left = _wave(np.array(time + 2 * period), period) * width // period
         top = height // 2 + _wave(np.array(time + period // 2), period) * (height // 2) // period
-        picture[(x - left) ** 2 + (y - top) ** 2 < radius**2] = colour
+        picture[(x - left) ** 2 + (y - top) ** 2 < radius**2] = color
     return picture.clip(0, 255)
 
 

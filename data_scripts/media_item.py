@@ -39,7 +39,7 @@ class Encode:
         first: number of the first picture.
         rate: pictures per second, as FFmpeg reads it.
         interlaced: rows of two moments in one picture, top field first.
-        matrix: colour tags to convert by and to write (``bt709``, ``bt2020nc``); "" writes none.
+        matrix: color tags to convert by and to write (``bt709``, ``bt2020nc``); "" writes none.
         full: full range instead of limited range.
         params: the encoder's own parameters (x264, x265, SVT-AV1), joined by colons.
         options: further output options of the ffmpeg command.

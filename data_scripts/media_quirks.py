@@ -50,10 +50,10 @@ _SIZES = (
     _h264("chroma_topleft", "chroma samples at the top left", params=f"{_GOP}:chromaloc=2"),
 )
 
-_COLOURS = (
+_COLORS = (
     *(
         _h264(
-            f"colour_{name}_{span}",
+            f"color_{name}_{span}",
             f"tagged {name}, {span} range",
             matrix=matrix,
             full=span == "full",
@@ -63,7 +63,7 @@ _COLOURS = (
         for span in ("limited", "full")
     ),
     _plain(
-        "colour_bt2020_10",
+        "color_bt2020_10",
         "mp4",
         "libx265",
         "tagged bt2020, 10 bits",
@@ -72,7 +72,7 @@ _COLOURS = (
         params=_GOP,
     ),
     _plain(
-        "colour_bt2020_10_full",
+        "color_bt2020_10_full",
         "mp4",
         "libx265",
         "tagged bt2020, 10 bits, full range",
@@ -82,7 +82,7 @@ _COLOURS = (
         params=_GOP,
     ),
     _plain(
-        "colour_vp9_709",
+        "color_vp9_709",
         "webm",
         "libvpx-vp9",
         "tagged bt709 in the VP9 header",
@@ -90,14 +90,14 @@ _COLOURS = (
         options="-g 24",
     ),
     _remux(
-        "colour_container_only",
+        "color_container_only",
         "h264",
         "tagged bt709 by the container only",
         "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv -movflags +write_colr",
     ),
     _remux(
-        "colour_conflict",
-        "colour_bt709_limited",
+        "color_conflict",
+        "color_bt709_limited",
         "tagged bt709 by the bitstream and smpte170m by the container",
         "-colorspace smpte170m -color_primaries smpte170m -color_trc smpte170m -movflags +write_colr",
     ),
@@ -272,4 +272,4 @@ _COMPANY = (
     ),
 )
 
-QUIRKS = (*_SIZES, *_COLOURS, *_ORIENTATIONS, *_CLOCKS, *_COMPANY)
+QUIRKS = (*_SIZES, *_COLORS, *_ORIENTATIONS, *_CLOCKS, *_COMPANY)

@@ -28,17 +28,17 @@ def vignette(x: Any, strength: Any) -> Any:
 
 # A class says more: bounds, examples for tests, and a body that runs as a CUDA kernel where there is a GPU.
 class Duotone(Op):
-    """Move every pixel towards a line between black and one colour."""
+    """Move every pixel towards a line between black and one color."""
 
     amount: Number = param(0.5, "how far", lo=0, hi=1, identity=0.0)
-    tint: Number = param((1.0, 0.9, 0.7), "red, green and blue of the colour", kind=float, size=3, lo=0, hi=1)
+    tint: Number = param((1.0, 0.9, 0.7), "red, green and blue of the color", kind=float, size=3, lo=0, hi=1)
 
     channels = (3,)
     examples = ({"amount": 1.0}, {"amount": (0.0, 1.0), "seed": 2})
     errors = (({"amount": 2}, "amount=2 is not valid; allowed: a number from 0 to 1"),)
 
     def reference(self, x: Any, p: Any) -> Any:
-        """The mean of red, green and blue, in the colour of the tint."""
+        """The mean of red, green and blue, in the color of the tint."""
         gray = (x[..., 0:1] + x[..., 1:2] + x[..., 2:3]) / np.float32(3)
         return x + (gray * p.tint - x) * p.amount
 

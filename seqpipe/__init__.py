@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from . import ops, pipeline, readers, volume
     from .ops import operator
     from .sequence import Batch, Sequence
+    from .video.convert.output import OutputSpec
     from .video.device import Decode
-    from .video.output import OutputSpec
     from .video.reader import VideoReader
 
 __all__ = [
@@ -69,7 +69,7 @@ __version__ = "0.1.0"
 # name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
 _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
-    "OutputSpec": ("seqpipe.video.output", "OutputSpec"),
+    "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
     "pipeline": ("seqpipe.pipeline", None),
@@ -103,7 +103,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         decode: for videos: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines
             alone (``"nvdec"``); the CPU alone (``"cpu"``).
         threads: for videos: decoding threads, at least 1; None takes one for each core that this process may use.
-        output: for videos: colour, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
+        output: for videos: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
         series: for a DICOM folder with several series: the SeriesInstanceUID of one.
         key: for NPZ, the name of the array; for Zarr, its path in the group.

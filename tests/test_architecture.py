@@ -21,6 +21,33 @@ from .support.architecture import Package, Room
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# The packages of videos, each row of which imports only rows above it.
+VIDEO = (
+    ("finalizers", "interruptible"),
+    ("source",),
+    ("bitstream",),
+    ("probe", "packet_index"),
+    ("device", "memory", "cuda.memory", "nvdec.cuvid"),
+    ("convert",),
+    ("plan",),
+    ("decode",),
+    ("index",),
+    ("nvdec", "cuda"),
+    ("engine",),
+    ("reader",),
+)
+# The packages of operators, likewise: the model, calls, families, what is made of several.
+OPS = (
+    ("core",),
+    ("cuda",),
+    ("call",),
+    ("geometry", "temporal"),
+    ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
+    ("labels", "statistics"),
+    ("compose", "policies"),
+)
+BESIDE_OPS = ("video", "volume", "images", "readers")
+
 # A room imports only rooms above it. Readers and operators never see each other.
 ROOMS = (
     Room(
@@ -43,11 +70,13 @@ ROOMS = (
         ),
     ),
     Room("sampling", ("sampling",)),
+    *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
     Room("images", ("images",)),
     Room("readers", ("readers",)),
-    Room("ops", ("ops",), never=("video", "volume", "images", "readers")),
+    *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
+    Room("ops", ("ops",), never=BESIDE_OPS),
     Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
     Room("pipeline", ("pipeline",)),
     Room("front", ("",)),
@@ -72,21 +101,21 @@ HOMES = {
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
-    **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.workers", "pipeline.executor")),
+    **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.engine.workers", "pipeline.executor")),
     "multiprocessing": (
-        "video.child",
-        "video.child_process",
-        "video.children",
+        "video.engine.child",
+        "video.engine.child_process",
+        "video.engine.children",
         "pipeline.executor",
-        "ops._threads",
+        "ops.call.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": (
-        "ops._threads",
-        "video.ahead",
-        "video.awaited",
-        "video.engine",
-        "video.workers",
+        "ops.call.threads",
+        "video.engine.read_ahead",
+        "video.interruptible",
+        "video.engine.engine",
+        "video.engine.workers",
         "pipeline.executor",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
@@ -101,7 +130,7 @@ CHECKS = {
     "cycles": arch.imports_have_no_cycle,
     "libraries": partial(arch.libraries_stay_in_their_modules, homes=HOMES),
     "exports": arch.exports_are_sorted_and_complete,
-    "sizes": partial(arch.sizes_are_small, file_lines=400, function_lines=60),
+    "sizes": partial(arch.sizes_are_small, file_lines=600, function_lines=60),
     "classes": arch.classes_are_made_by_any_python,
     "unfinished": arch.nothing_is_swallowed_or_unfinished,
     "documented": arch.public_names_are_documented,
@@ -167,7 +196,7 @@ FAULTS = [
     ("exports", {"errors.py": HEAD.replace("[]", "['a', 'B']") + "a = B = 1\n"}, "not sorted"),
     ("exports", {"errors.py": HEAD.replace("[]", "['gone']")}, "gone, which does not exist"),
     ("exports", {"errors.py": HEAD + "def hidden(): ...\n"}, "hidden is public"),
-    ("sizes", {"errors.py": HEAD + "x = 1\n" * 399}, "401 lines, more than 400"),
+    ("sizes", {"errors.py": HEAD + "x = 1\n" * 599}, "601 lines, more than 600"),
     ("sizes", {"errors.py": LONG}, "_f has 61 lines, more than 60"),
     ("classes", {"errors.py": HEAD + "class _A(B, name='a'):\n    x = 1\n"}, ":3: class _A is given name="),
     ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept:\n    raise\n"}, ":5: an except"),

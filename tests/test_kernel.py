@@ -26,7 +26,7 @@ from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, compiled, m
 
 
 def test_every_source_says_what_it_is_compiled_with() -> None:
-    assert Source("seqpipe.video.gpu", "kernel.cu") in all_sources()
+    assert Source("seqpipe.video.cuda", "kernel.cu") in all_sources()
     for source in all_sources():
         assert source.variants, f"{source.package}/{source.name} has no line '// variant: NAME=1 …'"
 
@@ -233,7 +233,7 @@ def test_emulated_kernels_run_one_by_one(tmp_path: Path, monkeypatch: pytest.Mon
         running.pop()
 
     monkeypatch.setattr(EmulatedDevice, "_library", lambda *_: SimpleNamespace(run=run))
-    given = Source("seqpipe.video.gpu", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
+    given = Source("seqpipe.video.cuda", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
     threads = [threading.Thread(target=EmulatedDevice(tmp_path).launch, args=given) for _ in range(4)]
     for thread in threads:
         thread.start()

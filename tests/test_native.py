@@ -17,10 +17,10 @@ SOURCE = ("seqpipe.video.nvdec", "feeder.c")
 SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
-    ("seqpipe.ops", "bbox_windows.c"),
-    ("seqpipe.ops", "crop_windows.c"),
-    ("seqpipe.ops", "jpeg.c"),
-    ("seqpipe.ops", "noise.c"),
+    ("seqpipe.ops.labels", "bbox_windows.c"),
+    ("seqpipe.ops.resize", "crop_windows.c"),
+    ("seqpipe.ops.compression", "jpeg.c"),
+    ("seqpipe.ops.noise", "noise.c"),
 )
 
 needs_compiler = pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
@@ -94,7 +94,8 @@ def test_what_is_kept_but_cannot_be_loaded_is_no_error(load, tmp_path) -> None:
 def test_what_a_caller_says_of_a_function_holds_for_that_caller_alone() -> None:
     """Threads that load one library at once shared its functions, and one could be called before it had its types."""
     one, other = (
-        native.load_functions("seqpipe.ops", "noise.c", {"salt": types}) for types in ((ctypes.c_int64,), ())
+        native.load_functions("seqpipe.ops.noise", "noise.c", {"salt": types})
+        for types in ((ctypes.c_int64,), ())
     )
     assert one.seqpipe_salt.argtypes == (ctypes.c_int64,)
     assert other.seqpipe_salt.argtypes == ()

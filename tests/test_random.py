@@ -48,7 +48,7 @@ def test_streams_of_different_places_share_no_number():
     assert len(numbers) == 8 * len(PLACES)
 
 
-def test_neighbouring_streams_are_not_correlated():
+def test_neighboring_streams_are_not_correlated():
     rows = np.array([stream(3, "clips", 0, index).random(400) for index in range(60)])
     correlation = np.corrcoef(rows)[~np.eye(60, dtype=bool)]
     assert abs(correlation).max() < 0.25  # 5 standard deviations of independent rows of 400
@@ -120,7 +120,7 @@ def test_every_value_comes_equally_often_at_every_place(size, epochs):
         assert stats.chisquare(np.bincount(cells[:, place], minlength=12)).pvalue > 1e-4
 
 
-def test_neighbours_in_a_large_order_are_not_neighbours_in_the_data():
+def test_neighbors_in_a_large_order_are_not_neighbors_in_the_data():
     order = whole(50_000, 9)
     assert abs(stats.spearmanr(order[:-1], order[1:]).statistic) < 0.02
     assert (np.abs(np.diff(order)) == 1).mean() < 1e-3

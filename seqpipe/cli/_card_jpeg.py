@@ -21,7 +21,7 @@ import numpy as np
 from ..array import Array
 from ..errors import BackendError
 from ..kernel import load_cupy
-from ..video.engine import available_cores
+from ..video.engine.engine import available_cores
 
 __all__ = ["CardJpeg", "card_jpeg", "nvimgcodec_version"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from ..array import IntArray
 from ..errors import DamagedSourceError, OutputError, SeqpipeError, printable
 from ..interrupts import working
-from ..video.engine import Engine, available_cores
-from ..video.index import PacketIndex
+from ..video.engine.engine import Engine, available_cores
+from ..video.packet_index import PacketIndex
 from ._claims import claimed
 from ._dry_run import show_plans
 from ._files import Input, find_inputs, write_whole

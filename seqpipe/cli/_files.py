@@ -13,7 +13,7 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
-from ..video.extensions import VIDEO_ENDINGS
+from ..video.source.extensions import VIDEO_ENDINGS
 from ..whole_file import replacing
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]

@@ -54,7 +54,7 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
 
 
 def _ffmpeg() -> Finding:
-    from ..video import ffmpeg_build
+    from ..video.probe import ffmpeg_build
 
     missing = ffmpeg_build.missing_decoders()
     if not missing:
@@ -68,7 +68,7 @@ def _ffmpeg() -> Finding:
 
 
 def _cache(cache_dir: str | None) -> Finding:
-    from ..video.cache import cache_directory
+    from ..video.index.cache import cache_directory
 
     folder = cache_directory(cache_dir)
     sizes = list(_file_sizes(folder))
@@ -122,7 +122,7 @@ def _installed(name: str) -> bool:
 
 
 def _gpu() -> Iterator[Finding]:
-    from ..video.gpu.facts import cards, has_optical_flow
+    from ..video.cuda.devices import cards, has_optical_flow
     from ..video.nvdec.cuvid import load
 
     try:

@@ -11,7 +11,7 @@ from ._files import Input
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
-    from ..video.index import PacketIndex
+    from ..video.packet_index import PacketIndex
 
 __all__ = ["for_each_index", "is_indexed"]
 
@@ -38,8 +38,8 @@ def for_each_index(
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
     """
-    from ..video.engine import Engine, available_cores
-    from ..video.open import open_index
+    from ..video.engine.engine import Engine, available_cores
+    from ..video.index.open import open_index
 
     def work(item: Input | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
         if isinstance(item, SeqpipeError):
@@ -63,8 +63,8 @@ def is_indexed(path: str, cache_dir: str | None, *, verified: bool = False) -> b
 
     False for a video that cannot be opened.
     """
-    from ..video.cache import cache_directory, load_index, load_summary
-    from ..video.source import open_source
+    from ..video.index.cache import cache_directory, load_index, load_summary
+    from ..video.source.source import open_source
 
     try:
         stamp = open_source(path).stamp()

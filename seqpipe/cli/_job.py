@@ -15,7 +15,7 @@ from ..array import BoolArray, IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..sequence import Sequence
 from ..video.device import Device
-from ..video.engine import Engine
+from ..video.engine.engine import Engine
 from ..video.reader import VideoReader
 from ._files import write_whole
 from ._images import thumbnail

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..array import FloatArray, IntArray
 from ..errors import OutputError, printable
-from ..video.index import PacketIndex
+from ..video.packet_index import PacketIndex
 from ._files import Input
 from ._manifest import Row
 from ._pattern import Pattern

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import ParameterError
+from ..video.convert.output import OutputSpec
 from ..video.device import Decode, Device, parse_devices
-from ..video.output import OutputSpec
 from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern

@@ -17,7 +17,7 @@ from ..sampling.windows import Windows
 from ._time import Mark
 
 if TYPE_CHECKING:
-    from ..video.index import PacketIndex
+    from ..video.packet_index import PacketIndex
 
 __all__ = ["Range", "Selection"]
 
@@ -100,11 +100,11 @@ class Selection:
             higher.
         every: each N-th.
         frames: these; negative numbers count from the video's end. Taken once each, in ascending order.
-        num: the centres of so many equal parts.
+        num: the centers of so many equal parts.
         keyframes: those at which decoding can start.
         sequence_length: sequences of so many frames.
         stride: distance between the frames of a sequence.
-        step: distance between the starts of neighbouring sequences.
+        step: distance between the starts of neighboring sequences.
         within: the range.
 
     Raises:

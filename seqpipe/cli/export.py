@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
+from ..video.convert.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
 from ..video.device import DECODE
-from ..video.output import CROP, INTEGER_DTYPE, MAX_SIDE, SHORT_SIDE, SIZE
 from . import _options as options
 from ._images import ENCODE, FORMAT, QUALITY
 from ._pattern import FIELDS

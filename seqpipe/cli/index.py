@@ -14,7 +14,7 @@ from ._files import Input, find_inputs
 from ._progress import say
 
 if TYPE_CHECKING:
-    from ..video.index import PacketIndex
+    from ..video.packet_index import PacketIndex
 
 __all__ = ["index"]
 
@@ -36,7 +36,7 @@ def index(
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
     """
-    from ..video.cache import cache_directory, check_writable
+    from ..video.index.cache import cache_directory, check_writable
     from ._indexing import for_each_index, is_indexed
 
     found = list(find_inputs(paths))
@@ -68,6 +68,6 @@ def index(
 
 
 def _facts(_: Input, index: PacketIndex) -> tuple[int, int, str]:
-    from ..video.verify import lost_frames
+    from ..video.index.verify import lost_frames
 
     return len(index), len(lost_frames(index)), index.cut

@@ -16,8 +16,8 @@ from ._files import Input, find_inputs
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..video.index import PacketIndex
-    from ..video.info import StreamInfo
+    from ..video.packet_index import PacketIndex
+    from ..video.probe.info import StreamInfo
 
 __all__ = ["probe"]
 
@@ -31,7 +31,7 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 @options.json_lines
 @options.cache_dir
 def probe(paths: tuple[str, ...], packets: bool, as_json: bool, cache_dir: str | None) -> None:
-    """Show codec, size, colour, timing and more of videos, from their headers.
+    """Show codec, size, color, timing and more of videos, from their headers.
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash. The
     number of frames is what the container claims; seqpipe index counts them.
@@ -54,8 +54,8 @@ def _probe_one(
     found: Input | SeqpipeError, *, packets: bool, as_json: bool, cache_dir: str | None
 ) -> Iterator[StreamInfo]:
     """Print one source's facts as JSON, or yield them for the table; list its packets if wanted."""
-    from ..video.open import open_index
-    from ..video.probe import probe as probe_source
+    from ..video.index.open import open_index
+    from ..video.probe.probe import probe as probe_source
 
     if isinstance(found, SeqpipeError):
         raise found
@@ -110,7 +110,7 @@ def _facts(info: StreamInfo) -> Table:
     """All facts of one video, a line each."""
     from rich.table import Table
 
-    from ..video.tags import in_words
+    from ..video.probe.tags import in_words
 
     table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
     for name, value in info.to_json().items():

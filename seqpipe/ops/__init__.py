@@ -7,9 +7,10 @@ range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with
 What is given a :class:`DataNode`, to act on or as a parameter, gives one: a value that :mod:`seqpipe.pipeline` computes
 once the batch is there. ``fn.random`` makes the first of them, and inputs of a graph are such.
 
-Modules whose names begin with ``_`` are the model and what families share; every other module is a family of
-operators. A file of ``kernels`` is the skeleton of a kernel, which ``prelude.cuh`` and an operator's ``Body`` complete,
-or what skeletons have in common and include.
+``core`` is the operator model (declaration, parameters, draws, nodes), ``call`` takes a call from what the user holds
+to arrays and back, ``cuda`` holds the kernels, ``compose`` makes one operator of several; every other package is a
+family of operators. A ``.cuh`` file of ``cuda`` is the skeleton of a kernel, which ``prelude.cuh`` and an operator's
+``Body`` complete, or a part that skeletons share and include.
 Nothing here sees videos or readers; CuPy is reached through :mod:`seqpipe.array` and :mod:`seqpipe.kernel` only.
 
 How to add an operator
@@ -51,12 +52,13 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
   operator that knows it, for :class:`Pad` one with that size.
 - An operator that others do on a GPU, one after the other, has ``composed = True`` and a ``compose``, not a body.
 - What does not act on images says in ``takes`` what it acts on, and has a call of its own, decorated by ``or_node`` of
-  ``_called.py`` so that it gives nodes for nodes. Derive it from the base of its kind: ``Arrays`` in ``_arrays.py`` (or
+  ``core/deferred.py`` so that it gives nodes for nodes. Derive it from the base of its kind: ``Arrays`` in
+  ``arrays/base.py`` (or
   ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
 - A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
   for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
   together. Others have those words from ``words.cuh``, and tables of bytes from ``levels.cuh``; one that only moves
-  pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``_body.py`` says
+  pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``core/body.py`` says
   of all others how they are cut into tiles and passes: then there are ``TALL`` and ``WIDE``. For results that
   depend on what is around them, warps go down strips of an image with ``strip.cuh``; ``seen.cuh`` takes the lines of
   these into shared memory, ``window.cuh`` a tile, each with what is around it. ``banded.cuh`` filters by products of
@@ -68,78 +70,67 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 from __future__ import annotations
 
 from . import (
-    boxes,
-    colour,
+    arrays,
+    batch,
+    color,
+    compression,
     erasing,
     filters,
     geometry,
-    hue,
-    joining,
-    jpeg,
     labels,
-    mixing,
     noise,
-    normalized,
-    padding,
-    points,
     policies,
-    reductions,
     resize,
-    shapes,
-    space,
     statistics,
-    time,
-    tone,
-    values,
-    warp,
-    windows,
+    temporal,
 )
 from . import (
     random as random,  # not in __all__: `import *` would hide Python's
 )
-from ._apply import apply
-from ._body import Body
-from ._called import Called, naming_nodes
-from ._chain import Chain
-from ._custom import operator
-from ._declaration import REGISTRY, Declaration
-from ._distribution import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
-from ._function import function_of, functions
-from ._geometry import Geometry
-from ._mapping import Mapping
-from ._node import OF_CALLS, Computed, DataNode, Named, Part, Run
-from ._op import Op
-from ._param import Parameter, param
-from ._planned import Planned, leading, planned
-from ._spec import Backend, Spec, full_range, half_range
-from ._table import table
-from ._threads import set_threads, threads
-from ._together import Moved, Together
-from ._view import DEFAULT_LAYOUTS
-from .boxes import *  # noqa: F403  a family's __all__ is the list of its operators
-from .colour import *  # noqa: F403  likewise
-from .erasing import *  # noqa: F403  likewise
-from .filters import *  # noqa: F403  likewise
-from .geometry import *  # noqa: F403  likewise
-from .hue import *  # noqa: F403  likewise
-from .joining import *  # noqa: F403  likewise
-from .jpeg import *  # noqa: F403  likewise
-from .labels import *  # noqa: F403  likewise
-from .mixing import *  # noqa: F403  likewise
-from .noise import *  # noqa: F403  likewise
-from .normalized import *  # noqa: F403  likewise
-from .padding import *  # noqa: F403  likewise
-from .points import *  # noqa: F403  likewise
-from .policies import *  # noqa: F403  likewise
-from .resize import *  # noqa: F403  likewise
-from .shapes import *  # noqa: F403  likewise
-from .space import *  # noqa: F403  likewise
-from .statistics import *  # noqa: F403  likewise
-from .time import *  # noqa: F403  likewise
-from .tone import *  # noqa: F403  likewise
-from .values import *  # noqa: F403  likewise
-from .warp import *  # noqa: F403  likewise
-from .windows import *  # noqa: F403  likewise
+from .arrays.joining import *  # noqa: F403  a module's __all__ is the list of its operators
+from .arrays.shapes import *  # noqa: F403  a module's __all__ is the list of its operators
+from .arrays.values import *  # noqa: F403  a module's __all__ is the list of its operators
+from .batch.mixing import *  # noqa: F403  a module's __all__ is the list of its operators
+from .call.custom import operator
+from .call.dispatch import apply
+from .call.functions import function_of, functions
+from .call.op import Op
+from .call.threads import set_threads, threads
+from .color.brightness import *  # noqa: F403  a module's __all__ is the list of its operators
+from .color.hue import *  # noqa: F403  a module's __all__ is the list of its operators
+from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
+from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
+from .compose.chain import Chain
+from .compose.planned import Planned, leading, planned
+from .compose.together import Moved, Together
+from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
+from .core.body import Body
+from .core.declaration import REGISTRY, Declaration
+from .core.deferred import Called, naming_nodes
+from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
+from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
+from .core.parameters import Parameter, param
+from .core.spec import Backend, Spec, full_range, half_range
+from .core.table import table
+from .core.views import DEFAULT_LAYOUTS
+from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
+from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
+from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators
+from .geometry.base import Geometry
+from .geometry.crop_flip import *  # noqa: F403  a module's __all__ is the list of its operators
+from .geometry.mapping import Mapping
+from .geometry.padding import *  # noqa: F403  a module's __all__ is the list of its operators
+from .geometry.warp import *  # noqa: F403  a module's __all__ is the list of its operators
+from .labels.boxes import *  # noqa: F403  a module's __all__ is the list of its operators
+from .labels.one_hot import *  # noqa: F403  a module's __all__ is the list of its operators
+from .labels.points import *  # noqa: F403  a module's __all__ is the list of its operators
+from .noise.noise import *  # noqa: F403  a module's __all__ is the list of its operators
+from .policies.policies import *  # noqa: F403  a module's __all__ is the list of its operators
+from .resize.normalized import *  # noqa: F403  a module's __all__ is the list of its operators
+from .resize.resize import *  # noqa: F403  a module's __all__ is the list of its operators
+from .statistics import reductions
+from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
+from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "DEFAULT_LAYOUTS",
@@ -186,27 +177,27 @@ __all__ = [
     "table",
     "threads",
 ]
-__all__ += boxes.__all__
-__all__ += colour.__all__
-__all__ += erasing.__all__
-__all__ += filters.__all__
-__all__ += geometry.__all__
-__all__ += hue.__all__
-__all__ += joining.__all__
-__all__ += jpeg.__all__
-__all__ += labels.__all__
-__all__ += mixing.__all__
-__all__ += noise.__all__
-__all__ += normalized.__all__
-__all__ += padding.__all__
-__all__ += points.__all__
-__all__ += policies.__all__
-__all__ += resize.__all__
-__all__ += shapes.__all__
-__all__ += space.__all__
-__all__ += statistics.__all__
-__all__ += time.__all__
-__all__ += tone.__all__
-__all__ += values.__all__
-__all__ += warp.__all__
-__all__ += windows.__all__
+__all__ += arrays.joining.__all__
+__all__ += arrays.shapes.__all__
+__all__ += arrays.values.__all__
+__all__ += batch.mixing.__all__
+__all__ += color.brightness.__all__
+__all__ += color.hue.__all__
+__all__ += color.spaces.__all__
+__all__ += color.tone.__all__
+__all__ += compression.jpeg.__all__
+__all__ += erasing.erase.__all__
+__all__ += filters.smooth.__all__
+__all__ += filters.windows.__all__
+__all__ += geometry.crop_flip.__all__
+__all__ += geometry.padding.__all__
+__all__ += geometry.warp.__all__
+__all__ += labels.boxes.__all__
+__all__ += labels.one_hot.__all__
+__all__ += labels.points.__all__
+__all__ += noise.noise.__all__
+__all__ += policies.policies.__all__
+__all__ += resize.normalized.__all__
+__all__ += resize.resize.__all__
+__all__ += statistics.normalize.__all__
+__all__ += temporal.frames.__all__

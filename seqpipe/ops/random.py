@@ -18,13 +18,13 @@ import numpy.typing as npt
 from ..array import Array
 from ..errors import ParameterError
 from ..random import place_number, streams
-from . import _distribution
-from ._apply import indices_of
-from ._called import written
-from ._declaration import Declaration, Takes
-from ._given import naming
-from ._node import DataNode, Named, Run
-from ._param import ANY, param
+from .call.dispatch import indices_of
+from .call.inputs import naming
+from .core import distributions
+from .core.declaration import Declaration, Takes
+from .core.deferred import written
+from .core.nodes import DataNode, Named, Run
+from .core.parameters import ANY, param
 
 __all__ = ["Choice", "CoinFlip", "Drawn", "Normal", "Uniform"]
 
@@ -48,7 +48,7 @@ class _Random(Declaration, register=False):
 
     @property
     @abstractmethod
-    def distribution(self) -> _distribution.Distribution:
+    def distribution(self) -> distributions.Distribution:
         """What they are drawn from."""
 
     def __call__(self) -> DataNode:
@@ -143,9 +143,9 @@ class Uniform(_Random, called="random.uniform"):
     )
 
     @cached_property
-    def distribution(self) -> _distribution.Distribution:
+    def distribution(self) -> distributions.Distribution:
         """That range."""
-        return _distribution.Uniform(*self.range)
+        return distributions.Uniform(*self.range)
 
 
 class Normal(_Random, called="random.normal"):
@@ -158,9 +158,9 @@ class Normal(_Random, called="random.normal"):
     errors = (({"stddev": -1.0}, "random.normal: stddev=-1.0 is not valid; allowed: a number of at least 0"),)
 
     @cached_property
-    def distribution(self) -> _distribution.Distribution:
+    def distribution(self) -> distributions.Distribution:
         """That distribution."""
-        return _distribution.Normal(self.mean, self.stddev)
+        return distributions.Normal(self.mean, self.stddev)
 
 
 class Choice(_Random, called="random.choice"):
@@ -178,9 +178,9 @@ class Choice(_Random, called="random.choice"):
     )
 
     @cached_property
-    def distribution(self) -> _distribution.Distribution:
+    def distribution(self) -> distributions.Distribution:
         """One of the values."""
-        return _distribution.Choice(self.of, self.weights)
+        return distributions.Choice(self.of, self.weights)
 
 
 class CoinFlip(_Random, called="random.coin_flip"):
@@ -194,6 +194,6 @@ class CoinFlip(_Random, called="random.coin_flip"):
     )
 
     @cached_property
-    def distribution(self) -> _distribution.Distribution:
+    def distribution(self) -> distributions.Distribution:
         """0 and 1, as likely as that."""
-        return _distribution.Choice((0.0, 1.0), (1 - self.probability, self.probability))
+        return distributions.Choice((0.0, 1.0), (1 - self.probability, self.probability))

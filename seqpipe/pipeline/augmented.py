@@ -36,9 +36,9 @@ class Augmented:
       training run cannot tell it from a change of device.
     - ``"exact"``: no value differs. Windows and mirrors of whole pixels are the conversion's, and all else comes after.
     - ``"planes"``: the planes of the surface are resampled as they are stored, as the reader's own ``size`` does it,
-      and colours are made of that: half the work or less. What lies beyond black and white is then averaged before it
+      and colors are made of that: half the work or less. What lies beyond black and white is then averaged before it
       is cut off, not after: of films, 1 to 3 % of the values differ by more than a level, by up to 27 where saturated
-      colours meet.
+      colors meet.
     - ``"none"``: all of the chain comes after; to compare.
 
     Of a stream that changes its size midway, frames of another size than the first are an exception: the reader brings

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..ops import Mapping
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 
 __all__ = ["Framing", "scales"]
 
@@ -77,7 +77,7 @@ class Framing:
 
         Args:
             plain: what the reader makes.
-            rounded: whether colours are rounded as it does before they are resampled.
+            rounded: whether colors are rounded as it does before they are resampled.
             **values: other fields of the result.
         """
         fields: dict[str, Any] = {"mirror": self.mirror, **values}

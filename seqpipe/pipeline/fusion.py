@@ -27,7 +27,7 @@ from ..ops import (
     planned,
 )
 from ..readers import Sample
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
 
@@ -79,7 +79,7 @@ class Head:
         resampled = ""
         if any(type(op) in _SCALING for op in self.ops):
             resampled = (
-                "; colours are rounded, then resampled" if self.rounded else "; its planes are resampled"
+                "; colors are rounded, then resampled" if self.rounded else "; its planes are resampled"
             )
         names = " → ".join(op.name for op in self.ops)
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"

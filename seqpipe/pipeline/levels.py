@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..ops import Cast, CropMirrorNormalize, Normalize
-from ..video.output import STD, OutputSpec
+from ..video.convert.output import STD, OutputSpec
 
 __all__ = ["Levels"]
 
@@ -76,8 +76,8 @@ class Levels:
             output: of the reader.
         """
         made = self.after(op)
-        if output.colour == "YCbCr":
-            return "code values of YCbCr are no colours"
+        if output.color == "YCbCr":
+            return "code values of YCbCr are no colors"
         if self.plain not in _PEAKS:
             return "the reader gives floats already"
         if made.dtype not in ("float16", "float32"):

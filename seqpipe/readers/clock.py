@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..array import FloatArray
-from ..video.open import open_index
+from ..video.index.open import open_index
 
 __all__ = ["Clock"]
 

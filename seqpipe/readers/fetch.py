@@ -11,9 +11,9 @@ from ..array import Array, IntArray
 from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
-from ..video.engine import Engine, PendingRead
-from ..video.output import OutputSpec
-from ..video.request import Request
+from ..video.convert.output import OutputSpec
+from ..video.engine.engine import Engine, PendingRead
+from ..video.plan.request import Request
 from .lazy_engine import LazyEngine
 from .outputs import Group, Outputs, fill_in, group_of
 from .report import ReportBook

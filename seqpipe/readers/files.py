@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ..param import listed
-from ..video.extensions import VIDEO_ENDINGS
+from ..video.source.extensions import VIDEO_ENDINGS
 from .entry import Entry, Listing
 from .labels import NO_LABEL, Labels
 from .ranges import Range

@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 from ..video.device import Decode, Device
-from ..video.engine import Engine
-from ..video.places import engine_for
+from ..video.engine.engine import Engine
+from ..video.engine.executors import engine_for
 
 __all__ = ["LazyEngine"]
 

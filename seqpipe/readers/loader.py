@@ -294,7 +294,7 @@ class Singles(Pass[ItemT]):
     def __init__(self, feed: Feed, *, group: int, outputs: Outputs | None = None) -> None:
         self._ready: deque[tuple[int, Any]] = deque()
         self._index = -1
-        # Read in groups, so that neighbours that share a GOP share its decoding.
+        # Read in groups, so that neighbors that share a GOP share its decoding.
         super().__init__(feed, group, "partial", 1, outputs)
 
     @property

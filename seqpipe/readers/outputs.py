@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ..errors import ParameterError, SeqpipeError
-from ..video.output import OutputSpec
+from ..video.convert.output import OutputSpec
 from .selection import Catalog, Sample
 
 __all__ = ["Group", "Outputs", "fill_in", "group_of"]
@@ -120,7 +120,7 @@ def _shape(output: OutputSpec, catalog: Catalog, sample: Sample) -> tuple[int, .
 
 
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:
-    """A fill value of one output as another one has it: the same colour, as its dtype, mean and std make it.
+    """A fill value of one output as another one has it: the same color, as its dtype, mean and std make it.
 
     Args:
         value: of the pixels that no video has.

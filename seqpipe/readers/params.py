@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ..errors import ParameterError
 from ..param import Param
+from ..video.convert.output import OutputSpec, check_output
 from ..video.device import Device
 from ..video.memory import device_bytes
-from ..video.output import OutputSpec, check_output
 
 __all__ = [
     "FILL_VALUE",

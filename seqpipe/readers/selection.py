@@ -12,7 +12,7 @@ from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError, SourceError
 from ..sampling import Order, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
-from ..video.facts import Facts
+from ..video.probe.facts import Facts
 from .clock import Clock
 
 __all__ = ["Catalog", "Sample", "Selection"]
@@ -55,7 +55,8 @@ class Catalog:
         bounds: how many samples the videos before have, and at the end how many there are; one entry more.
         shapes: the shapes of pictures that occur, in the order of the output's layout.
         shape: which of them the video's pictures have.
-        pictures: width, height, rotation and flip that occur, as :attr:`seqpipe.video.facts.Facts.picture` has them.
+        pictures: width, height, rotation and flip that occur, as
+            :attr:`seqpipe.video.probe.facts.Facts.picture` has them.
         picture: which of them the video has.
     """
 

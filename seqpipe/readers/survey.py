@@ -18,13 +18,13 @@ from ..array import FloatArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..sampling import RandomClips, RandomRateClips, RateWindows, Sampler, Span, Windows
 from ..sampling.params import OnError
-from ..video.cache import cache_directory, load_facts
-from ..video.engine import Engine
-from ..video.facts import Facts
-from ..video.open import open_index
-from ..video.output import OutputSpec
-from ..video.register import Register
-from ..video.source import Stamp, open_source
+from ..video.convert.output import OutputSpec
+from ..video.engine.engine import Engine
+from ..video.index.cache import cache_directory, load_facts
+from ..video.index.open import open_index
+from ..video.index.register import Register
+from ..video.probe.facts import Facts
+from ..video.source.source import Stamp, open_source
 from .entry import Entry
 from .ranges import Range
 from .report import ReportBook

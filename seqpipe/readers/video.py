@@ -10,9 +10,9 @@ from ..array import IntArray
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
+from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, THREADS, Decode, parse_device
-from ..video.engine import available_cores
-from ..video.output import Colour, DType, FrameLayout, OutputSpec
+from ..video.engine.engine import available_cores
 from .clock import Clock
 from .collate import Ragged
 from .fetch import Fetcher
@@ -60,10 +60,10 @@ class Video:
         ranges: for ``files``: the part of each to use, a :class:`seqpipe.readers.Range` or None.
         sequence_length: frames in a sequence.
         stride: distance between its frames, in frames (of the rate ``fps``, if given).
-        step: distance between the starts of neighbouring windows; ``sequence_length * stride`` by default.
+        step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
         clips_per_video: how many random sequences each video gives in every epoch.
         segments: how many equal parts each video is cut into.
-        segment_mode: which frame of each part: "random" or "centre".
+        segment_mode: which frame of each part: "random" or "center".
         fps: target frame rate in Hz.
         pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
             "reflect" or "wrap"; "none" leaves them out.
@@ -81,7 +81,7 @@ class Video:
         prefetch: batches that are read ahead, beside the one that is waited for.
         prefetch_gib: GiB of the device's memory that these and the one that is waited for may hold; a quarter of
             all by default. Larger batches are read one at a time; with 0 nothing is read ahead.
-        colour: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
+        color: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
         layout: "FHWC" or "FCHW".
         mean: for floats, what is taken off each value of 0…1: a number, or one for each channel.
@@ -136,7 +136,7 @@ class Video:
         threads: int | None = None,
         prefetch: int = 2,
         prefetch_gib: float | None = None,
-        colour: Colour = "RGB",
+        color: Color = "RGB",
         dtype: DType = "uint8",
         layout: FrameLayout = "FHWC",
         mean: float | tuple[float, ...] | None = None,
@@ -163,9 +163,7 @@ class Video:
             fps=fps,
             pad_mode=pad_mode,
         )
-        fields = OutputSpec(
-            colour, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std
-        )
+        fields = OutputSpec(color, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std)
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
@@ -288,7 +286,7 @@ class Video:
                 array that is filled up with ``fill_value``, and a mask that is True for real pixels.
             outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
                 for it: called with some samples (:class:`seqpipe.readers.Sample`) and their epoch, it gives an
-                :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same colour in these.
+                :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same color in these.
 
         Returns:
             An iterator with ``len``, ``state_dict`` and ``load_state_dict``; see :class:`seqpipe.readers.Batches`.

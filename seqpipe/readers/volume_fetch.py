@@ -20,8 +20,8 @@ from ..sampling.blocks import BlockOrder, patch_draws
 from ..sampling.params import OnError
 from ..sequence import Sequence
 from ..video.device import Device
-from ..video.engine import available_cores
-from ..video.workers import Workers
+from ..video.engine.engine import available_cores
+from ..video.engine.workers import Workers
 from .fetch import Fetched
 from .report import ReportBook
 from .volume_case import Opened, Preparation, Rule, cut, opened

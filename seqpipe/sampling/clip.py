@@ -82,7 +82,7 @@ class Clip:
         """The number of positions."""
         return len(self.frames)
 
-    def labelled(self) -> IntArray:
+    def labeled(self) -> IntArray:
         """The source frame number of each position, -1 at padding: what ``Sequence.frames`` says."""
         return np.where(self.padding, np.int64(-1), self.frames)
 

@@ -129,7 +129,7 @@ def rate_tolerance_s(span: Span) -> float:
     One microsecond, unless a constant rate was rounded to the ticks of a clock. Matroska and WebM hold 30
     frames/s as 0.033, 0.067, 0.100: compared strictly, the time of frame 2 (0.0667) would show frame 1
     again, and going through such a file at its own rate would repeat and lose frames. Rounding is
-    recognised by the span's first 256 frames: their distances then differ by one tick. So where they differ
+    recognized by the span's first 256 frames: their distances then differ by one tick. So where they differ
     by at most a millisecond, the coarsest clock in use, that difference is the tolerance; it is never more
     than half a usual distance.
     """

@@ -35,7 +35,7 @@ class Order:
               epoch
     ========  ====================================================  ==========================================
 
-    To stick means to keep the same *samples*, neighbours in the dataset, so that a rank only ever touches its
+    To stick means to keep the same *samples*, neighbors in the dataset, so that a rank only ever touches its
     own files and can cache them. Data sorted by class then gives each rank few classes; shuffle the list of
     files once before, if that matters.
 

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 PadMode: TypeAlias = Literal["none", "edge", "constant", "reflect", "wrap"]
-SegmentMode: TypeAlias = Literal["random", "centre"]
+SegmentMode: TypeAlias = Literal["random", "center"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
@@ -48,7 +48,7 @@ SEQUENCE_LENGTH: Final = Param(
 STRIDE: Final = Param(name="stride", doc="Distance between the frames of a sequence", lo=1, unit="frames")
 STEP: Final = Param(
     name="step",
-    doc="Distance between the starts of neighbouring sequences; sequence_length * stride unless given",
+    doc="Distance between the starts of neighboring sequences; sequence_length * stride unless given",
     lo=1,
     unit="frames",
     optional=True,
@@ -60,7 +60,7 @@ SEGMENTS: Final = Param(
     name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1, hi=_MOST
 )
 SEGMENT_MODE: Final = choice(
-    "segment_mode", "Which frame of each part is taken: one at random, or the centre", ("random", "centre")
+    "segment_mode", "Which frame of each part is taken: one at random, or the center", ("random", "center")
 )
 FPS: Final = Param(
     name="fps", doc="Frames per second to resample to, by timestamps", kind=float, lo=1e-6, hi=1e4, unit="Hz"

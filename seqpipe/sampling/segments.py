@@ -21,17 +21,17 @@ class UniformSegments:
 
     With n frames, part i has the frames from ``i * n // segments`` to ``(i + 1) * n // segments``, end not
     included; the parts differ by at most one frame and cover the span. "random" draws one frame of each
-    part, all equally likely. "centre" takes the frame that is on screen at the middle of the i-th of
+    part, all equally likely. "center" takes the frame that is on screen at the middle of the i-th of
     ``segments`` exactly equal stretches, :func:`uniform`. A span with fewer frames than segments repeats
-    frames: both modes then give the centres, which name every frame ``segments // n`` times or once more.
+    frames: both modes then give the centers, which name every frame ``segments // n`` times or once more.
     Repeated frames are frames, not padding.
 
-    Sources: Wang et al., "Temporal Segment Networks", 2016 (the parts, and the centres for testing), and
+    Sources: Wang et al., "Temporal Segment Networks", 2016 (the parts, and the centers for testing), and
     mmaction2's documentation of ``UniformSampleFrames`` (the same parts in integers).
 
     Attributes:
         segments: parts, and frames in a sequence.
-        mode: "random" or "centre".
+        mode: "random" or "center".
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -73,7 +73,7 @@ class UniformSegments:
 
 
 def uniform(span: Span, count: int) -> IntArray:
-    """The frames at the centres of ``count`` equal parts of a span: ``first + (2 i + 1) n // (2 count)``.
+    """The frames at the centers of ``count`` equal parts of a span: ``first + (2 i + 1) n // (2 count)``.
 
     Ascending; all different if the span has at least ``count`` frames, evenly repeated if it has fewer;
     none if it has none.

@@ -54,7 +54,7 @@ class Windows:
 
     @property
     def distance(self) -> int:
-        """The distance between neighbouring starts in frames, with its default resolved."""
+        """The distance between neighboring starts in frames, with its default resolved."""
         return self.sequence_length * self.stride if self.step is None else self.step
 
     def count(self, span: Span) -> int:

@@ -30,7 +30,7 @@ def device_bytes(device: Device) -> int:
         BackendError: CuPy is missing or does not fit the driver.
     """
     if device.kind == "cuda":
-        from .gpu.memory import card_bytes
+        from .cuda.memory import card_bytes
 
         return card_bytes(device.number)
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _ASSUMED

@@ -19,23 +19,23 @@ from ..param import listed
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
-from .decode import Decoding, Lost
+from .convert.output import OutputSpec, check_output
+from .convert.paint import Painter, Targets
+from .convert.surface import AnySurface
+from .decode.packets import PacketReader, open_packets
+from .decode.run import Decoding, Lost
 from .device import DECODE, THREADS, Decode, parse_device
-from .engine import available_cores
-from .fill import fill
-from .given import numbers_of, time_s, whole_number, whole_numbers
-from .index import PacketIndex
-from .info import StreamInfo
-from .jobs import Video
-from .open import open_index
-from .output import OutputSpec, check_output
-from .packet_decoder import AnySurface
-from .packets import PacketReader, open_packets
-from .paint import Painter, Targets
-from .places import workplace
-from .plan import make_plan
-from .request import lost_error
-from .source import Origin, open_source
+from .engine.engine import available_cores
+from .engine.executors import workplace
+from .engine.fill import fill
+from .index.open import open_index
+from .packet_index import PacketIndex
+from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
+from .plan.jobs import Video
+from .plan.plan import make_plan
+from .plan.request import lost_error
+from .probe.info import StreamInfo
+from .source.source import Origin, open_source
 
 __all__ = ["VideoReader"]
 
@@ -55,7 +55,7 @@ class VideoReader:
             there is one that can be used.
         decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
         threads: how many threads may decode; by default one per core that this process may use.
-        output: colour, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
+        output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
 
     Raises:

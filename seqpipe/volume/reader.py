@@ -103,8 +103,8 @@ class VolumeReader:
     def __getitem__(self, place: int | slice | tuple[int | slice, ...]) -> Sequence:
         """One slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
 
-        A number in place of a range takes one slice, row or column; negative ones count from the end. ``[d]`` alone gives ``HWC``; everything else keeps
-        all axes.
+        A number in place of a range takes one slice, row or column; negative ones count from the end. ``[d]`` alone
+        gives ``HWC``; everything else keeps all axes.
 
         Raises:
             FrameRangeError: a number is not in the volume.

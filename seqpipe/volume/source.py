@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DamagedSourceError, ParameterError
-from ..video.source import Origin, Source, open_source
+from ..video.source.source import Origin, Source, open_source
 from .info import VolumeInfo
 
 __all__ = ["AnyArray", "Box", "Origin", "Source", "VolumeSource", "chosen_times", "damaged", "open_source"]

@@ -89,8 +89,8 @@ class Seqpipe:
             self._windows(task, take)
 
     def _windows(self, task: Task, take: Take) -> None:
-        from seqpipe.video.engine import Engine, PendingRead
-        from seqpipe.video.request import Request
+        from seqpipe.video.engine.engine import Engine, PendingRead
+        from seqpipe.video.plan.request import Request
 
         with Engine(task.threads) as engine:
             waiting: deque[tuple[int, PendingRead]] = deque()
@@ -131,9 +131,9 @@ class BarePyAV:
         import av
         import cv2
 
-        from seqpipe.video.convert import Converter, OutputSpec
-        from seqpipe.video.probe import probe
-        from seqpipe.video.surface import Surface
+        from seqpipe.video.convert.converter import Converter, OutputSpec
+        from seqpipe.video.convert.surface import Surface
+        from seqpipe.video.probe.probe import probe
 
         cv2.setNumThreads(1)  # as seqpipe has it: more threads in OpenCV would be beyond the budget
         convert = Converter(probe(task.path), OutputSpec())

@@ -6,7 +6,7 @@ than the cache holds.
 The last lines are about training: eight sequences of sixteen frames, each with a window and a mirror of its own, as
 RandomResizedCrop draws them, to 224×224 float16 CHW, normalized, a launch for each sequence. Windows are new in every
 call, as in training, or always the same. A third line is of whole frames; the last ones are of new windows with what
-lies beside them in reach of the filter, as operators have it, and of these with colours that are rounded first.
+lies beside them in reach of the filter, as operators have it, and of these with colors that are rounded first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 import cupy
 import numpy as np
 
-from seqpipe.ops._crop_windows import CropWindows
-from seqpipe.video.gpu.conversion import FRAMES
-from seqpipe.video.gpu.converter import Converters, DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
-from seqpipe.video.output import OutputSpec
+from seqpipe.ops.resize.crop_windows import CropWindows
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.cuda.conversion import FRAMES
+from seqpipe.video.cuda.converter import Converters, DeviceConverter
+from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 from tests.bench.ops_devices import Cuda
 from tests.support.pictures import frame_info, surface_format
 

@@ -83,7 +83,7 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
     built: list[Any] = []
 
     def read(windows: Windows, job: Job) -> Iterator[Any]:
-        from seqpipe.video.request import Request
+        from seqpipe.video.plan.request import Request
 
         if not built:  # a dataset has one engine for all its epochs
             built.append(_engine(decode))
@@ -103,7 +103,7 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
 def _engine(decode: str) -> Any:
     """An engine whose processes, if it is to have some, have started."""
     from seqpipe.video.device import Device
-    from seqpipe.video.places import engine_for
+    from seqpipe.video.engine.executors import engine_for
 
     engine = engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None)  # type: ignore[arg-type]  # from the table below
     for way, _ in engine._ways:
@@ -276,8 +276,8 @@ def main() -> int:
 
 def _copy(videos: list[str], job: Job, folder: Path) -> None:
     """Make the files of a job, and their indexes, so that no contestant has to."""
-    from seqpipe.video.engine import Engine
-    from seqpipe.video.open import open_index
+    from seqpipe.video.engine.engine import Engine
+    from seqpipe.video.index.open import open_index
 
     paths = [folder / f"{job.name}_{i:04d}.mp4" for i in range(job.files)]
     for i, path in enumerate(paths):

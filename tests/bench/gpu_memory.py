@@ -2,7 +2,7 @@
 
     python -m tests.bench.gpu_memory [--device cuda:0] [--large VIDEO...] [--many VIDEO...] [--only NAME]...
 
-Two tables. The first: batches of 8 sequences of 32 frames of 1080p, scaled to 224×224, normalised, float16, NFCHW; the
+Two tables. The first: batches of 8 sequences of 32 frames of 1080p, scaled to 224×224, normalized, float16, NFCHW; the
 most memory that was in use while a contestant ran, less what was in use before it began. Everything counts: context,
 kernels, decoders, results. Each contestant runs in a process of its own; another one looks at the card every 5 ms, so
 nothing else may use it meanwhile. The second: from the start of the interpreter to the first batch, of 10,000 distinct
@@ -210,7 +210,7 @@ def run_measured(
 
 def build_indexes(paths: list[Path]) -> None:
     """Build the indexes, so that no contestant has to; in processes, for there may be very many."""
-    from seqpipe.video.engine import available_cores
+    from seqpipe.video.engine.engine import available_cores
 
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(available_cores(), len(paths)), mp_context=context) as pool:
@@ -219,7 +219,7 @@ def build_indexes(paths: list[Path]) -> None:
 
 
 def _index_one(path: Path) -> int:
-    from seqpipe.video.open import open_index
+    from seqpipe.video.index.open import open_index
 
     return len(open_index(path).packets)
 

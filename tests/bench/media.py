@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_scripts import frame_code
-from seqpipe.video.av_packet import av_packet
+from seqpipe.video.decode.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = [
@@ -113,7 +113,7 @@ def _encode(path: Path, size: Size, options: dict[str, str], pictures: Iterator[
         stream: Any = container.add_stream("libx264", rate=RATE, options=options)
         stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
         context = stream.codec_context
-        # BT.709, limited range, said in the stream: a decoder that guesses would not show the same colours
+        # BT.709, limited range, said in the stream: a decoder that guesses would not show the same colors
         context.colorspace = context.color_primaries = context.color_trc = 1
         context.color_range = 1
         inset = _INSET.get(size)
@@ -157,10 +157,10 @@ def _generated(size: Size, content: int, frames: int, grain: float) -> Iterator[
         t = number / RATE
         angle, zoom = 0.03 * np.sin(0.7 * t + sway[0]), 1 + 0.08 * np.sin(0.4 * t + sway[1])
         turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * zoom
-        centre = np.array([width, height]) * (
+        center = np.array([width, height]) * (
             0.75 + 0.08 * np.array([np.sin(0.9 * t + sway[2]), np.cos(0.6 * t)])
         )
-        way = np.column_stack([turn, centre - turn @ (np.array([width, height]) / 2)])
+        way = np.column_stack([turn, center - turn @ (np.array([width, height]) / 2)])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         picture = cv2.warpAffine(scene, way, size, flags=flags, borderMode=cv2.BORDER_REFLECT)
         for k in range(3):
@@ -180,7 +180,7 @@ def _landscape(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[n
         phase = np.exp(2j * np.pi * random.random(amplitude.shape))
         layer = np.fft.irfft2(amplitude * phase, shape)
         layers.append(layer / layer.std())
-    # colours of one scene go together: each channel is mostly the common brightness
+    # colors of one scene go together: each channel is mostly the common brightness
     mixed = np.stack([layers[0] + 0.3 * layers[1], layers[0], layers[0] + 0.3 * layers[2]], axis=-1)
     landscape: NDArray[np.float32] = np.clip(118 + 48 * mixed, 0, 255).astype(np.float32)
     return landscape

@@ -151,7 +151,7 @@ def compare_frames(arena: Arena, task: Task, names: Iterable[str]) -> dict[str, 
         For each the greatest difference from seqpipe's frames, in levels, over the means of 4 × 4 parts of a frame.
 
     Raises:
-        RuntimeError: a contestant gave another frame than the one asked for, or other colours.
+        RuntimeError: a contestant gave another frame than the one asked for, or other colors.
     """
     task = replace(task, windows=task.windows[:_LOOKED_AT])
     seen = {
@@ -170,7 +170,7 @@ def compare_frames(arena: Arena, task: Task, names: Iterable[str]) -> dict[str, 
         )
         farthest[name] = float(np.abs(theirs - ours).max())
         if farthest[name] > _FARTHEST:
-            raise RuntimeError(f"{name} shows other colours: {farthest[name]:.1f} levels apart")
+            raise RuntimeError(f"{name} shows other colors: {farthest[name]:.1f} levels apart")
     return farthest
 
 

@@ -16,7 +16,7 @@ import time
 from typing import get_args
 
 from seqpipe.video.device import Decode
-from seqpipe.video.engine import available_cores
+from seqpipe.video.engine.engine import available_cores
 from tests.support.crowd import Crowd
 
 __all__ = ["main"]

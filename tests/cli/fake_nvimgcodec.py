@@ -73,7 +73,7 @@ class FakeNvimgcodec(ModuleType):
         self.cupy = cupy
         self.encoders: list[dict[str, Any]] = []
         self.calls: list[tuple[list[Any], str, SimpleNamespace]] = []
-        self.code: Callable[[Any, int], bytes | None] = in_colour
+        self.code: Callable[[Any, int], bytes | None] = in_color
         self.Backend = lambda kind: kind
         self.EncodeParams = SimpleNamespace
 
@@ -101,7 +101,7 @@ class FakeEncoder:
         return [None if content is None else memoryview(content) for content in found]
 
 
-def in_colour(frame: Any, quality: int) -> bytes:
+def in_color(frame: Any, quality: int) -> bytes:
     """As export does it."""
     content: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(frame), quality, "RGB", "420", fastdct=False)
     return content

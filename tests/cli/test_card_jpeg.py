@@ -26,7 +26,7 @@ from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
 from tests.support.media import made
 
-from .fake_nvimgcodec import FakeCupy, FakeNvimgcodec, in_colour
+from .fake_nvimgcodec import FakeCupy, FakeNvimgcodec, in_color
 from .written import files, lines, numbers
 
 FRAMES = 48
@@ -139,7 +139,7 @@ def fails(_frame, _quality):
 BAD = {
     "does not": lambda _frame, _quality: None,
     "fails": fails,
-    "is cut": lambda frame, quality: in_colour(frame, quality)[:-40],
+    "is cut": lambda frame, quality: in_color(frame, quality)[:-40],
     "is empty": lambda _frame, _quality: b"",
 }
 
@@ -162,7 +162,7 @@ def test_what_the_card_does_not_encode_the_cpu_does(run, tmp_path, codec, card, 
 def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, card, monkeypatch):
     _card_jpeg.card_jpeg(0)
     written = iter(range(FRAMES))
-    codec.code = lambda frame, quality: None if next(written) % 3 else in_colour(frame, quality)
+    codec.code = lambda frame, quality: None if next(written) % 3 else in_color(frame, quality)
     by_cpu = []
     jpeg = _images._jpeg
     monkeypatch.setattr(_images, "_jpeg", lambda pixels, quality: by_cpu.append(1) or jpeg(pixels, quality))
@@ -173,8 +173,8 @@ def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, 
 
 def test_gray_deep_and_tiny_frames_are_not_given_to_it(codec):
     card = _card_jpeg.card_jpeg(0)
-    colour = np.zeros((8, 8, 3), np.uint8)
-    given = [colour[..., :1], colour.astype(np.uint16), colour, colour[..., 0], colour[:7]]
+    color = np.zeros((8, 8, 3), np.uint8)
+    given = [color[..., :1], color.astype(np.uint16), color, color[..., 0], color[:7]]
     assert [content is not None for content in card(given, 90)] == [False, False, True, False, False]
     assert len(codec.calls[-1][0]) == 1
 
@@ -221,7 +221,7 @@ def test_a_gpu_that_cannot_be_asked_is_wrong_usage(run, tmp_path, codec, options
 TRIALS = {
     "does not encode JPEG on cuda:0": BAD["does not"],
     "cannot encode on cuda:0: out of memory": fails,
-    "encodes a picture wrongly on cuda:0, by": lambda frame, quality: in_colour(frame[..., ::-1], quality),
+    "encodes a picture wrongly on cuda:0, by": lambda frame, quality: in_color(frame[..., ::-1], quality),
 }
 
 
@@ -277,13 +277,13 @@ def test_threads_take_turns_with_two_encoders(codec):
         seen.append(threading.get_ident())
         time.sleep(0.002)
         at_once.release()
-        return in_colour(frame, quality)
+        return in_color(frame, quality)
 
     codec.code = code
     frames = [np.full((16, 16, 3), level, np.uint8) for level in range(0, 240, 10)]
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda frame: card([frame], 95)[0], frames))
-    assert found == [in_colour(frame, 95) for frame in frames]
+    assert found == [in_color(frame, 95) for frame in frames]
     assert len(set(seen)) > 1
 
 
@@ -335,7 +335,7 @@ def test_any_size_becomes_a_picture(run, tmp_path, size):
     for place, file in enumerate(files(tmp_path)):
         found, expected = (
             np.asarray(Image.open(io.BytesIO(content))).astype(np.float64)
-            for content in ((tmp_path / file).read_bytes(), in_colour(exact[place], 95))
+            for content in ((tmp_path / file).read_bytes(), in_color(exact[place], 95))
         )
         assert found.shape == exact[place].shape
         assert np.abs(found - exact[place]).mean() < np.abs(expected - exact[place]).mean() + 3

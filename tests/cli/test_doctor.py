@@ -9,8 +9,8 @@ import av
 import pytest
 
 from seqpipe.cli import _findings
-from seqpipe.video import ffmpeg_build
 from seqpipe.video.nvdec import cuvid
+from seqpipe.video.probe import ffmpeg_build
 
 from .written import lines
 

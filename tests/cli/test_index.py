@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from seqpipe.readers import Video
-from seqpipe.video import register
+from seqpipe.video.index import register
 from tests.support.media import made
 
 from .written import files, lines
@@ -75,7 +75,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_before_any_work(run, tmp_pat
 
 def test_a_cache_that_is_whole_need_not_be_written(run, tmp_path, monkeypatch):
     run("index", made("h264"), "--cache-dir", tmp_path)
-    monkeypatch.setattr("seqpipe.video.cache.check_writable", None)
+    monkeypatch.setattr("seqpipe.video.index.cache.check_writable", None)
     assert "0 built, 1 fresh, 0 failed." in run("index", made("h264"), "--cache-dir", tmp_path).stderr
 
 

@@ -140,7 +140,7 @@ def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
 def test_where_nothing_has_to_be_left_in_order_the_program_ends_at_once(tmp_path):
     """An index that is built, or a video that is verified, was waited for."""
     program = TAKEN_OVER + (
-        "from seqpipe.whole_file import replacing\nfrom seqpipe.video.engine import Engine\n"
+        "from seqpipe.whole_file import replacing\nfrom seqpipe.video.engine.engine import Engine\n"
         "def work(path):\n"
         "    with replacing(Path(path)) as part:\n"
         "        part.touch(); print('begun', flush=True); time.sleep(60)\n"

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from seqpipe.video.info import StreamInfo
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.ffmpeg import count_frames, frame_times
 from tests.support.media import made
 

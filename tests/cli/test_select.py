@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seqpipe.cli._select import Range, Selection
 from seqpipe.cli._time import Mark
 from seqpipe.errors import FrameRangeError, ParameterError
-from seqpipe.video.open import open_index
+from seqpipe.video.index.open import open_index
 from tests.support.media import made
 
 

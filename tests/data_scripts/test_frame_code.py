@@ -28,7 +28,7 @@ def test_a_turned_and_mirrored_picture_tells_its_number_and_its_orientation(numb
 
 
 @given(numbers, st.integers(0, 2**32 - 1))
-def test_the_number_outlives_scaling_limited_range_quantisation_and_noise(number, seed):
+def test_the_number_outlives_scaling_limited_range_quantization_and_noise(number, seed):
     picture = draw(number, (176, 144))
     small = cv2.resize(picture, (96, 64), interpolation=cv2.INTER_AREA)
     luma = 16 + cv2.cvtColor(small, cv2.COLOR_RGB2GRAY) * (219 / 255)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seqpipe.ops import _declaration, _given, apply
+from seqpipe.ops import apply
+from seqpipe.ops.call import inputs
+from seqpipe.ops.core import declaration
 from tests.support.emulated import EmulatedDevice, kernel_folder
 from tests.support.operators import cupy
 
@@ -16,14 +18,14 @@ from tests.support.operators import cupy
 @pytest.fixture(autouse=True)
 def spoiled_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for results has something else in it: what is not written is not by chance an earlier test's result."""
-    plain = _given.Given.result
+    plain = inputs.Given.result
 
     def result(self: Any, *given: Any) -> Any:
         out = plain(self, *given)
         out.reshape(-1).view(np.uint8).fill(0xA5)
         return out
 
-    monkeypatch.setattr(_given.Given, "result", result)
+    monkeypatch.setattr(inputs.Given, "result", result)
 
 
 class Place:
@@ -77,9 +79,9 @@ def anywhere(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture
 def unregistered() -> Iterator[None]:
     """Operators and distributions that the test makes are forgotten after it, and so are warnings."""
-    before = dict(_declaration.REGISTRY), set(_declaration._warned)
+    before = dict(declaration.REGISTRY), set(declaration._warned)
     yield
-    for now, then in zip((_declaration.REGISTRY, _declaration._warned), before, strict=True):
+    for now, then in zip((declaration.REGISTRY, declaration._warned), before, strict=True):
         now.clear()
         now.update(then)
 

@@ -7,7 +7,8 @@ import pytest
 
 from seqpipe import fn, native
 from seqpipe.errors import ParameterError
-from seqpipe.ops import BbFlip, BboxPaste, RandomBboxCrop, _bbox_windows
+from seqpipe.ops import BbFlip, BboxPaste, RandomBboxCrop
+from seqpipe.ops.labels import bbox_windows
 from tests.support.operators import compare
 
 BOXES = np.array([[0.1, 0.2, 0.4, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, 0.25, 0.75, 0.5]])
@@ -122,7 +123,7 @@ def test_windows_in_c_are_those_in_python(count, of_both, each):
     rng = np.random.default_rng(count)
     found = 0
     for ratio in ((0.5, 2.0), (1.0, 1.0), (0.7, 0.7), (0.01, 0.3)):
-        windows = _bbox_windows.BboxWindows((0.1, 0.9), ratio, of_both, each)
+        windows = bbox_windows.BboxWindows((0.1, 0.9), ratio, of_both, each)
         for threshold in (0.0, 0.05, 0.3, 0.9, 1.0):
             for tried in (1, 7, 64):
                 corners = np.sort(rng.random((count, 2, 2)), axis=1).reshape(count, 4)

@@ -10,10 +10,10 @@ from seqpipe.array import to_numpy
 from seqpipe.errors import ParameterError
 from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, Chain, apply
-from seqpipe.ops import _fused as fused_module
-from seqpipe.ops._fused import can_join, can_lead
-from seqpipe.ops._kernel import GRID
-from seqpipe.ops._spec import COMPUTED
+from seqpipe.ops.compose import fused as fused_module
+from seqpipe.ops.compose.fused import can_join, can_lead
+from seqpipe.ops.core.spec import COMPUTED
+from seqpipe.ops.cuda.kernel import GRID
 from seqpipe.sequence import Batch, Sequence
 from tests.support.nvrtc import compiled, missing_nvrtc
 from tests.support.operators import built, cases, compare, five, names

@@ -68,7 +68,7 @@ def test_it_is_what_opencv_makes_of_the_product(run, interp_type):
     found = run(chain, x)[0]
     turn = np.vstack(
         [cv2.getRotationMatrix2D((31.5, 23.5), 20.0, 1.0), [0, 0, 1]]
-    )  # from the source, by centres
+    )  # from the source, by centers
     crop = np.array([[1, 0, 6.0], [0, 1, 9.0], [0, 0, 1]])
     to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
     warp = np.linalg.inv(to_corner) @ [[1.2, 0.1, -3.0], [0.0, 0.9, 2.0], [0, 0, 1]] @ to_corner

@@ -13,7 +13,7 @@ import seqpipe
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Brightness, Chain, Op, Rotate, apply, param, per_frame
-from seqpipe.ops._fused import can_lead
+from seqpipe.ops.compose.fused import can_lead
 from tests.support.marks import NAMES
 from tests.support.operators import compare, images
 

@@ -32,8 +32,8 @@ from seqpipe.ops import (
     param,
     per_frame,
 )
-from seqpipe.ops._declaration import Declaration
-from seqpipe.ops._draw import resolve
+from seqpipe.ops.core.blocks import resolve
+from seqpipe.ops.core.declaration import Declaration
 from tests.support.operators import compare, images
 from tests.support.own_operators import Shift
 
@@ -385,7 +385,7 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
 def test_names_are_taken_once(unregistered):
     with pytest.raises(
         ParameterError,
-        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.Flip\. Name it otherwise",
+        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.crop_flip\.Flip\. Name it otherwise",
     ):
         type("Flip", (Flip,), CLEAR)
     assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"

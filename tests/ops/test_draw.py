@@ -26,8 +26,8 @@ from seqpipe.ops import (
     apply,
     per_frame,
 )
-from seqpipe.ops._draw import resolve, values_of, values_of_all, values_of_each
-from seqpipe.ops._spec import Spec
+from seqpipe.ops.core.blocks import resolve, values_of, values_of_all, values_of_each
+from seqpipe.ops.core.spec import Spec
 from seqpipe.random import stream
 from tests.support.operators import built, cases
 

@@ -11,7 +11,7 @@ from scipy import stats
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Erase, RandomErasing, Spec, per_frame
-from seqpipe.ops._draw import resolve
+from seqpipe.ops.core.blocks import resolve
 from seqpipe.random import stream
 from tests.support.operators import compare
 

@@ -14,7 +14,7 @@ import seqpipe
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Op, PerFrame, Spec, Uniform, apply, per_frame
-from seqpipe.ops._draw import resolve
+from seqpipe.ops.core.blocks import resolve
 from tests.support.marks import ALL, CASES, NAMES, TAKES, some
 from tests.support.operators import (
     built,
@@ -185,9 +185,9 @@ def test_values_that_no_parameter_has_are_refused(name):
             with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: "):
                 built(case_of(name, q), **{q.name: value})
     with pytest.raises(
-        ParameterError, match=rf"{name}: there is no parameter 'colour_of_money'; allowed: [a-zA-Z]"
+        ParameterError, match=rf"{name}: there is no parameter 'color_of_money'; allowed: [a-zA-Z]"
     ):
-        built((name, 0), colour_of_money=1)
+        built((name, 0), color_of_money=1)
     known = {q.name for q in REGISTRY[name].parameters}  # of what is not random, or always acts, they are not
     for common, value in (("p", 1.5), ("p", -0.1), ("seed", 0.5), ("per_frame", 2)):
         if common in known:

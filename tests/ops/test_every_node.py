@@ -13,7 +13,7 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain, DataNode, Op, PerFrame, Together, operator, param, per_frame
-from seqpipe.ops._function import call_of
+from seqpipe.ops.call.functions import call_of
 from seqpipe.pipeline import Graph, Input
 from tests.support.marks import ALL, CASES, NAMES, TAKES, some
 from tests.support.operators import built, case_of, cases, cupy, images, names, some_values

@@ -9,9 +9,9 @@ import pytest
 
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
-from seqpipe.ops._body import WORK, Work
-from seqpipe.ops._declaration import _warned
-from seqpipe.ops._scaled import Scaled
+from seqpipe.ops.core.body import WORK, Work
+from seqpipe.ops.core.declaration import _warned
+from seqpipe.ops.resize.base import Scaled
 from tests.support.marks import NAMES, some
 from tests.support.operators import (
     LAYOUTS,

@@ -21,8 +21,8 @@ from seqpipe.ops import (
     apply,
     per_frame,
 )
-from seqpipe.ops._draw import constant_of
-from seqpipe.ops._spec import Spec
+from seqpipe.ops.core.blocks import constant_of
+from seqpipe.ops.core.spec import Spec
 from tests.support.operators import compare
 
 SCIPY = {

@@ -94,7 +94,7 @@ def test_boxes_and_points_stay_on_what_they_are_of(horizontal, vertical):
 
 
 def test_a_volume_stays_where_it_was():
-    """Every voxel is at the same millimetres before and after."""
+    """Every voxel is at the same millimeters before and after."""
     affine = np.array([[0.0, 0.3, 2.0, -7], [0.1, 1.5, 0.0, 3], [3.0, 0.0, 0.2, 11], [0, 0, 0, 1]])
     data = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
     volume = Sequence(data, "DHW", affine=affine, source="knee.nii")

@@ -9,9 +9,9 @@ import pytest
 from scipy import ndimage
 
 from seqpipe.ops import GaussianBlur, Sharpen, apply, per_frame
-from seqpipe.ops._draw import constant_of
-from seqpipe.ops._kernel import defines_of, source_of
-from seqpipe.ops._spec import Spec
+from seqpipe.ops.core.blocks import constant_of
+from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.cuda.kernel import defines_of, source_of
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare
 

@@ -12,14 +12,14 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import ColorTwist, Hsv, Hue, Saturation, per_frame
 from tests.support.operators import compare, images
 
-COLOURS = np.array(
+COLORS = np.array(
     [
         [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]],
         [[10, 20, 30], [200, 100, 50], [17, 130, 255], [128, 128, 128]],
     ],
     np.uint8,
 )
-# nvidia.dali.fn of these colours: version 2.4.0, device_id=None
+# nvidia.dali.fn of these colors: version 2.4.0, device_id=None
 DALI = [
     (
         Hue(hue=30.0),
@@ -71,15 +71,15 @@ DALI = [
 
 @pytest.mark.parametrize(("op", "first", "second"), DALI, ids=lambda value: str(value)[:40])
 def test_what_dali_gave(anywhere, op, first, second):
-    compare(anywhere(op, COLOURS), np.array([first, second], np.uint8).reshape(COLOURS.shape))
+    compare(anywhere(op, COLORS), np.array([first, second], np.uint8).reshape(COLORS.shape))
 
 
 def by_complex_numbers(x, hue=0.0, saturation=1.0, factor=1.0):
-    """RGB to luma and a complex colour, turned and multiplied, and back by solving three equations."""
+    """RGB to luma and a complex color, turned and multiplied, and back by solving three equations."""
     forward = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
     y, i, q = np.moveaxis(x.astype(np.float64) @ forward.T, -1, 0)
-    colour = (i + 1j * q) * saturation * np.exp(-1j * np.deg2rad(hue))
-    back = np.linalg.solve(forward, np.stack([y, colour.real, colour.imag])[..., None].reshape(3, -1))
+    color = (i + 1j * q) * saturation * np.exp(-1j * np.deg2rad(hue))
+    back = np.linalg.solve(forward, np.stack([y, color.real, color.imag])[..., None].reshape(3, -1))
     return back.T.reshape(x.shape) * factor
 
 
@@ -103,7 +103,7 @@ def test_the_matrix_is_that_of_complex_numbers(anywhere, dtype, size):
         compare(anywhere(op, x), np.rint(np.clip(wanted, bounds.min, bounds.max)).astype(dtype), (1, few))
 
 
-def test_contrast_and_brightness_come_after_the_colour(anywhere):
+def test_contrast_and_brightness_come_after_the_color(anywhere):
     x = images(ColorTwist, "uint8", "HWC", size=(40, 40))
     wanted = (by_complex_numbers(x, 40.0, 0.5) - 128) * 0.75 + 128
     found = anywhere(ColorTwist(hue=40.0, saturation=0.5, contrast=0.75, brightness=1.25), x)
@@ -113,7 +113,7 @@ def test_contrast_and_brightness_come_after_the_colour(anywhere):
 
 
 def test_hue_turns_as_that_of_colorsys_roughly():
-    """The angle is that of YIQ, by which colours turn the same way and, on average, as far."""
+    """The angle is that of YIQ, by which colors turn the same way and, on average, as far."""
     rng = np.random.default_rng(0)
     x = (0.4 + 0.2 * rng.random((1, 500, 3))).astype(np.float32)
     for angle in (-90.0, -30.0, 30.0, 90.0):
@@ -146,13 +146,13 @@ def test_a_whole_turn_changes_no_level(levels):
     compare(fn.hue(x, hue=360.0), x)
 
 
-def test_colour_leaves_a_sequence_frame_by_frame():
-    x = np.broadcast_to(COLOURS[:1, :1], (3, 4, 4, 3))
+def test_color_leaves_a_sequence_frame_by_frame():
+    x = np.broadcast_to(COLORS[:1, :1], (3, 4, 4, 3))
     found = fn.saturation(x, saturation=per_frame([1.0, 0.5, 0.0]))
     assert found[:, 0, 0].tolist() == [[255, 0, 0], [166, 38, 38], [76, 76, 76]]
 
 
-def test_what_has_no_colour_is_refused():
+def test_what_has_no_color_is_refused():
     for function in (fn.saturation, fn.hsv, fn.color_twist):
         with pytest.raises(ParameterError, match="pixels of 1 values; allowed: 3"):
             function(np.zeros((4, 4), np.uint8), saturation=0.5)
@@ -161,8 +161,8 @@ def test_what_has_no_colour_is_refused():
     with pytest.raises(
         ParameterError, match=r"saturation: saturation=-0.5 is not valid; allowed: a number of"
     ):
-        fn.saturation(COLOURS, saturation=-0.5)
+        fn.saturation(COLORS, saturation=-0.5)
     with pytest.raises(
         ParameterError, match=r"hue: hue=nan is not valid; allowed: a number\. Angle by which"
     ):
-        fn.hue(COLOURS, hue=float("nan"))
+        fn.hue(COLORS, hue=float("nan"))

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops._joined import joined_by_kernel
+from seqpipe.ops.arrays.joined import joined_by_kernel
 from tests.support.operators import compare
 
 X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

@@ -14,8 +14,10 @@ from PIL import Image
 from scipy import fft
 
 from seqpipe import fn
-from seqpipe.ops import JpegCompressionDistortion, Spec, _body, apply, jpeg
-from seqpipe.ops._draw import resolve
+from seqpipe.ops import JpegCompressionDistortion, Spec, apply
+from seqpipe.ops.compression import jpeg
+from seqpipe.ops.core import body
+from seqpipe.ops.core.blocks import resolve
 from tests.support.operators import compare
 
 
@@ -28,7 +30,7 @@ def smooth(size, seed=0):
 
 
 def by_libjpeg(x, quality):
-    """Encoded by its accurate transform, decoded without smoothing colours."""
+    """Encoded by its accurate transform, decoded without smoothing colors."""
     _, file = cv2.imencode(".jpg", x[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     return simplejpeg.decode_jpeg(file, "RGB", fastdct=False, fastupsample=True)
 
@@ -47,7 +49,7 @@ def test_steps_are_those_of_libjpeg(quality):
 
 
 def images(size):
-    """Something like a photograph, noise, and squares of the strongest colours, of which coefficients are largest."""
+    """Something like a photograph, noise, and squares of the strongest colors, of which coefficients are largest."""
     rng = np.random.default_rng(4)
     strongest = rng.choice(np.array([0, 255], np.uint8), (-(-size[0] // 8), -(-size[1] // 8), 3))
     yield smooth(size)
@@ -91,7 +93,7 @@ def reach(weights, least, most):
 
 def test_the_kernels_sums_are_whole_numbers_that_floats_hold():
     """From 0.5 to 1 there are 2²² of them to either side of 0.75, where sums begin; and halves hold the weights."""
-    source = resources.files("seqpipe.ops").joinpath("kernels", "cosine.cuh").read_text("utf-8")
+    source = resources.files("seqpipe.ops.cuda").joinpath("cosine.cuh").read_text("utf-8")
     stated = r"LOWER\[2\]\[2\] = {{(\d), (\d)}, {(\d), (\d)}}, BIAS\[2\] = {(\d+) << 8, (\d+) << 8}"
     found = re.search(stated, source)
     assert found is not None
@@ -181,7 +183,7 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
 
 
 def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkeypatch):
-    monkeypatch.setattr(_body, "_MANY", 1)
+    monkeypatch.setattr(body, "_MANY", 1)
     x = np.random.default_rng(3).integers(0, 256, (2, 1, 150, 210, 3), dtype=np.uint8)
     op = JpegCompressionDistortion(quality=[30, 85])
     compare(place(op, x), apply(op, x, backend="reference"))
@@ -203,7 +205,7 @@ def test_kernels_take_words_and_bytes(place, size):
     compare(place(op, planes, layout="FCHW"), wanted)
 
 
-def test_kernels_keep_differences_of_the_strongest_colours_within_levels(place):
+def test_kernels_keep_differences_of_the_strongest_colors_within_levels(place):
     """Of pure blue and red, the differences are half a level beyond."""
     x = np.random.default_rng(4).choice(np.array([0, 255], np.uint8), (12, 12, 3)).repeat(8, 0).repeat(8, 1)
     for quality in (40, 80):
@@ -219,6 +221,6 @@ def test_other_types_are_brought_to_eight_bits_and_back(anywhere, dtype, full):
     np.testing.assert_allclose(anywhere(JpegCompressionDistortion(quality=40), given), wanted, rtol=1e-6)
 
 
-def test_an_image_of_one_colour_keeps_it(anywhere):
+def test_an_image_of_one_color_keeps_it(anywhere):
     x = np.full((19, 33, 3), 128, np.uint8)
     compare(anywhere(JpegCompressionDistortion(quality=1), x), x)

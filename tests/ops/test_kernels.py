@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seqpipe.ops import (
-    REGISTRY,
-    BrightnessContrast,
-    Flip,
-    _body,
-    _kernel,
-    _labels,
-    _moments,
-    apply,
-    per_frame,
-)
-from seqpipe.ops._kernel import GRID, TYPES, defines_of, source_of
+from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, apply, per_frame
+from seqpipe.ops.core import body
+from seqpipe.ops.cuda import kernel
+from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, source_of
+from seqpipe.ops.labels import one_hot_values
 from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images, names
 from tests.support.own_operators import Shift
@@ -48,7 +41,7 @@ def test_every_kernel_compiles_without_spilling(cls):
 def test_kernels_of_arrays_compile_without_spilling(architecture):
     one_hot = [{"ELEMENT_BYTES": size, "LABEL": label} for size, label in ((1, 0), (2, 5), (4, 3), (8, 7))]
     moments = [{"IN": kind, "OUT": kind} for kind in TYPES.values()]
-    for source, every in ((_labels._SOURCE, one_hot), (_moments._SOURCE, moments)):
+    for source, every in ((one_hot_values._SOURCE, one_hot), (moments._SOURCE, moments)):
         for defines in every:
             assert_compiles_well(source, architecture, {**defines, "CHANNELS": 1, **GRID})
 
@@ -65,14 +58,14 @@ def test_one_launch_for_any_number_of_rows(place, frames):
 
 
 def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
-    monkeypatch.setitem(_kernel.GRID, "IMAGES_IN_Y", 7)
+    monkeypatch.setitem(kernel.GRID, "IMAGES_IN_Y", 7)
     x = np.random.default_rng(0).integers(0, 255, (3, 10, 1, 2, 1), dtype=np.uint8)
     compare(place(Flip(horizontal=[1, 0, 1]), x), np.stack([x[0][:, :, ::-1], x[1], x[2][:, :, ::-1]]))
 
 
 @pytest.mark.parametrize("size", [(37, 51), (3, 900), (900, 1)])
 def test_threads_make_several_pixels_where_there_are_many(place, monkeypatch, size):
-    monkeypatch.setattr(_body, "_MANY", 1)
+    monkeypatch.setattr(body, "_MANY", 1)
     x = np.random.default_rng(0).integers(0, 255, (2, *size, 3), dtype=np.uint8)
     for op in (Flip(horizontal=[1, 0]), BrightnessContrast(brightness=0.5)):
         compare(place(op, x[:, None]), apply(op, x[:, None], backend="reference"))

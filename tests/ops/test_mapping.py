@@ -66,7 +66,7 @@ def test_pixels_are_where_points_are(x, y):
 
 @given(AFFINES)
 def test_the_nearest_pixel_is_that_of_opencv(matrix):
-    """Whose matrix is between pixel centres at whole numbers; ties and borders are left out."""
+    """Whose matrix is between pixel centers at whole numbers; ties and borders are left out."""
     image = np.random.default_rng(0).integers(1, 255, (12, 15), dtype=np.uint8)
     mapping = Mapping(matrix, 12, 15)
     half = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])

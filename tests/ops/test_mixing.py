@@ -11,9 +11,9 @@ import pytest
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, CutMix, Declaration, Mixup, apply
-from seqpipe.ops._draw import resolve
-from seqpipe.ops._kernel import defines_of, source_of
-from seqpipe.ops._spec import Spec
+from seqpipe.ops.core.blocks import resolve
+from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.cuda.kernel import defines_of, source_of
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, cupy, five, images
 

@@ -8,20 +8,20 @@ from scipy import special, stats
 
 from seqpipe import fn, philox
 from seqpipe.native import compiler
-from seqpipe.ops import (
-    NoiseGaussian,
-    NoiseSaltAndPepper,
-    NoiseShot,
-    Spec,
-    _counts,
-    _noise,
-    _normal,
-    apply,
-    noise,
+from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
+from seqpipe.ops.core.blocks import resolve
+from seqpipe.ops.noise import base, noise, normal_numbers, poisson_numbers
+from seqpipe.ops.noise.normal_numbers import normal, normal_places, quick_normal
+from seqpipe.ops.noise.poisson_numbers import (
+    FEW,
+    FULL,
+    SLOTS,
+    counts_of,
+    poisson,
+    quick_counts,
+    tables_of,
+    uniform,
 )
-from seqpipe.ops._counts import FEW, FULL, SLOTS, counts_of, poisson, quick_counts, tables_of, uniform
-from seqpipe.ops._draw import resolve
-from seqpipe.ops._normal import normal, normal_places, quick_normal
 from seqpipe.philox import random_bits
 from tests.support.operators import compare
 
@@ -46,7 +46,7 @@ def way(request, monkeypatch):
     """With a C compiler, and without."""
     if request.param == "NumPy":
         monkeypatch.setattr(philox, "_native", lambda: None)
-        for module in (_normal, _counts, noise):
+        for module in (normal_numbers, poisson_numbers, noise):
             monkeypatch.setattr(module, "native_noise", lambda: None)
     elif compiler() is None:
         pytest.skip("no C compiler")
@@ -124,9 +124,9 @@ def test_a_long_image_is_worked_on_in_parts_of_whole_pixels(monkeypatch, anywher
     """And no value is told from where the part began."""
     x = np.random.default_rng(0).integers(0, 256, (2, 37, 41, 3), dtype=np.uint8)
     for op in (NoiseGaussian(stddev=9.0), NoiseShot(), NoiseSaltAndPepper(prob=0.4)):
-        monkeypatch.setattr(_noise, "_CHUNK", 1 << 20)
+        monkeypatch.setattr(base, "_CHUNK", 1 << 20)
         whole = anywhere(op, x)
-        monkeypatch.setattr(_noise, "_CHUNK", 101)
+        monkeypatch.setattr(base, "_CHUNK", 101)
         compare(anywhere(op, x), whole)
 
 
@@ -166,7 +166,7 @@ def test_normal_numbers_are_as_often_far_from_0_as_they_should():
 
 
 def test_words_of_a_counter_know_nothing_of_each_other():
-    """Nor do those of neighbouring counters, frames and keys: neither they nor their squares, nor single bits."""
+    """Nor do those of neighboring counters, frames and keys: neither they nor their squares, nor single bits."""
     count = 1 << 20
     bits = words(count)
     one = normal(bits).astype(np.float64)
@@ -227,9 +227,9 @@ def test_tables_are_the_same_with_and_without_c(monkeypatch):
     factors = [0.3, 7.0, 19.62, 20.0, 333.0, 1e30]
     found = [tables_of.__wrapped__(factor) for factor in factors]
     for factor in factors:
-        places = _counts._places_of(factor)
+        places = poisson_numbers._places_of(factor)
         assert (places.sum(axis=1, dtype=np.uint64) == SLOTS * FULL).all()
-    monkeypatch.setattr(_counts, "native_noise", lambda: None)
+    monkeypatch.setattr(poisson_numbers, "native_noise", lambda: None)
     for factor, table in zip(factors, found, strict=True):
         compare(tables_of.__wrapped__(factor), table)
 
@@ -254,7 +254,7 @@ def test_gaussian_noise_is_gaussian(channels):
     x = np.full((3, 200, 150, channels), 7.0, np.float32)
     found = (fn.noise_gaussian(x, mean=2.0, stddev=3.0, seed=11) - 9) / 3
     assert stats.kstest(found.ravel(), "norm").pvalue > 0.001
-    for axis in range(4):  # of neighbours, frames and channels none knows of another
+    for axis in range(4):  # of neighbors, frames and channels none knows of another
         if found.shape[axis] > 1:
             one, other = np.take(found, [0], axis), np.take(found, [1], axis)
             assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 5 / np.sqrt(one.size)

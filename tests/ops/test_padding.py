@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Crop, Pad, Paste, Slice, Together, per_frame
-from seqpipe.ops._spec import MOVED
+from seqpipe.ops.core.spec import MOVED
 from tests.support.operators import compare, images
 
 X = np.arange(1, 13, dtype=np.uint8).reshape(3, 4, 1)

@@ -9,8 +9,8 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import CoordTransform, WarpAffine, per_frame
-from seqpipe.ops._draw import resolve
-from seqpipe.ops._spec import Spec
+from seqpipe.ops.core.blocks import resolve
+from seqpipe.ops.core.spec import Spec
 
 POINTS = np.array([[1.0, 2.0], [3.0, 5.0], [-1.0, 4.0]], np.float32)
 # arguments, and what DALI 2.4 made of POINTS

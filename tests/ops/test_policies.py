@@ -13,23 +13,14 @@ from PIL import Image, ImageChops, ImageEnhance, ImageOps
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import (
-    AutoAugment,
-    Chain,
-    Flip,
-    Normal,
-    RandAugment,
-    Together,
-    TrivialAugmentWide,
-    _draw,
-    apply,
-)
-from seqpipe.ops._draw import resolve, values_of_each
-from seqpipe.ops._enhance import MeanContrast, Sharpness
-from seqpipe.ops._kernel import GRID, TYPES, defines_of, prelude, source_of
-from seqpipe.ops._plan import kernel_of_steps
-from seqpipe.ops._published import FOUND, NARROW
-from seqpipe.ops._spec import RANGES, Spec
+from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops.core import blocks
+from seqpipe.ops.core.blocks import resolve, values_of_each
+from seqpipe.ops.core.spec import RANGES, Spec
+from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
+from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
+from seqpipe.ops.policies.plan import kernel_of_steps
+from seqpipe.ops.policies.published import FOUND, NARROW
 from seqpipe.random import stream
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images
@@ -45,7 +36,7 @@ def only(*names):
 
 
 def photo(height=60, width=80, seed=0):
-    """Smooth shades with a little noise, in colours that differ."""
+    """Smooth shades with a little noise, in colors that differ."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     waves = [np.sin(x / (9 + 4 * c)) + np.cos(y / (7 + 3 * c) + seed) for c in range(3)]
@@ -137,13 +128,13 @@ def test_a_step_that_was_kept_serves_no_other_image(name, m, relative):
     """Neither one of another size nor one of another type, nor one whose sign was another."""
     options = {**only(name), "n": 1, "m": m, "max_translate_rel": relative, "seed": 4}
     kept = RandAugment(**options)
-    grey = photo()[..., :1]
+    gray = photo()[..., :1]
     for index in range(4):
-        for x in (photo(), photo(40, 80), photo(60, 50), photo().astype(np.uint16) * 257, grey):
+        for x in (photo(), photo(40, 80), photo(60, 50), photo().astype(np.uint16) * 257, gray):
             compare(kept(x, index=index), RandAugment(**options)(x, index=index))
 
 
-def test_geometry_is_black_grey_or_repeated_outside():
+def test_geometry_is_black_gray_or_repeated_outside():
     x = np.full((40, 40, 3), 200, np.uint8)
     op = {"n": 1, "m": 30, **only("translate_x")}
     assert np.unique(RandAugment(**op)(x)).tolist() == [128, 200]
@@ -151,13 +142,13 @@ def test_geometry_is_black_grey_or_repeated_outside():
     assert np.unique(RandAugment(**op, fill_value=None)(x)).tolist() == [200]
 
 
-def test_grey_images_have_no_colour_to_change(anywhere):
+def test_gray_images_have_no_color_to_change(anywhere):
     x = photo()[..., :1]
     compare(anywhere(RandAugment(n=1, m=30, **only("color")), x), x)
-    grey = anywhere(RandAugment(n=1, m=30, **only("contrast")), x)
+    gray = anywhere(RandAugment(n=1, m=30, **only("contrast")), x)
     ((_, magnitude),) = RandAugment(n=1, m=30, **only("contrast")).drawn()
     wanted = ImageEnhance.Contrast(Image.fromarray(x[..., 0])).enhance(1 + magnitude)
-    compare(grey[..., 0], np.asarray(wanted), (1, 1))
+    compare(gray[..., 0], np.asarray(wanted), (1, 1))
 
 
 # ------------------------------------------------------------------------------------------ what was published
@@ -322,7 +313,7 @@ def test_a_class_that_draws_otherwise_draws_so():
 def test_what_came_of_draws_is_kept_for_some_only(monkeypatch):
     op = TrivialAugmentWide(seed=4)
     wanted = op.drawn(index=range(300))
-    monkeypatch.setattr(_draw, "_OUTCOMES", 16)
+    monkeypatch.setattr(blocks, "_OUTCOMES", 16)
     again = TrivialAugmentWide(seed=4)
     assert [again.drawn(index=index) for index in range(300)] == wanted
     assert len(op.__dict__["_outcomes"]) > 16 >= len(again.__dict__["_outcomes"])
@@ -533,7 +524,7 @@ def test_their_kernels_compile_without_spilling(op):
 
 def test_a_mask_has_nothing_where_a_step_moved_the_image_away():
     x = np.random.default_rng(0).integers(1, 256, (6, 2, 21, 24, 3), dtype=np.uint8)
-    colours = (
+    colors = (
         "brightness",
         "color",
         "contrast",
@@ -543,7 +534,7 @@ def test_a_mask_has_nothing_where_a_step_moved_the_image_away():
         "auto_contrast",
         "equalize",
     )
-    op = RandAugment(n=4, m=20, fill_value=0.0, interp_type="nearest", excluded=colours)
+    op = RandAugment(n=4, m=20, fill_value=0.0, interp_type="nearest", excluded=colors)
     batch = Batch.of([Sequence(one) for one in x], mask=x[..., 0] > 128)
     moved = Together(op)(x, mask=x)
     compare(moved.mask, moved.image)

@@ -9,7 +9,8 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Op, _moments, reductions
+from seqpipe.ops import Op
+from seqpipe.ops.statistics import moments, reductions
 from tests.support.operators import images, printed
 
 X = np.array(
@@ -156,7 +157,7 @@ def test_many_values_are_added_up_exactly():
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "uint16", "int16", "float16", "float32"])
 @pytest.mark.parametrize("from_mean", [False, True])
 def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from_mean):
-    monkeypatch.setattr(_moments, "_LEAST", 1)
+    monkeypatch.setattr(moments, "_LEAST", 1)
     rng, info = np.random.default_rng(0), np.iinfo(dtype) if dtype[0] in "ui" else None
     for shape, axes in (((3, 1031), (1,)), ((5, 1, 7), (0,)), ((1, 150_001), (0, 1))):
         high, low = (info.max, info.min) if info else (1, 0)
@@ -167,7 +168,7 @@ def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from
             exact = x.astype(np.longdouble)
             distances = exact - exact.mean(axes, keepdims=True) if from_mean else exact
             for ddof in (0, 2):
-                found = _moments.mean_square_by_kernel(
+                found = moments.mean_square_by_kernel(
                     x, axes, from_mean=from_mean, ddof=ddof, device=emulated
                 )
                 wanted = (distances**2).sum(axes, keepdims=True) / (np.prod([shape[a] for a in axes]) - ddof)
@@ -177,8 +178,8 @@ def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from
 
 def test_the_library_does_what_no_kernel_does():
     for x in (np.ones((3, 2000), np.float64), np.ones((3, 5), np.uint8)):
-        assert _moments.mean_square_by_kernel(x, (1,), from_mean=True, device=object()) is None
-    assert _moments.mean_square_by_kernel(np.ones((3, 2000), np.uint8), (1,), from_mean=True) is None
+        assert moments.mean_square_by_kernel(x, (1,), from_mean=True, device=object()) is None
+    assert moments.mean_square_by_kernel(np.ones((3, 2000), np.uint8), (1,), from_mean=True) is None
 
 
 def test_they_are_values_that_are_kept_as_json():

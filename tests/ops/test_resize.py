@@ -16,10 +16,11 @@ from seqpipe import Sequence, fn
 from seqpipe.draws import Draws
 from seqpipe.errors import ParameterError
 from seqpipe.native import compiler
-from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, _scaled, apply, per_frame
-from seqpipe.ops._crop_windows import CropWindows
-from seqpipe.ops._draw import constant_of, resolve
-from seqpipe.ops._resample import ONE, Axis, taps_of
+from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, apply, per_frame
+from seqpipe.ops.core.blocks import constant_of, resolve
+from seqpipe.ops.geometry.resampling import ONE, Axis, taps_of
+from seqpipe.ops.resize import base
+from seqpipe.ops.resize.crop_windows import CropWindows
 from tests.support.operators import compare
 
 PILLOW = {
@@ -33,7 +34,7 @@ SIZES = ((37, 53), (200, 211), (9, 250), (1, 1), (46, 71), (91, 35))
 SHAPE = (
     91,
     71,
-)  # odd: no centre lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
+)  # odd: no center lies between two pixels, where Pillow's and OpenCV's nearest are up to rounding
 
 
 def picture(dtype="uint8", channels=3, shape=SHAPE):
@@ -125,7 +126,7 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated, kind):
 @pytest.mark.parametrize("with_torch", [False, True])
 def test_the_fast_forms_round_a_level_off_at_most(monkeypatch, kind, with_torch):
     if not with_torch:
-        monkeypatch.setattr(_scaled, "has_torch", lambda: False)
+        monkeypatch.setattr(base, "has_torch", lambda: False)
     x = picture(shape=(220, 250))
     by_torch = with_torch and kind in ("linear", "triangular") and importlib.util.find_spec("torch")
     for size in ((101, 117), (330, 260)):
@@ -141,14 +142,14 @@ def test_the_fast_forms_round_a_level_off_at_most(monkeypatch, kind, with_torch)
 @pytest.mark.parametrize(("with_torch", "calls"), [(True, [(5, 220, 250, 3)]), (False, [])])
 def test_torch_is_given_all_frames_at_once_and_products_one(monkeypatch, torch, with_torch, calls):
     """Frame by frame, 16 of 1080p took 1.4 times as long as torch takes for them."""
-    by_torch, by_products, given = _scaled.resized_by_torch, _scaled.quickly_resampled, []
-    monkeypatch.setattr(_scaled, "has_torch", lambda: with_torch)
+    by_torch, by_products, given = base.resized_by_torch, base.quickly_resampled, []
+    monkeypatch.setattr(base, "has_torch", lambda: with_torch)
     monkeypatch.setattr(
-        _scaled, "resized_by_torch", lambda x, *more: given.append(x.shape) or by_torch(x, *more)
+        base, "resized_by_torch", lambda x, *more: given.append(x.shape) or by_torch(x, *more)
     )
     alone = []
     monkeypatch.setattr(
-        _scaled, "quickly_resampled", lambda x, *more: alone.append(len(x)) or by_products(x, *more)
+        base, "quickly_resampled", lambda x, *more: alone.append(len(x)) or by_products(x, *more)
     )
     x = np.stack([picture(shape=(220, 250))] * 5)
     found = Resize(size=(101, 117))(x)
@@ -435,7 +436,7 @@ def test_the_nearest_pixels_of_large_images_are_those_of_the_reference(kind, dty
 
 
 def test_nearest_pixels_take_no_sums(monkeypatch):
-    monkeypatch.setattr(_scaled, "quickly_resampled", None)  # which made floats of all of the image
+    monkeypatch.setattr(base, "quickly_resampled", None)  # which made floats of all of the image
     found = fn.resize(picture(shape=(400, 300)), size=(31, 40), interp_type="nearest")
     compare(found, cv2.resize(picture(shape=(400, 300)), (40, 31), interpolation=cv2.INTER_NEAREST_EXACT))
 
@@ -455,7 +456,7 @@ def test_the_means_of_large_images_are_those_of_the_reference(channels, more):
 
 def test_images_that_shrink_take_no_products_for_their_means(monkeypatch):
     """1080p took 42 ms to half its size, one thread of two shared cores: mostly to turn floats round in memory."""
-    monkeypatch.setattr(_scaled, "quickly_resampled", None)
+    monkeypatch.setattr(base, "quickly_resampled", None)
     x = picture(shape=(400, 300))
     for size in ((200, 150), (31, 40), (320, 240)):
         found = fn.resize(x, size=size, interp_type="area")
@@ -467,7 +468,7 @@ def test_images_that_shrink_take_no_products_for_their_means(monkeypatch):
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
 @pytest.mark.parametrize("result", [None, "uint8", "int16"])
 def test_images_that_keep_their_size_are_only_taken_over(monkeypatch, kind, dtype, result):
-    monkeypatch.setattr(_scaled, "quickly_resampled", None)
+    monkeypatch.setattr(base, "quickly_resampled", None)
     bounds = np.iinfo(dtype)
     x = np.random.default_rng(0).integers(bounds.min, bounds.max, (200, 90, 3), dtype, endpoint=True)
     for op in (

@@ -1,4 +1,4 @@
-"""Conversions of colour against OpenCV, Pillow, the standard's formulas, and what DALI 2.4.0 gave on a CPU."""
+"""Conversions of color against OpenCV, Pillow, the standard's formulas, and what DALI 2.4.0 gave on a CPU."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_what_is_gray_stays(levels):
 
 # ------------------------------------------------------------------------------------------ color_space_conversion
 
-COLOURS = np.array(
+COLORS = np.array(
     [
         [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]],
         [[10, 20, 30], [200, 100, 50], [17, 130, 255], [128, 128, 128]],
     ],
     np.uint8,
 )
-# nvidia.dali.fn of these colours: version 2.4.0, device_id=None
+# nvidia.dali.fn of these colors: version 2.4.0, device_id=None
 DALI = {
     ("RGB", "BGR"): "0 0 255 0 255 0 255 0 0 255 255 255 30 20 10 50 100 200 255 130 17 128 128 128",
     ("RGB", "GRAY"): "76 150 29 255 18 124 110 128",
@@ -66,7 +66,7 @@ DALI = {
 @pytest.mark.parametrize("spaces", DALI, ids="-".join)
 def test_what_dali_gave(anywhere, spaces):
     wanted = np.array(DALI[spaces].split(), np.uint8).reshape(2, 4, -1)
-    compare(anywhere(ColorSpaceConversion(image_type=spaces[0], output_type=spaces[1]), COLOURS), wanted)
+    compare(anywhere(ColorSpaceConversion(image_type=spaces[0], output_type=spaces[1]), COLORS), wanted)
 
 
 def test_ycbcr_is_that_of_the_published_constants(anywhere):

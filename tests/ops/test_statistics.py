@@ -10,7 +10,7 @@ import pytest
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Normalize, apply, per_frame
-from seqpipe.ops._kernel import defines_of, source_of
+from seqpipe.ops.cuda.kernel import defines_of, source_of
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, images, printed
 

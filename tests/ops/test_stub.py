@@ -7,7 +7,7 @@ from pathlib import Path
 
 import seqpipe
 from seqpipe import fn
-from seqpipe.ops._stub import stub
+from seqpipe.ops.call.stub import stub
 
 
 def test_the_stub_is_up_to_date():

@@ -12,8 +12,9 @@ import pytest
 import seqpipe
 from seqpipe import ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import _run, _threads, apply
-from seqpipe.ops._threads import side_by_side
+from seqpipe.ops import apply
+from seqpipe.ops.call import backends, threads
+from seqpipe.ops.call.threads import side_by_side
 from tests.support.operators import compare
 
 SHAPE = (3, 5, 211, 401, 3)  # beyond what one thread does by itself
@@ -62,7 +63,7 @@ def test_results_are_those_of_one_thread(images, op, samples, threads):
 
 
 def test_frames_are_made_by_several_threads(images, monkeypatch):
-    seen, plain, another = set(), _run._made, threading.Event()
+    seen, plain, another = set(), backends._made, threading.Event()
 
     def made(*given, **options):
         seen.add(threading.current_thread())
@@ -71,7 +72,7 @@ def test_frames_are_made_by_several_threads(images, monkeypatch):
         assert another.wait(20)  # the first waits for a second
         return plain(*given, **options)
 
-    monkeypatch.setattr(_run, "_made", made)
+    monkeypatch.setattr(backends, "_made", made)
     apply(ops.GaussianBlur(sigma=1.5), images[:1])
     assert len(seen) > 1
 
@@ -96,7 +97,7 @@ def test_operators_of_ones_own_are_called_by_the_thread_that_calls(images):
 
 
 def test_little_work_is_done_by_the_thread_that_calls(images, monkeypatch):
-    monkeypatch.setattr(_run, "side_by_side", lambda *_: pytest.fail("threads were asked"))
+    monkeypatch.setattr(backends, "side_by_side", lambda *_: pytest.fail("threads were asked"))
     apply(ops.GaussianBlur(sigma=1.5), images[:1, :4, :150, :150])
 
 
@@ -193,9 +194,9 @@ def test_several_callers_share_them():
 def test_how_many_there_are(monkeypatch):
     assert ops.threads() == 4
     ops.set_threads(None)
-    monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: {0, 1, 5})
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 1, 5})
     assert ops.threads() == 3
-    monkeypatch.setattr(_threads.multiprocessing, "parent_process", lambda: "a loader")
+    monkeypatch.setattr(threads.multiprocessing, "parent_process", lambda: "a loader")
     assert ops.threads() == 1
     ops.set_threads(2)
     assert ops.threads() == 2

@@ -92,7 +92,7 @@ def test_sequences_and_batches():
     assert 0 < sum(found.boxes[:, 0, 0] == 3) < 6
 
 
-def test_colours_leave_places_alone():
+def test_colors_leave_places_alone():
     x = images(FLIP, "uint8", "FHWC")
     op = BrightnessContrast(brightness=2.0)
     found = Together(op)(x, mask=x[..., 0], boxes=BOX, points=np.array([[1.0, 2.0]]))

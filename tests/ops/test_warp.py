@@ -14,11 +14,12 @@ from scipy import ndimage
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, _interpolate, _warped, apply, per_frame
-from seqpipe.ops._apply import Call
-from seqpipe.ops._kernel import Item
-from seqpipe.ops._mapping import Mapping
-from seqpipe.ops._run import run
+from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, apply, per_frame
+from seqpipe.ops.call.backends import run
+from seqpipe.ops.call.dispatch import Call
+from seqpipe.ops.cuda.kernel import Item
+from seqpipe.ops.geometry import interpolate, warped
+from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.operators import compare
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
@@ -32,8 +33,8 @@ def picture(dtype="float32", shape=(91, 71), channels=3):
     return np.random.default_rng(1).uniform(0, 255, (*shape, channels)).astype(dtype)
 
 
-def centred(matrix):
-    """A matrix for corners as one for centres, which is OpenCV's way."""
+def centered(matrix):
+    """A matrix for corners as one for centers, which is OpenCV's way."""
     whole = np.vstack([matrix, [0, 0, 1]]) if len(matrix) == 2 else matrix
     return np.linalg.inv(TO_CORNER) @ whole @ TO_CORNER
 
@@ -41,7 +42,7 @@ def centred(matrix):
 def linear(x, matrix, size, fill):
     """SciPy's interpolation of degree 1 in float64; beyond the border it knows no other way than ours."""
     rows, columns = np.mgrid[: size[0], : size[1]]
-    places = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ centred(matrix).T
+    places = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ centered(matrix).T
     at = places[..., 1] / places[..., 2], places[..., 0] / places[..., 2]
     mode = "nearest" if fill is None else "grid-constant"
     planes = [
@@ -73,7 +74,7 @@ def test_opencv_agrees(anywhere, kind, fill, inverse):
     op = WarpAffine(
         matrix=AFFINE.ravel(), size=(80, 100), interp_type=kind, fill_value=fill, inverse_map=inverse
     )
-    close(anywhere(op, x), cv2.warpAffine(x, centred(AFFINE)[:2], (100, 80), **options), kind)
+    close(anywhere(op, x), cv2.warpAffine(x, centered(AFFINE)[:2], (100, 80), **options), kind)
     op = WarpPerspective(
         matrix=PERSPECTIVE.ravel(),
         size=(80, 60),
@@ -276,10 +277,10 @@ def test_a_matrix_for_each_sample_and_each_frame(anywhere):
 
 def test_opencv_is_made_use_of_where_it_is_exact(monkeypatch):
     exact = int(cv2.__version__.partition(".")[0]) >= 5
-    assert _interpolate.remap_is_exact(3) == exact
+    assert interpolate.remap_is_exact(3) == exact
     called = []
     monkeypatch.setattr(
-        _warped, "remapped", lambda *given: called.append(given) or _interpolate.remapped(*given)
+        warped, "remapped", lambda *given: called.append(given) or interpolate.remapped(*given)
     )
     apply(Rotate(angle=20), picture("uint8", (120, 150)))
     apply(Rotate(angle=20), picture("float32", (120, 150)))

@@ -93,7 +93,7 @@ class Gap:
 
 @lru_cache(maxsize=16)
 def given(name: str) -> NDArray[Any]:
-    """A picture of smooth gradients, hard edges in all colours and a little noise; or several; or boxes.
+    """A picture of smooth gradients, hard edges in all colors and a little noise; or several; or boxes.
 
     Args:
         name: "image", "gray", "floats", "signed", "wide", "odd" or "halves", HWC; "sequence", FHWC; "batch", NFHWC;

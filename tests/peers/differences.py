@@ -191,7 +191,7 @@ DIFFERENCES: Final[list[Difference]] = [
     Difference(
         Case("resize", "sequence", {"size": (50, 22), "interp_type": "nearest"}),
         Gap(144, 0.0361),
-        "DALI adds up places from pixel to pixel in float32: a centre where a pixel begins, 2.5 * 2.4, comes to lie in"
+        "DALI adds up places from pixel to pixel in float32: a center where a pixel begins, 2.5 * 2.4, comes to lie in"
         " the one before it. Ours are computed for each pixel, and to 2⁻³² of one.",
         (judges.by_formula(_picked(_in_whole_numbers)), _EXACTLY),
         (judges.by_formula(_picked(_step_by_step)), _EXACTLY),
@@ -214,7 +214,7 @@ DIFFERENCES: Final[list[Difference]] = [
     Difference(
         Case("color_twist", "signed", _TWIST),
         Gap(7803, 1.0),
-        "DALI's contrast has its centre at 128 here, for int16 too, and at half of the range in brightness_contrast.",
+        "DALI's contrast has its center at 128 here, for int16 too, and at half of the range in brightness_contrast.",
         (judges.by_formula(_twisted(16384.0), "int16"), _LAST_BIT),
         (judges.by_formula(_twisted(128.0), "int16"), _LAST_BIT),
     ),
@@ -277,7 +277,7 @@ DIFFERENCES: Final[list[Difference]] = [
         Difference(
             Case("jpeg_compression_distortion", "image", {"quality": quality}),
             gap,
-            "On CPUs DALI writes and reads a file by libjpeg, which smooths colours between their pixels; ours are what"
+            "On CPUs DALI writes and reads a file by libjpeg, which smooths colors between their pixels; ours are what"
             " libjpeg gives without that.",
             (judges.by_libjpeg(smooth=False), _EXACTLY),
             (judges.by_libjpeg(smooth=True), _EXACTLY),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.peers.dali import given
 
-__all__ = ["CHOICES", "COORDINATES", "DRAWN", "GREY", "MANY", "WINDOW"]
+__all__ = ["CHOICES", "COORDINATES", "DRAWN", "GRAY", "MANY", "WINDOW"]
 
 MANY: Final = 1500
 
@@ -29,7 +29,7 @@ CHOICES: Final[dict[str, Any]] = {
     "total_num_attempts": 300,
     "all_boxes_above_threshold": False,
 }
-GREY: Final = np.full((200, 200, 3), 100, np.float32)
+GRAY: Final = np.full((200, 200, 3), 100, np.float32)
 
 
 def _asked(
@@ -50,11 +50,11 @@ DRAWN: Final = {
     "random_bbox_crop": _asked(
         "random_bbox_crop", [given("boxes")[:4]] * MANY, None, {**CHOICES, "quiet": True}
     ),
-    "noise_gaussian": _asked("noise.gaussian", [GREY], "HWC", {"mean": 3.0, "stddev": 20.0}),
-    "noise_shot": _asked("noise.shot", [GREY], "HWC", {"factor": 7.0}),
+    "noise_gaussian": _asked("noise.gaussian", [GRAY], "HWC", {"mean": 3.0, "stddev": 20.0}),
+    "noise_shot": _asked("noise.shot", [GRAY], "HWC", {"factor": 7.0}),
     "noise_salt_and_pepper": _asked(
         "noise.salt_and_pepper",
-        [GREY],
+        [GRAY],
         "HWC",
         {"prob": 0.3, "salt_vs_pepper": 0.25, "salt_val": 255.0, "pepper_val": 0.0},
     ),

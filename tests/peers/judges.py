@@ -98,9 +98,9 @@ def by_window(
     def matrix(size: int, length: int, *, widened: bool) -> NDArray[np.float64]:
         step = length / size
         wide = max(1.0, step) if widened else 1.0
-        centre = (np.arange(size) + 0.5) * step
+        center = (np.arange(size) + 0.5) * step
         place = np.arange(-_AROUND, length + _AROUND) + 0.5
-        distance = np.abs(centre[:, None] - place) / wide
+        distance = np.abs(center[:, None] - place) / wide
         weight = np.where(distance < support + (_LITTLE if closed else -_LITTLE), curve(distance), 0)
         if repeats:
             weight[:, _AROUND] += weight[:, :_AROUND].sum(axis=1)
@@ -163,7 +163,7 @@ def by_scipy_warp(case: Case, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _matrix(case: Case) -> NDArray[np.float64]:
-    """A projective map with (0, 0) in the centre of the first pixel."""
+    """A projective map with (0, 0) in the center of the first pixel."""
     to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
     return np.asarray(np.linalg.inv(to_corner) @ np.reshape(case.arguments["matrix"], (3, 3)) @ to_corner)
 
@@ -210,7 +210,7 @@ def by_cubic_perspective(a: float) -> Judge:
 
 
 def by_libjpeg(*, smooth: bool) -> Judge:
-    """libjpeg-turbo's files; read with smoothed colours or without."""
+    """libjpeg-turbo's files; read with smoothed colors or without."""
 
     def judge(case: Case, shape: tuple[int, ...]) -> NDArray[Any]:
         _, file = cv2.imencode(

@@ -141,13 +141,13 @@ def test_random_bbox_crop_draws_alike(answers: Answers):
 
 
 def test_random_bbox_crop_leaves_the_same_boxes(answers: Answers):
-    """Of DALI's windows: those whose centre is within, and what is left of them."""
+    """Of DALI's windows: those whose center is within, and what is left of them."""
     given, rule = dali.given("boxes")[:4].astype(np.float64), ops.RandomBboxCrop().reference
-    centres = (given[:, :2] + given[:, 2:]) / 2
+    centers = (given[:, :2] + given[:, 2:]) / 2
     kept = 0
     for anchor, shape, boxes in zip(*answers.results["random_bbox_crop"], strict=True):
         window = np.concatenate([anchor, anchor + shape]).astype(np.float64)
-        inside = ((centres >= window[:2]) & (centres <= window[2:])).all(axis=1)
+        inside = ((centers >= window[:2]) & (centers <= window[2:])).all(axis=1)
         np.testing.assert_allclose(boxes, rule(given[inside], SimpleNamespace(window=window)), atol=2e-6)
         kept += len(boxes)
     assert drawn.MANY < kept < 4 * drawn.MANY
@@ -155,7 +155,7 @@ def test_random_bbox_crop_leaves_the_same_boxes(answers: Answers):
 
 @pytest.mark.parametrize("name", [name for name in drawn.DRAWN if name.startswith("noise")])
 def test_noise_is_drawn_alike(answers: Answers, name: str):
-    mine = getattr(fn, name)(drawn.GREY, **drawn.DRAWN[name]["arguments"])
+    mine = getattr(fn, name)(drawn.GRAY, **drawn.DRAWN[name]["arguments"])
     yours = answers.results[name][0][0]
     assert mine.dtype == yours.dtype
     _alike(mine.ravel(), yours.ravel())

@@ -2,7 +2,7 @@
 
 Cases are a list of dictionaries: ``operator``, a dotted name in ``nvidia.dali.fn``; ``inputs``, for each a list with
 an array for each sample; ``layouts``, one for each input; ``arguments``, as DALI has them, with the types, filters and
-colours of its enumerations by name; ``per_sample`` and ``per_frame``, arguments as lists with an array for each sample.
+colors of its enumerations by name; ``per_sample`` and ``per_frame``, arguments as lists with an array for each sample.
 Results are ``{"version": …, "operators": {name: {argument: default}}, "results": […]}``: for each case a list with a
 list of arrays for each output, or what DALI said when it refused.
 """
@@ -38,8 +38,8 @@ _FILTERS = {
     "triangular": types.INTERP_TRIANGULAR,
     "gaussian": types.INTERP_GAUSSIAN,
 }
-_COLOURS = {"RGB": types.RGB, "BGR": types.BGR, "GRAY": types.GRAY, "YCbCr": types.YCbCr}
-_NAMED = {"dtype": _TYPES, "interp_type": _FILTERS, "image_type": _COLOURS, "output_type": _COLOURS}
+_COLORS = {"RGB": types.RGB, "BGR": types.BGR, "GRAY": types.GRAY, "YCbCr": types.YCbCr}
+_NAMED = {"dtype": _TYPES, "interp_type": _FILTERS, "image_type": _COLORS, "output_type": _COLORS}
 
 
 def main(cases: Path, results: Path) -> None:

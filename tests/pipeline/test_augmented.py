@@ -47,7 +47,7 @@ MEDIA = (
     "mirrored",
     "odd_vp9",
     "odd_h264_444",
-    "colour_bt2020_10",
+    "color_bt2020_10",
 )
 
 
@@ -75,11 +75,11 @@ def test_videos_of_different_sizes_in_a_batch(place: str, fuse: Any) -> None:
     assert (apart > LEVEL).mean() < 0.02
 
 
-@pytest.mark.parametrize("colour", ["BGR", "GRAY", "YCbCr"])
-def test_other_colours(place: str, colour: Any) -> None:
+@pytest.mark.parametrize("color", ["BGR", "GRAY", "YCbCr"])
+def test_other_colors(place: str, color: Any) -> None:
     chain = Chain(ops.RandomResizedCrop(size=(40, 48)), ops.Flip(p=0.5))
-    found = fused(chain, place, "h264", colour=colour)
-    wanted = unfused(chain, place, "h264", colour=colour)
+    found = fused(chain, place, "h264", color=color)
+    wanted = unfused(chain, place, "h264", color=color)
     assert_same_samples(found, wanted)
     assert levels_apart(found, wanted, 1).max() <= 1
 
@@ -94,7 +94,7 @@ def test_other_types_of_the_reader(place: str, dtype: Any) -> None:
     assert levels_apart(found, wanted, 1 if dtype == "uint16" else 65535).max() <= 1.5
 
 
-def test_where_colours_are_cut_off_planes_differ_and_elsewhere_not(place: str) -> None:
+def test_where_colors_are_cut_off_planes_differ_and_elsewhere_not(place: str) -> None:
     """Judged by the reader's own pictures: what is neither black nor white in any channel was not cut off."""
     chain = Chain(ops.RandomResizedCrop(size=(40, 48)), ops.Flip(p=0.5))
     found, wanted = fused(chain, place, "h264", fuse="planes"), unfused(chain, place, "h264")

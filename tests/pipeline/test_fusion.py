@@ -15,7 +15,7 @@ from seqpipe.ops import Chain, Op, Spec, planned
 from seqpipe.pipeline import Augmented
 from seqpipe.pipeline.fusion import split
 from seqpipe.readers import Sample, Video
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files
 from tests.support.windows import scaled_window
 
@@ -152,7 +152,7 @@ NORMALIZED = ops.Normalize(mean=(1.0, 2.0, 3.0), stddev=4.0, dtype="float16")
         (ops.Normalize(axis_names="HW"), {}, "it computes statistics of what it is given"),
         (ops.Normalize(mean=1.0, stddev=2.0, shift=(0.0, 1.0)), {}, "its shift is drawn"),
         (ops.Normalize(mean=(1.0, 2.0), stddev=2.0), {}, "its mean and std are not those of 3 channels"),
-        (NORMALIZED, {"colour": "YCbCr"}, "code values of YCbCr are no colours"),
+        (NORMALIZED, {"color": "YCbCr"}, "code values of YCbCr are no colors"),
         (NORMALIZED, {"dtype": "float32"}, "the reader gives floats already"),
         (
             ops.Normalize(mean=1.0, stddev=2.0, dtype="int16"),
@@ -240,7 +240,7 @@ def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPa
     )
     assert Augmented(reader, chain).explain() == (
         "1. random_resized_crop → flip: by the reader's conversion, straight from the decoded surface;"
-        " colours are rounded, then resampled\n"
+        " colors are rounded, then resampled\n"
         "2. brightness: on the CPU\n"
         "3. gaussian_blur: on the CPU\n"
         "4. invert: on the CPU\n"

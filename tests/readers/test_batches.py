@@ -51,7 +51,7 @@ def test_sizes_that_differ_make_a_list():
 
 
 def test_sizes_that_differ_are_padded_and_masked():
-    with Video(files=files(*SIZES), segments=3, segment_mode="centre", fill_value=9) as dataset:
+    with Video(files=files(*SIZES), segments=3, segment_mode="center", fill_value=9) as dataset:
         plain = next(dataset.batches(4))
         batch = next(dataset.batches(4, ragged="pad"))
     assert batch.shape == (4, 3, 128, 176, 3)
@@ -158,7 +158,7 @@ def test_a_rank_without_samples_has_no_batches():
         (
             {"segments": 2, "segment_mode": "center"},
             ParameterError,
-            r"segment_mode='center' is not valid; .*'centre'",
+            r"segment_mode='center' is not valid; .*'center'",
         ),
         ({"segments": 2, "shard": (2, 2)}, ParameterError, r"shard=\(2, 2\) is not valid"),
         ({"segments": 2, "shuffle": 1}, ParameterError, r"shuffle=1 is not valid; allowed: True or False"),
@@ -235,8 +235,8 @@ def test_bad_parameters(options, kind, said):
 def test_output_given_twice():
     from seqpipe import OutputSpec
 
-    with pytest.raises(ParameterError, match=r"output and colour, size exclude one another"):
-        Video(files=files("h264"), segments=1, output=OutputSpec(), colour="GRAY", size=(8, 8))
+    with pytest.raises(ParameterError, match=r"output and color, size exclude one another"):
+        Video(files=files("h264"), segments=1, output=OutputSpec(), color="GRAY", size=(8, 8))
 
 
 @pytest.mark.parametrize(

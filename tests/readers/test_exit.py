@@ -201,12 +201,12 @@ def test_a_program_may_end_at_any_time(device, way, end):
 
 
 SLOW = """
-import seqpipe.video.engine
-fill = seqpipe.video.engine.fill
+import seqpipe.video.engine.engine
+fill = seqpipe.video.engine.engine.fill
 def slow(*given, **named):
     time.sleep(1)
     return fill(*given, **named)
-seqpipe.video.engine.fill = slow
+seqpipe.video.engine.engine.fill = slow
 dataset = make(prefetch=40)
 batches = dataset.batches(4)
 next(batches)

@@ -11,7 +11,7 @@ import pytest
 import seqpipe
 from seqpipe.errors import ParameterError, SeqpipeError
 from seqpipe.readers import Range, Video
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.media import made
 
 WRONG = (

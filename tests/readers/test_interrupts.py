@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.video.afterwards import Afterwards
 from seqpipe.video.device import parse_device
-from seqpipe.video.places import engine_for
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.finalizers import Afterwards
+from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
 from tests.support.interrupts import lost_interrupts
 from tests.support.media import made
 

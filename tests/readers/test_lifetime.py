@@ -16,9 +16,9 @@ import seqpipe.readers
 from seqpipe.readers import Video
 from seqpipe.readers import clock as clock_module
 from seqpipe.readers.clock import Clock
-from seqpipe.video.cache import save_index
-from seqpipe.video.open import open_index
-from seqpipe.video.source import open_source
+from seqpipe.video.index.cache import save_index
+from seqpipe.video.index.open import open_index
+from seqpipe.video.source.source import open_source
 from tests.support.datasets import files, gist
 from tests.support.media import made
 
@@ -58,13 +58,13 @@ def test_an_interrupted_batch_comes_again(monkeypatch):
     batches = dataset.batches(4)
     expected = [gist(batch) for batch in make().batches(4)]
     given = [gist(next(batches))]
-    result = seqpipe.video.engine.PendingRead.result
+    result = seqpipe.video.engine.engine.PendingRead.result
 
     def interrupted(self):
-        monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", result)
+        monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", result)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", interrupted)
+    monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(batches)
     assert batches.position == 4

@@ -18,7 +18,7 @@ from seqpipe.readers import Range, Video
 from seqpipe.readers.files import list_folder
 from seqpipe.readers.labels import Labels
 from seqpipe.readers.manifest import read_manifest
-from seqpipe.video.extensions import VIDEO_ENDINGS
+from seqpipe.video.source.extensions import VIDEO_ENDINGS
 from tests.support.datasets import assert_true_frames, files
 from tests.support.media import made
 

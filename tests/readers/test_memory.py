@@ -13,9 +13,9 @@ import pytest
 from seqpipe.errors import DeviceMemoryError, ParameterError
 from seqpipe.readers import Video
 from seqpipe.video import memory as memory_module
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.memory import device_bytes
-from seqpipe.video.output import OutputSpec
 from tests.support.datasets import assert_true_frames, files, gist
 
 GIB = 2**30
@@ -197,7 +197,7 @@ def test_a_device_that_is_full_while_it_decodes_loses_nothing(monkeypatch, on_er
                 found[-1] = DeviceMemoryError("no room", advice="End other programs")
             return found
 
-        monkeypatch.setattr("seqpipe.video.engine.PendingRead.result", full)
+        monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", full)
         if times == 2:  # the first time it is tried once more, with nothing read ahead
             with pytest.raises(DeviceMemoryError, match="prefetch_gib"):
                 next(sequences)

@@ -12,7 +12,7 @@ from seqpipe.errors import ParameterError, SourceError
 from seqpipe.readers import Sample, Video
 from seqpipe.readers.outputs import fill_in
 from seqpipe.sequence import Sequence
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files, gist
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -82,7 +82,7 @@ def test_a_state_goes_on_with_the_same_outputs():
 
 
 @pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
-def test_padding_is_the_same_colour_in_other_outputs(layout):
+def test_padding_is_the_same_color_in_other_outputs(layout):
     """Not the same number: it goes through mean and std, each channel's own."""
     output = OutputSpec(dtype="float32", mean=MEAN, std=STD, layout=layout)
     with Video(
@@ -100,7 +100,7 @@ def test_padding_is_the_same_colour_in_other_outputs(layout):
 @pytest.mark.parametrize(
     ("value", "plain", "output", "wanted"),
     [
-        (51, {}, {"colour": "BGR"}, 51),
+        (51, {}, {"color": "BGR"}, 51),
         (51, {}, {"dtype": "uint16"}, 51 * 257),
         (51, {}, {"dtype": "float16"}, 0.2),
         (65535, {"dtype": "uint16"}, {"dtype": "uint8"}, 255),

@@ -74,14 +74,14 @@ def test_a_clip_depends_on_seed_epoch_and_index_alone():
     } != plain
 
 
-@pytest.mark.parametrize("mode", ["random", "centre"])
+@pytest.mark.parametrize("mode", ["random", "center"])
 def test_segments_take_one_frame_of_each_part(mode):
     with Video(files=files("h264", "h264_ts_second"), segments=6, segment_mode=mode) as dataset:
         for sequence, count in zip(dataset, (48, 24), strict=True):
             parts = [frame * 6 // count for frame in sequence.frames]
             assert parts == list(range(6))
             assert_true_frames(sequence)
-        assert (frames_of(dataset, 0) == frames_of(dataset, 1)) == (mode == "centre")
+        assert (frames_of(dataset, 0) == frames_of(dataset, 1)) == (mode == "center")
 
 
 def test_frame_rate_goes_by_the_clock_of_uneven_videos():
@@ -186,7 +186,7 @@ def test_even_shards_have_equal_lengths():
 
 def test_requests_do_not_decode(monkeypatch):
     dataset = Video(files=files("h264", "vp9"), sequence_length=8, clips_per_video=5, shuffle=True)
-    monkeypatch.setattr("seqpipe.video.engine.Engine.submit", lambda *_: pytest.fail("decoded"))
+    monkeypatch.setattr("seqpipe.video.engine.engine.Engine.submit", lambda *_: pytest.fail("decoded"))
     everything = dataset.requests(7)
     some = dataset.requests(7, np.array([3, 0]))
     assert [r.index for r in some] == [everything[3].index, everything[0].index]
@@ -207,9 +207,9 @@ def test_sample_by_index_ignores_rank_and_order():
 
 
 def test_output_fields_and_output_value_are_the_same():
-    fields = {"colour": "GRAY", "dtype": "uint16", "short_side": 48, "crop": (0, 0, 96, 96)}
-    one = Video(files=files("h264"), segments=2, segment_mode="centre", **fields)
-    other = Video(files=files("h264"), segments=2, segment_mode="centre", output=seqpipe.OutputSpec(**fields))
+    fields = {"color": "GRAY", "dtype": "uint16", "short_side": 48, "crop": (0, 0, 96, 96)}
+    one = Video(files=files("h264"), segments=2, segment_mode="center", **fields)
+    other = Video(files=files("h264"), segments=2, segment_mode="center", output=seqpipe.OutputSpec(**fields))
     assert one.sample(0).shape == (2, 48, 48, 1)
     assert one.sample(0).dtype == np.uint16
     assert np.array_equal(one.sample(0).numpy(), other.sample(0).numpy())

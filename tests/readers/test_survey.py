@@ -11,7 +11,7 @@ import pytest
 
 from seqpipe.errors import FrameRangeError, SourceError, SourceNotFoundError, UnreadableSourceError
 from seqpipe.readers import Range, Video
-from seqpipe.video import register
+from seqpipe.video.index import register
 from tests.support.datasets import assert_resumes, assert_true_frames, gist
 from tests.support.media import made
 
@@ -115,7 +115,7 @@ def test_uneven_clocks_are_looked_at_in_the_index(make, kind):
 
 def test_a_register_learns_the_times_that_an_old_index_does_not_tell(make, monkeypatch, request):
     with monkeypatch.context() as patch:
-        patch.setattr("seqpipe.video.cache.clock_of", lambda _: None)
+        patch.setattr("seqpipe.video.index.cache.clock_of", lambda _: None)
         make()
     first = told(make(**OPTIONS["rate"]))
     request.getfixturevalue("no_index")
@@ -206,7 +206,7 @@ def test_a_file_that_may_not_be_read_meets_the_policy_when_it_is_read(make, on_e
             raise PermissionError(13, "Permission denied")
         return real(path, *arguments, **options)
 
-    monkeypatch.setattr("seqpipe.video.source.os.open", refuse)
+    monkeypatch.setattr("seqpipe.video.source.source.os.open", refuse)
     with make(on_error=on_error, sequence_length=16) as dataset:
         total, found, errors = dataset.total, [], []
         sequences = iter(dataset)

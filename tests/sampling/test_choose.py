@@ -38,7 +38,7 @@ from seqpipe.sampling import (
             RandomRateClips(5.0, RandomClips(sequence_length=4, stride=2)),
         ),
         ({"segments": 8}, UniformSegments(segments=8)),
-        ({"segments": 8, "segment_mode": "centre"}, UniformSegments(segments=8, mode="centre")),
+        ({"segments": 8, "segment_mode": "center"}, UniformSegments(segments=8, mode="center")),
     ],
 )
 def test_parameters_describe_one_sampler(parameters, sampler):

@@ -121,7 +121,7 @@ def test_a_video_at_its_own_rate_is_itself_whatever_its_clock_rounds_to(rate, cl
         ([0.0, 3754 / 90000, 7508 / 90000, 11261 / 90000], 1 / 90000 + 1e-6),  # 23.976 Hz at 90 kHz
     ],
 )
-def test_a_clock_that_rounds_is_recognised(timestamps, tolerance):
+def test_a_clock_that_rounds_is_recognized(timestamps, tolerance):
     array = np.array(timestamps)
     found = rate_tolerance_s(Span(0, len(array), array))
     assert found == pytest.approx(tolerance)
@@ -278,7 +278,7 @@ def test_a_short_video_at_a_rate_is_padded_and_marked():
     ):
         clip = sampler.clip(span, 0, stream(0, "clips"))
         assert clip.frames.tolist() == [0, 6, 12, 18, 24, 24, 24, 24]
-        assert clip.labelled().tolist() == [0, 6, 12, 18, 24, -1, -1, -1]
+        assert clip.labeled().tolist() == [0, 6, 12, 18, 24, -1, -1, -1]
 
 
 @pytest.mark.parametrize(

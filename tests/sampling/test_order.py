@@ -50,7 +50,7 @@ def test_one_position_is_one_of_many(size, world, epoch, shuffle, stick):
 
 
 @given(sizes, worlds, flags)
-def test_a_rank_that_sticks_keeps_its_samples_and_they_are_neighbours(size, world, shuffle):
+def test_a_rank_that_sticks_keeps_its_samples_and_they_are_neighbors(size, world, shuffle):
     for order in ranks(size, world, shuffle=shuffle, stick_to_shard=True):
         sets = [sorted(order.samples(epoch).tolist()) for epoch in range(4)]
         assert all(samples == sets[0] for samples in sets)

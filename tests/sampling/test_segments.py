@@ -41,19 +41,19 @@ def test_short_videos_repeat_evenly_and_in_order_in_both_modes(span, segments):
     if not 0 < len(span) < segments:
         return
     drawn = UniformSegments(segments=segments).clip(span, 0, stream(0, "clips")).frames.tolist()
-    centres = UniformSegments(segments=segments, mode="centre").clip(span, 0).frames.tolist()
-    assert drawn == centres == sorted(centres)
-    times = Counter(centres)
+    centers = UniformSegments(segments=segments, mode="center").clip(span, 0).frames.tolist()
+    assert drawn == centers == sorted(centers)
+    times = Counter(centers)
     assert set(times) == set(range(span.first, span.end))
     assert max(times.values()) - min(times.values()) <= 1
 
 
 @given(spans, counts)
-def test_centres_are_the_frames_on_screen_in_the_middle_of_equal_stretches(span, count):
+def test_centers_are_the_frames_on_screen_in_the_middle_of_equal_stretches(span, count):
     model = [span.first + floor(Fraction(len(span), count) * (i + Fraction(1, 2))) for i in range(count)]
     assert uniform(span, count).tolist() == (model if len(span) else [])
     if len(span):
-        assert UniformSegments(segments=count, mode="centre").clip(span, 0).frames.tolist() == model
+        assert UniformSegments(segments=count, mode="center").clip(span, 0).frames.tolist() == model
     if len(span) >= count:
         assert (np.diff(model) > 0).all()
 
@@ -68,7 +68,7 @@ def test_centres_are_the_frames_on_screen_in_the_middle_of_equal_stretches(span,
         (1, 4, [0, 0, 0, 0]),
     ],
 )
-def test_centres_in_figures(frames, segments, expected):
+def test_centers_in_figures(frames, segments, expected):
     # int(tick / 2 + tick * i) with tick = frames / segments: the test scheme of temporal segment networks
     assert [int(frames / segments / 2 + frames / segments * i) for i in range(segments)] == expected
     assert uniform(Span(0, frames), segments).tolist() == expected
@@ -93,7 +93,7 @@ def test_every_counts_from_the_first_frame(span, n):
 
 def test_the_mode_says_whether_it_draws():
     assert UniformSegments(segments=3).is_random
-    assert not UniformSegments(segments=3, mode="centre").is_random
+    assert not UniformSegments(segments=3, mode="center").is_random
     assert isinstance(UniformSegments(segments=3), Sampler)
     with pytest.raises(ParameterError, match=r"rng=None is not valid"):
         UniformSegments(segments=3).clip(Span(0, 2), 0)
@@ -106,7 +106,7 @@ def test_the_mode_says_whether_it_draws():
             lambda: UniformSegments(segments=0),
             r"segments=0 is not valid; allowed: a whole number from 1 to 1e\+07",
         ),
-        (lambda: UniformSegments(segments=2, mode="middle"), r"segment_mode='middle' .* 'random', 'centre'"),
+        (lambda: UniformSegments(segments=2, mode="middle"), r"segment_mode='middle' .* 'random', 'center'"),
         (lambda: uniform(Span(0, 9), 0), r"num=0 is not valid"),
         (lambda: every(Span(0, 9), 0), r"every=0 is not valid"),
         (lambda: UniformSegments(segments=2).clip(Span(4, 4), 0), r"the range is too short"),

@@ -49,7 +49,7 @@ def test_windows_are_those_of_the_model(span, length, stride, step, mode):
         clip = sampler.clip(span, k)
         assert clip.frames.tolist() == filled(real, length, mode).tolist()
         assert clip.padding.tolist() == [n >= len(real) for n in range(length)]
-        assert clip.labelled().tolist() == real + [-1] * (length - len(real))
+        assert clip.labeled().tolist() == real + [-1] * (length - len(real))
         assert clip.frames.dtype == np.int64
 
 
@@ -84,7 +84,7 @@ def test_padding_reflects_inside_of_the_range():
         Span(2, 6), 0
     )  # DALI 2.4 gives frames 1 and 0
     assert clip.frames.tolist() == [2, 3, 4, 5, 4, 3, 2, 3, 4, 5, 4, 3]
-    assert clip.labelled().tolist() == [2, 3, 4, 5] + [-1] * 8
+    assert clip.labeled().tolist() == [2, 3, 4, 5] + [-1] * 8
 
 
 @given(spans, lengths, strides, st.integers(1, 4), modes, st.integers(0, 2**32))

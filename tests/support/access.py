@@ -1,6 +1,6 @@
 """Every way to a video's frames, with the MD5 of each decoded surface in the place of its pixels.
 
-A surface is what a decoder gives, before any colour conversion; its digest is the one that the judge gives for the
+A surface is what a decoder gives, before any color conversion; its digest is the one that the judge gives for the
 same frame (tests.support.ffmpeg). So whole files are compared bit by bit without keeping a picture.
 """
 
@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 import seqpipe
 from seqpipe.array import IntArray
-from seqpipe.video import paint
-from seqpipe.video.decode import Decoding, Lost
-from seqpipe.video.index import PacketIndex
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.open import open_index
-from seqpipe.video.packets import OffsetPackets, open_packets
-from seqpipe.video.plan import make_plan
-from seqpipe.video.pool import DecoderPool
+from seqpipe.video.convert import paint
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.decode.packets import OffsetPackets, open_packets
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.decode.run import Decoding, Lost
+from seqpipe.video.index.open import open_index
+from seqpipe.video.packet_index import PacketIndex
+from seqpipe.video.plan.plan import make_plan
+from seqpipe.video.probe.info import StreamInfo
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.source import Origin, open_source
-from seqpipe.video.surface import Surface
+from seqpipe.video.source.source import Origin, open_source
 from tests.support import media
 from tests.support.ffmpeg import plane_hash
 
@@ -67,7 +67,7 @@ class Delivery:
 
 
 class _Tap:
-    """Stands where the colour conversion does: a frame's pixels are the 16 bytes of its surface's MD5."""
+    """Stands where the color conversion does: a frame's pixels are the 16 bytes of its surface's MD5."""
 
     shape, dtype = (1, 16, 1), np.dtype(np.uint8)
 

@@ -19,10 +19,10 @@ from seqpipe.array import IntArray
 from seqpipe.errors import SeqpipeError
 from seqpipe.readers import Batches, Video
 from seqpipe.sequence import Sequence
-from seqpipe.video.engine import Engine, PendingRead
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.engine.engine import Engine, PendingRead
+from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
 from tests.support.judge import MISSING, Answer, Asked, Judge
 from tests.support.truth import PLAIN, Known
 
@@ -33,8 +33,8 @@ SIZED: Final = OutputSpec(size=(128, 96))
 SIZED_STRIDE: Final = 3
 
 _OUTPUTS: Final = (
-    OutputSpec(colour="GRAY"),
-    OutputSpec(colour="BGR", size=(120, 72)),
+    OutputSpec(color="GRAY"),
+    OutputSpec(color="BGR", size=(120, 72)),
     OutputSpec(mirror=True),
     OutputSpec(dtype="float16", layout="FCHW", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4)),
     OutputSpec(dtype="float32", short_side=80),

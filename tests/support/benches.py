@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.kernel import CudaDevice, KernelDevice
-from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 
 from .emulated import EmulatedDevice
 

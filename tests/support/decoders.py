@@ -7,8 +7,8 @@ from collections.abc import Sequence as Seq
 
 import pytest
 
-from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.packet_decoder import Fed, News
+from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.decode.packet_decoder import Fed, News
 
 __all__ = ["count_packets"]
 

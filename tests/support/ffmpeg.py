@@ -1,6 +1,6 @@
 """The independent judge: the ffmpeg command, of another build than the libraries inside PyAV.
 
-Frames are judged as decoded: in presentation order, in their own pixel format, before rotation and colour
+Frames are judged as decoded: in presentation order, in their own pixel format, before rotation and color
 conversion, none dropped and none repeated.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
     "ChromaLocation",
     "FFmpegError",
     "JudgedFrame",
-    "Judgement",
+    "Judgment",
     "all_planes",
     "count_frames",
     "frame_times",
@@ -76,7 +76,7 @@ class JudgedFrame:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """All frames of a file, their pixel format and size, and ffmpeg's complaints (none: a clean file)."""
 
     frames: tuple[JudgedFrame, ...]
@@ -86,7 +86,7 @@ class Judgement:
     complaints: tuple[str, ...]
 
 
-def judge(path: Path, *, planar: bool = False) -> Judgement:
+def judge(path: Path, *, planar: bool = False) -> Judgment:
     """Decode a whole file.
 
     Args:
@@ -206,7 +206,7 @@ def to_rgb(
 
 
 @functools.lru_cache(maxsize=512)
-def _judge(path: str, planar: bool, *version: int) -> Judgement:
+def _judge(path: str, planar: bool, *version: int) -> Judgment:
     """``version`` (modification time, size) only tells one state of the file from another."""
     judged = _judge(path, False, *version) if planar else None
     if judged is not None and judged.pix_fmt not in _PLANAR:
@@ -219,7 +219,7 @@ def _judge(path: str, planar: bool, *version: int) -> Judgement:
     if not frames or form is None:
         raise FFmpegError(f"ffmpeg gives no frame of {path}: {said[-400:]}")
     complaints = tuple(line for line in said.splitlines() if re.search(r"\[(error|fatal|panic)\]", line))
-    return Judgement(frames, form[1], int(form[2]), int(form[3]), complaints)
+    return Judgment(frames, form[1], int(form[2]), int(form[3]), complaints)
 
 
 def _decode(path: str) -> list[str]:

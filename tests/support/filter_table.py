@@ -1,6 +1,6 @@
 """Filter tables in float64: along one axis, which samples of a plane make each pixel, and with what weights.
 
-The judge of what kernels work out in whole numbers. A triangle with pixel centres at half integers, widened to shrink
+The judge of what kernels work out in whole numbers. A triangle with pixel centers at half integers, widened to shrink
 (as swscale's bilinear scaler, which repeats the last sample of the part that is shown), upon chroma that is
 interpolated linearly at the stream's siting. Both steps are linear, so one table does both.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.geometry import Stretch
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.geometry import Stretch
 
 __all__ = ["filter_table", "window_table"]
 
@@ -44,9 +44,9 @@ def _triangle(count: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     """For each of ``size`` pixels, the places 0 to ``count - 1`` it is made of and their weights."""
     scale = count / size
     reach = max(1.0, scale)
-    centre = (np.arange(size)[:, None] + 0.5) * scale - 0.5
-    places = np.ceil(centre - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
-    weights = np.maximum(0.0, 1 - np.abs(places - centre) / reach)
+    center = (np.arange(size)[:, None] + 0.5) * scale - 0.5
+    places = np.ceil(center - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
+    weights = np.maximum(0.0, 1 - np.abs(places - center) / reach)
     return np.clip(places, 0, count - 1), weights / weights.sum(axis=1, keepdims=True)
 
 
@@ -60,8 +60,8 @@ def window_table(axis: ChromaAxis, stretch: Stretch) -> NDArray[np.float32]:
     table = np.zeros((stretch.pixels, axis.samples))
     scale = stretch.length / stretch.size
     for pixel, line in enumerate(table):
-        centre = stretch.begin + (stretch.first + pixel + 0.5) * scale - 0.5
-        weights = np.maximum(0.0, 1 - np.abs(np.arange(axis.length) - centre) / max(1.0, scale))
+        center = stretch.begin + (stretch.first + pixel + 0.5) * scale - 0.5
+        weights = np.maximum(0.0, 1 - np.abs(np.arange(axis.length) - center) / max(1.0, scale))
         weights[weights < 1e-12] = 0  # what rounding leaves
         for luma in np.flatnonzero(weights):
             place = (axis.start + int(luma) - axis.offset) / (1 << axis.shift)

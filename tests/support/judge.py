@@ -8,8 +8,8 @@ from typing import Final
 from seqpipe.array import IntArray
 from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceNotFoundError
 from seqpipe.sequence import Sequence
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Decode
-from seqpipe.video.output import OutputSpec
 from tests.support.truth import PLAIN, Known, unlike
 
 __all__ = ["MISSING", "Answer", "Asked", "Judge"]

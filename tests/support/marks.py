@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from seqpipe.ops._declaration import Takes
+from seqpipe.ops.core.declaration import Takes
 
 from .operators import cases, names
 

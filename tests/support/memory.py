@@ -98,7 +98,7 @@ def _device(device: str) -> tuple[int, int, int]:
         return 0, 0, 0
     from seqpipe.kernel import load_cupy
     from seqpipe.video.device import parse_device
-    from seqpipe.video.gpu.ways import _pool
+    from seqpipe.video.engine.gpu_backends import _pool
 
     cupy, number = load_cupy(), parse_device(device).number
     with cupy.cuda.Device(number):

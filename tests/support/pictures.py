@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.colour import ColourSpec, chroma_offset, rgb_matrix
-from seqpipe.video.convert import Converter, OutputSpec
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.surface import Surface, SurfaceFormat
+from seqpipe.video.convert.color import ColorSpec, chroma_offset, rgb_matrix
+from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.surface import Surface, SurfaceFormat
+from seqpipe.video.probe.info import StreamInfo
 
 __all__ = [
     "differences",
@@ -76,7 +76,7 @@ def frame_info(width: int, height: int, form: SurfaceFormat | None = None, **cha
 
 
 def pattern(width: int, height: int, seed: int = 0) -> NDArray[np.float64]:
-    """RGB in 0…1 with smooth gradients, hard edges in all colours, and a little noise."""
+    """RGB in 0…1 with smooth gradients, hard edges in all colors, and a little noise."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     rgb = np.stack([0.5 + 0.45 * np.sin(x / 23 + k) * np.cos(y / (17 + 3 * k)) for k in range(3)], axis=-1)
@@ -86,14 +86,14 @@ def pattern(width: int, height: int, seed: int = 0) -> NDArray[np.float64]:
     return np.clip(rgb + rng.normal(0, 0.01, rgb.shape), 0, 1)
 
 
-def picture(width: int, height: int, form: SurfaceFormat, colour: ColourSpec, seed: int = 0) -> Surface:
+def picture(width: int, height: int, form: SurfaceFormat, color: ColorSpec, seed: int = 0) -> Surface:
     """The pattern as a surface, its chroma averaged over the luma samples that share it."""
     rgb = pattern(width, height, seed)
     if form.chroma == "rgb":
         planes = [rgb[..., k] * (2**form.bits - 1) for k in range(3)]
     else:
         full = SurfaceFormat("", form.bits, "4:4:4" if form.chroma != "gray" else "gray", 0, 0)
-        to_rgb = rgb_matrix(colour, SurfaceFormat("", form.bits, "4:4:4", 0, 0), 8)
+        to_rgb = rgb_matrix(color, SurfaceFormat("", form.bits, "4:4:4", 0, 0), 8)
         codes = (rgb * 255 - to_rgb[:, 3]) @ np.linalg.inv(to_rgb[:, :3]).T
         planes = [codes[..., k] for k in range(1 if full.chroma == "gray" else 3)]
         planes[1:] = [_averaged(plane, 1 << form.shift_x, 1 << form.shift_y) for plane in planes[1:]]
@@ -116,16 +116,14 @@ def on_luma_grid(
     return np.stack([np.interp(columns, np.arange(plane.shape[1]), line) for line in down])
 
 
-def exact_rgb(
-    surface: Surface, colour: ColourSpec, out_bits: int, *, clip: bool = True
-) -> NDArray[np.float64]:
+def exact_rgb(surface: Surface, color: ColorSpec, out_bits: int, *, clip: bool = True) -> NDArray[np.float64]:
     """RGB in float64: linear chroma, then the matrix, no rounding anywhere."""
     form = surface.format
     shape = surface.planes[0].shape
-    offset = chroma_offset(colour, form)
+    offset = chroma_offset(color, form)
     planes = [surface.planes[0].astype(float)]
     planes += [on_luma_grid(p, (shape[0], shape[1]), form, offset) for p in surface.planes[1:]]
-    mixed = np.stack([*planes, np.ones(shape)], axis=-1) @ rgb_matrix(colour, form, out_bits).T
+    mixed = np.stack([*planes, np.ones(shape)], axis=-1) @ rgb_matrix(color, form, out_bits).T
     return np.clip(mixed, 0, 2**out_bits - 1) if clip else mixed
 
 

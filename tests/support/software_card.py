@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.gpu import converter, driver, ways
+from seqpipe.video.cuda import converter, driver
+from seqpipe.video.engine import gpu_backends
 from seqpipe.video.nvdec import caps, cuvid, session
 from seqpipe.video.nvdec.cuvid import Packet, Picture, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
@@ -67,13 +68,13 @@ class SoftwareCard:
             patch.setattr(user, "load", lambda: self.cuvid)
         patch.setattr(converter, "CudaDevice", lambda _number: self._device)
         patch.setattr(driver, "launching", self._launching.addresses)
-        for remembered in (caps.ability, converter.converters_of, ways._pool):
+        for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
 
     def remove(self) -> None:
         """Forget what the library remembers of the card; nothing of it may be left."""
-        ways._pool(0).clear()
-        for remembered in (caps.ability, converter.converters_of, ways._pool):
+        gpu_backends._pool(0).clear()
+        for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
         faults = self.cuvid.faults + self._launching.faults
         assert not faults, faults

@@ -12,10 +12,10 @@ import numpy as np
 
 from seqpipe.errors import BackendError
 from seqpipe.readers import Video
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Decode, parse_device
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.places import engine_for
-from seqpipe.video.request import Request
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.plan.request import Request
 from tests.support.asker import SIZED, SIZED_STRIDE, Asker, Readers, Shared
 from tests.support.judge import Judge
 from tests.support.truth import PLAIN, Known

@@ -16,7 +16,7 @@ from data_scripts.frame_code import find, read
 from seqpipe.array import IntArray
 from seqpipe.errors import DamagedSourceError
 from seqpipe.sequence import Sequence
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.media import entries, made, made_all
 
 __all__ = ["DAMAGED", "PLAIN", "Known", "known_file", "known_files", "unlike"]
@@ -134,7 +134,7 @@ def _apart(picture: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
 
 def _cells(pictures: NDArray[Any], known: Known) -> NDArray[np.bool_]:
     """Which cells of each picture's frame code are white, (frames, 36)."""
-    planes = np.rot90(pictures[..., 0].astype(np.float32), known.turns, axes=(1, 2))  # cells are grey
+    planes = np.rot90(pictures[..., 0].astype(np.float32), known.turns, axes=(1, 2))  # cells are gray
     planes = planes[:, :, ::-1] if known.mirrored else planes
     means = _middles(8, planes.shape[1])[:3] @ planes @ _middles(12, planes.shape[2]).T
     flat = means.reshape(len(pictures), -1)

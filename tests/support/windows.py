@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqpipe.video.colour import chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import chroma_offset, gray_matrix, resolve, rgb_matrix
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.probe.info import StreamInfo
 
 from .pictures import on_luma_grid
 
@@ -28,14 +28,14 @@ def exact_window(surface: Surface, info: StreamInfo, spec: OutputSpec) -> NDArra
         info: its stream.
         spec: with a window or a part, and a size.
     """
-    colour, form = resolve(info), surface.format
+    color, form = resolve(info), surface.format
     shape = surface.planes[0].shape
     planes = [surface.planes[0].astype(float)]
     for plane in surface.planes[1:]:
         same = form.chroma == "rgb"
-        grid = plane.astype(float) if same else on_luma_grid(plane, shape, form, chroma_offset(colour, form))
+        grid = plane.astype(float) if same else on_luma_grid(plane, shape, form, chroma_offset(color, form))
         planes.append(grid)
-    matrix = (gray_matrix if spec.colour == "GRAY" else rgb_matrix)(colour, form, 16)
+    matrix = (gray_matrix if spec.color == "GRAY" else rgb_matrix)(color, form, 16)
     made = [_made(plane, info, spec) for plane in planes[: matrix.shape[1] - 1]]
     values = np.stack([*made, np.ones_like(made[0])], axis=-1) @ matrix.T * (_PEAKS[spec.dtype] / 65535)
     return np.clip(values, 0, _PEAKS[spec.dtype])

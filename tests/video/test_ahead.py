@@ -12,13 +12,13 @@ import pytest
 
 from data_scripts.frame_code import read
 from seqpipe.errors import SourceError
-from seqpipe.video import ahead
-from seqpipe.video.engine import Engine
-from seqpipe.video.index import PacketIndex
-from seqpipe.video.open import open_index
-from seqpipe.video.packets import OffsetPackets
-from seqpipe.video.request import Request
-from seqpipe.video.source import Source, open_source
+from seqpipe.video.decode.packets import OffsetPackets
+from seqpipe.video.engine import read_ahead
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.open import open_index
+from seqpipe.video.packet_index import PacketIndex
+from seqpipe.video.plan.request import Request
+from seqpipe.video.source.source import Source, open_source
 from tests.support.media import ROOT, entry, made
 
 NAME = "h264_short_gops"
@@ -72,7 +72,7 @@ def index() -> PacketIndex:
 @pytest.fixture
 def distant(index, monkeypatch):
     """Opens distant sources without reading through them for an index."""
-    monkeypatch.setattr("seqpipe.video.library.open_index", lambda *_, **__: index)
+    monkeypatch.setattr("seqpipe.video.index.library.open_index", lambda *_, **__: index)
     return Distant
 
 
@@ -99,7 +99,7 @@ def test_while_one_is_decoded_the_others_are_read(distant, index):
 
 def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkeypatch):
     source, wanted = distant(delay_s=0.01), firsts(index, 6)
-    monkeypatch.setattr(ahead, "_ROOM", 0)
+    monkeypatch.setattr(read_ahead, "_ROOM", 0)
     with Engine(1) as engine:
         check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
     assert source.most == 1
@@ -107,7 +107,9 @@ def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkey
 
 def test_room_is_given_back_as_jobs_end(distant, index, monkeypatch):
     source, wanted = distant(delay_s=0.01), firsts(index, 1)
-    monkeypatch.setattr(ahead, "_ROOM", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]]))
+    monkeypatch.setattr(
+        read_ahead, "_ROOM", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]])
+    )
     with Engine(1) as engine:
         for _ in range(3):
             reading = engine.submit([Request(source, np.array(wanted[0]))])
@@ -129,7 +131,7 @@ def test_a_source_that_stays_silent_is_an_error_of_its_samples(distant, index):
 
 
 def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatch):
-    monkeypatch.setattr(ahead, "_THREADS", 1)
+    monkeypatch.setattr(read_ahead, "_THREADS", 1)
     source = distant(delay_s=0.3)
     engine = Engine(1)
     reading = engine.submit([Request(source, np.array(frames)) for frames in firsts(index, 8)])
@@ -145,14 +147,14 @@ ENDING = """
 import sys
 import numpy as np
 from seqpipe.video import ahead
-from seqpipe.video.engine import Engine
-from seqpipe.video.open import open_index
-from seqpipe.video.request import Request
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.open import open_index
+from seqpipe.video.plan.request import Request
 from tests.video.test_ahead import NAME, Distant, made
-ahead._THREADS = 1
+read_ahead._THREADS = 1
 index = open_index(made(NAME))
 source = Distant(delay_s=0.3)
-import seqpipe.video.library as library
+import seqpipe.video.index.library as library
 library.open_index = lambda *_, **__: index
 engine = Engine(2)
 reading = engine.submit([Request(source, np.array([int(frame)])) for frame in index.key_frames])
@@ -171,7 +173,7 @@ def test_a_program_ends_while_packets_are_read_ahead():
 
 def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
     begun = []
-    monkeypatch.setattr(ahead, "_read", lambda job: begun.append(job) or {})
+    monkeypatch.setattr(read_ahead, "_read", lambda job: begun.append(job) or {})
     with Engine(1) as engine:
         (found,) = engine.read([Request(str(made(NAME)), np.arange(3))])
     assert len(found) == 3
@@ -181,7 +183,7 @@ def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
 @pytest.mark.parametrize("most", [1, 2000, 1 << 30])
 def test_packets_come_whole_however_they_are_fetched(index, monkeypatch, most):
     """In pieces of a few bytes, of some packets, or all at once."""
-    monkeypatch.setattr("seqpipe.video.packets._BYTES_AT_ONCE", most)
+    monkeypatch.setattr("seqpipe.video.decode.packets._BYTES_AT_ONCE", most)
     source, numbers = Distant(delay_s=0), np.arange(len(index.packets))
     whole = made(NAME).read_bytes()
     found = list(OffsetPackets(source, index).read(numbers))

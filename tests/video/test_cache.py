@@ -13,11 +13,18 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import OutputError
-from seqpipe.video.build import build_index
-from seqpipe.video.cache import _PREFIX, cache_directory, cache_file, load_index, load_summary, save_index
-from seqpipe.video.index import PacketTable
-from seqpipe.video.open import open_index, summary
-from seqpipe.video.source import open_source
+from seqpipe.video.index.build import build_index
+from seqpipe.video.index.cache import (
+    _PREFIX,
+    cache_directory,
+    cache_file,
+    load_index,
+    load_summary,
+    save_index,
+)
+from seqpipe.video.index.open import open_index, summary
+from seqpipe.video.packet_index import PacketTable
+from seqpipe.video.source.source import open_source
 from tests.support.media import made
 
 
@@ -57,7 +64,7 @@ def test_what_comes_back_is_what_was_stored(name, tmp_path):
 
 def test_the_second_opening_reads_no_packet(video, tmp_path, monkeypatch):
     first = open_index(video, cache_dir=tmp_path / "cache")
-    monkeypatch.setattr("seqpipe.video.build.build_index", lambda _: pytest.fail("it was built again"))
+    monkeypatch.setattr("seqpipe.video.index.build.build_index", lambda _: pytest.fail("it was built again"))
     same(open_index(video, cache_dir=tmp_path / "cache"), first)
     assert summary(video, cache_dir=tmp_path / "cache") == first.info
 

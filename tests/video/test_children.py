@@ -18,21 +18,21 @@ import pytest
 
 from data_scripts.frame_code import find, read
 from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
-from seqpipe.video import child_memory, child_process, children
-from seqpipe.video.child_memory import SharedPictures, Slots
-from seqpipe.video.child_process import PROCESSES
-from seqpipe.video.children import Children
-from seqpipe.video.decode import Decoding, Lost
-from seqpipe.video.engine import Engine
-from seqpipe.video.jobs import Video
-from seqpipe.video.open import open_index
-from seqpipe.video.packets import open_packets
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.request import Request
-from seqpipe.video.source import open_source
-from seqpipe.video.surface import Surface, surface_format
-from seqpipe.video.way import Way
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.surface import Surface, surface_format
+from seqpipe.video.decode.packets import open_packets
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.decode.run import Decoding, Lost
+from seqpipe.video.engine import child_memory, child_process, children
+from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.child_memory import SharedPictures, Slots
+from seqpipe.video.engine.child_process import PROCESSES
+from seqpipe.video.engine.children import Children
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.open import open_index
+from seqpipe.video.plan.jobs import Video
+from seqpipe.video.plan.request import Request
+from seqpipe.video.source.source import open_source
 from tests.support.media import ROOT, made, names
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
@@ -352,7 +352,7 @@ def test_nothing_is_left(monkeypatch):
 
 ORPHANS = """
 import sys
-from seqpipe.video.children import Children
+from seqpipe.video.engine.children import Children
 helpers = Children(2)
 helpers.wait()
 print(*(child._process.pid for child in helpers._living), flush=True)
@@ -363,7 +363,7 @@ sys.stdin.readline()
 STARTING = """
 import signal
 signal.signal(signal.SIGINT, lambda *_: None)
-from seqpipe.video.child_process import ChildProcess
+from seqpipe.video.engine.child_process import ChildProcess
 children = [ChildProcess() for _ in range(2)]
 print("begun", flush=True)
 for child in children:

@@ -1,4 +1,4 @@
-"""The rules for clocks that seqpipe/video/index.py states, each on a file that needs it.
+"""The rules for clocks that seqpipe/video/packet_index.py states, each on a file that needs it.
 
 Frames are told by the numbers in their pixels; times are ffmpeg's wherever it does not guess.
 """
@@ -16,10 +16,10 @@ import pytest
 from data_scripts.frame_code import read
 from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import FrameRangeError
-from seqpipe.video.build import build_index
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.index.build import build_index
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.source import open_source
+from seqpipe.video.source.source import open_source
 from tests.support import access, ffmpeg, media
 
 _STEP_S = 0.04

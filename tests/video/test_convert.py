@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from data_scripts.media_encode import ffmpeg_exe
 from seqpipe.errors import ParameterError
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter, OutputSpec
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.ffmpeg import ChromaLocation, to_rgb
 from tests.support.pictures import (

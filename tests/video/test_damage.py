@@ -16,14 +16,14 @@ import pytest
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
-from seqpipe.video.build import build_index
-from seqpipe.video.engine import Engine
-from seqpipe.video.index import PacketIndex
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.probe import probe
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.build import build_index
+from seqpipe.video.packet_index import PacketIndex
+from seqpipe.video.plan.request import Request
+from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
-from seqpipe.video.source import open_source
+from seqpipe.video.source.source import open_source
 from tests.support import access, ffmpeg, media
 from tests.support.access import Delivery
 

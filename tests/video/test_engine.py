@@ -19,12 +19,12 @@ from seqpipe.errors import (
     SourceNotFoundError,
 )
 from seqpipe.sequence import Sequence
-from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.engine import Engine, available_cores
-from seqpipe.video.jobs import cut
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.request import Request
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.engine.engine import Engine, available_cores
+from seqpipe.video.plan.jobs import cut
+from seqpipe.video.plan.request import Request
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
@@ -89,7 +89,7 @@ def test_two_outputs_of_one_frame(engine):
     plain, gray, again = engine.read(
         [
             request("h264", [5, 6]),
-            request("h264", [6, 5], output=OutputSpec(colour="GRAY")),
+            request("h264", [6, 5], output=OutputSpec(color="GRAY")),
             request("h264", [5, 6]),
         ]
     )

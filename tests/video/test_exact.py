@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.video import decode
-from seqpipe.video.engine import Engine
-from seqpipe.video.index import PacketTable
-from seqpipe.video.plan import DecodePlan, make_plan
-from seqpipe.video.request import Request
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.decode import run
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.packet_index import PacketTable
+from seqpipe.video.plan.plan import DecodePlan, make_plan
+from seqpipe.video.plan.request import Request
 from tests.support import access, ffmpeg, media
 from tests.support.access import WAYS, Frame
 
@@ -99,12 +99,12 @@ def test_a_plan_without_one_of_its_references_would_be_noticed(name, monkeypatch
         )
 
     wanted = table.packet_frame[(table.gop == table.gop[missing]) & table.shown]
-    monkeypatch.setattr(decode, "make_plan", plan_without)
+    monkeypatch.setattr(run, "make_plan", plan_without)
     found = access.decode(path, index, wanted)
     assert found.lost or _wrong(path, found.frames.items())
 
 
-def test_frames_under_the_number_of_their_neighbour_would_be_noticed(monkeypatch):
+def test_frames_under_the_number_of_their_neighbor_would_be_noticed(monkeypatch):
     def next_number(frame: object, number: int) -> Surface:
         return of(frame, number ^ 1)  # type: ignore[arg-type]  # a frame of PyAV
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import UnreadableSourceError
-from seqpipe.video.cache import cache_file, load_facts, save_index
-from seqpipe.video.facts import Facts, clock_of
-from seqpipe.video.open import open_index
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.source import open_source
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.index.cache import cache_file, load_facts, save_index
+from seqpipe.video.index.open import open_index
+from seqpipe.video.probe.facts import Facts, clock_of
+from seqpipe.video.source.source import open_source
 from tests.support.media import made, made_all
 
 # variable rates; a pts that is there twice; files that end too soon

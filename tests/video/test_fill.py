@@ -12,16 +12,16 @@ from data_scripts.frame_code import read
 from seqpipe.errors import BackendError, DamagedSourceError, SourceError
 from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
-from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.engine import Engine
-from seqpipe.video.open import open_index
-from seqpipe.video.packet_decoder import DecodeError, News
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.pool import DecoderPool
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.decode.packet_decoder import DecodeError, News
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.engine.single_reader import Workplace
+from seqpipe.video.index.open import open_index
+from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
-from seqpipe.video.way import Way
-from seqpipe.video.workplace import Workplace
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 
@@ -216,7 +216,7 @@ class FailingPainter(HostPainter):
     def put(self, surface, _targets):
         self.kept.append(surface)
         if len(self.kept) > 1:
-            raise SourceError("its colour cannot be converted", source="another stream like this one")
+            raise SourceError("its color cannot be converted", source="another stream like this one")
 
     def finish(self):
         self.kept.clear()

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.geometry import Placement, fitted_size, place
+from seqpipe.video.convert.geometry import Placement, fitted_size, place
 
 sides = st.integers(1, 40)
 

@@ -22,9 +22,9 @@ from data_scripts.make_videos import ITEMS
 from data_scripts.media_encode import ENCODERS, ffmpeg_exe, run_ffmpeg
 from data_scripts.media_item import Encode
 from seqpipe.errors import UnreadableSourceError
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.probe import probe
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.probe.info import StreamInfo
+from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
 from tests.support import access, media
 
@@ -183,17 +183,17 @@ def test_a_cut_file_claims_in_its_header_what_the_index_does_not_find():
 @pytest.mark.parametrize(
     ("name", "matrix", "full"),
     [
-        ("colour_bt601_limited", 6, False),
-        ("colour_bt709_full", 1, True),
-        ("colour_bt2020_10", 9, False),
-        ("colour_vp9_709", 1, False),
-        ("colour_container_only", 1, False),
-        ("colour_conflict", 1, False),  # the bitstream's word counts, not the container's
+        ("color_bt601_limited", 6, False),
+        ("color_bt709_full", 1, True),
+        ("color_bt2020_10", 9, False),
+        ("color_vp9_709", 1, False),
+        ("color_container_only", 1, False),
+        ("color_conflict", 1, False),  # the bitstream's word counts, not the container's
         ("h264_rgb", 0, True),
         ("h264", 2, None),
     ],
 )
-def test_colour_tags_are_those_written(name, matrix, full):
+def test_color_tags_are_those_written(name, matrix, full):
     info = probe(media.made(name))
     assert (info.matrix, info.full_range) == (matrix, full)
 
@@ -242,7 +242,7 @@ def test_rotation_and_mirror_are_applied_as_ffmpeg_applies_them(name):
 def test_a_real_phone_video_stands_as_ffmpeg_shows_it(name):
     path = media.shared_media() / name
     shown = _autorotated(path, frame=1).astype(float)
-    with VideoReader(path, output=OutputSpec(colour="GRAY")) as video:
+    with VideoReader(path, output=OutputSpec(color="GRAY")) as video:
         info, upright = video.info, video[1].numpy()[..., 0].astype(float)
     assert upright.shape == shown.shape
     differences = [np.abs(other - shown).mean() for other in (upright, upright[::-1], upright[:, ::-1])]

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_scripts.frame_code import read
-from seqpipe.video.engine import Engine
-from seqpipe.video.jobs import Job, JobQueue, Video, cut
-from seqpipe.video.open import open_index
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.request import Request
-from seqpipe.video.source import open_source
-from seqpipe.video.way import Way
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.open import open_index
+from seqpipe.video.plan.jobs import Job, JobQueue, Video, cut
+from seqpipe.video.plan.request import Request
+from seqpipe.video.source.source import open_source
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made
 

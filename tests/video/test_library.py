@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video import library
-from seqpipe.video.library import Library
-from seqpipe.video.open import open_index
+from seqpipe.video.index import library
+from seqpipe.video.index.library import Library
+from seqpipe.video.index.open import open_index
 from tests.support import media
 
 

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
-from seqpipe.video import recipe
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter, OutputSpec
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert import recipe
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.pictures import exact_rgb, frame_info, made, picture, surface_format
 
 SIZE = (97, 63)
@@ -30,12 +30,12 @@ def given(chroma: str = "4:2:0", bits: int = 8, **changes: Any) -> tuple[Surface
     return picture(*SIZE, form, resolve(info)), info
 
 
-def exact(surface: Surface, info: StreamInfo, colour: str) -> NDArray[np.float64]:
+def exact(surface: Surface, info: StreamInfo, color: str) -> NDArray[np.float64]:
     """0…1 in float64, channels last, no rounding anywhere."""
     rgb = exact_rgb(surface, resolve(info), 16) / 65535
-    if colour == "RGB":
+    if color == "RGB":
         return rgb
-    if colour == "BGR":
+    if color == "BGR":
         return rgb[..., ::-1]
     if surface.format.chroma == "rgb":
         luma: NDArray[np.float64] = rgb @ np.array([[0.2126], [0.7152], [0.0722]])
@@ -52,43 +52,43 @@ def assert_as_good_as_equal(left: NDArray[Any], right: NDArray[Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
-@pytest.mark.parametrize("colour", ["RGB", "BGR", "GRAY", "YCbCr"])
+@pytest.mark.parametrize("color", ["RGB", "BGR", "GRAY", "YCbCr"])
 @pytest.mark.parametrize(("chroma", "bits"), FORMATS)
-def test_channels_first_are_the_same_values(chroma: str, bits: int, colour: str, dtype: str) -> None:
-    if colour == "YCbCr" and (chroma == "rgb" or dtype.startswith("float")):
+def test_channels_first_are_the_same_values(chroma: str, bits: int, color: str, dtype: str) -> None:
+    if color == "YCbCr" and (chroma == "rgb" or dtype.startswith("float")):
         pytest.skip("refused")
     surface, info = given(chroma, bits)
-    last = made(surface, info, colour=colour, dtype=dtype)
-    first = made(surface, info, colour=colour, dtype=dtype, layout="FCHW")
-    assert first.shape == (1 if colour == "GRAY" else 3, SIZE[1], SIZE[0])
+    last = made(surface, info, color=color, dtype=dtype)
+    first = made(surface, info, color=color, dtype=dtype, layout="FCHW")
+    assert first.shape == (1 if color == "GRAY" else 3, SIZE[1], SIZE[0])
     np.testing.assert_array_equal(first, last.transpose(2, 0, 1))
 
 
-@pytest.mark.parametrize("normalised", [False, True])
-@pytest.mark.parametrize("colour", ["RGB", "BGR", "GRAY"])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("color", ["RGB", "BGR", "GRAY"])
 @pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
 @pytest.mark.parametrize(("chroma", "bits"), FORMATS)
 def test_floats_are_not_rounded_to_levels(
-    chroma: str, bits: int, layout: str, colour: str, normalised: bool
+    chroma: str, bits: int, layout: str, color: str, normalized: bool
 ) -> None:
     surface, info = given(chroma, bits)
-    channels = 1 if colour == "GRAY" else 3
-    mean, std = (MEAN[:channels], STD[:channels]) if normalised else (None, None)
-    options: dict[str, Any] = {"colour": colour, "layout": layout, "mean": mean, "std": std}
+    channels = 1 if color == "GRAY" else 3
+    mean, std = (MEAN[:channels], STD[:channels]) if normalized else (None, None)
+    options: dict[str, Any] = {"color": color, "layout": layout, "mean": mean, "std": std}
     single = made(surface, info, dtype="float32", **options)
     half = made(surface, info, dtype="float16", **options)
     assert (single.dtype.name, half.dtype.name) == ("float32", "float16")
     if layout == "FCHW":
         single, half = single.transpose(1, 2, 0), half.transpose(1, 2, 0)
 
-    judge = exact(surface, info, colour)
+    judge = exact(surface, info, color)
     wanted = (judge - (mean or 0)) / (std or 1)
     # of the 16 bits that all is mixed in; one more rounding of chroma where the source fills them
     level = (0.6 if bits < 16 else 2.8) / 65535 / np.array(std or 1)
     assert (np.abs(single - wanted) / level).max() <= 1
     assert (np.abs(half - wanted) / (level + np.abs(wanted) * 2**-11 + 2**-25)).max() <= 1
     assert np.abs(single - (np.rint(judge * 255) / 255 - (mean or 0)) / (std or 1)).max() > 0.1 / 255 or (
-        chroma == "rgb" and colour != "GRAY"
+        chroma == "rgb" and color != "GRAY"
     ), "values rounded to 8 bits would have passed too"
 
 
@@ -145,7 +145,7 @@ def test_the_upright_picture_is_mirrored(
         {},
         {"layout": "FCHW"},
         {"mirror": True, "crop": (5, 3, 81, 50)},
-        {"colour": "GRAY", "dtype": "float32", "layout": "FCHW"},
+        {"color": "GRAY", "dtype": "float32", "layout": "FCHW"},
         {"dtype": "uint16", "crop": (1, 1, 90, 47)},
     ],
 )

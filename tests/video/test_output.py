@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.convert import Converter
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.output import OutputSpec
 from tests.support.pictures import frame_info
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"colour": "rgb"}, r"colour='rgb' is not valid; allowed: 'RGB', 'BGR', 'GRAY', 'YCbCr'"),
+        ({"color": "rgb"}, r"color='rgb' is not valid; allowed: 'RGB', 'BGR', 'GRAY', 'YCbCr'"),
         ({"dtype": "int8"}, r"dtype='int8' is not valid; allowed: 'uint8', 'uint16', 'float16', 'float32'"),
         ({"layout": "HWC"}, r"layout='HWC' is not valid; allowed: 'FHWC', 'FCHW'"),
         ({"mirror": 1}, r"mirror=1 is not valid; allowed: True or False"),
@@ -25,9 +25,9 @@ from tests.support.pictures import frame_info
         ({"std": (1, 1, 1), "dtype": "uint16"}, r"std=\(1, 1, 1\) and dtype='uint16' exclude one another"),
         ({"std": 0, "dtype": "float32"}, r"std=0 is not valid; allowed: a number from 1e-06 to 1e\+06"),
         ({"mean": (0.5, 0.5), "dtype": "float32"}, r"mean=\(0.5, 0.5\) is not valid; allowed: 3 values"),
-        ({"mean": (1, 1, 1), "dtype": "float32", "colour": "GRAY"}, r"allowed: 1 values"),
+        ({"mean": (1, 1, 1), "dtype": "float32", "color": "GRAY"}, r"allowed: 1 values"),
         ({"mean": "0.5", "dtype": "float32"}, r"mean='0.5' is not valid"),
-        ({"colour": "YCbCr", "dtype": "float16"}, r"dtype='float16' and colour='YCbCr' exclude one another"),
+        ({"color": "YCbCr", "dtype": "float16"}, r"dtype='float16' and color='YCbCr' exclude one another"),
         ({"size": (0, 5)}, r"size=0 is not valid; allowed: a whole number from 1 to"),
         ({"size": 224}, r"size=224 is not valid; allowed: 2 values"),
         ({"size": "640x480"}, r"size='640x480' is not valid"),
@@ -54,14 +54,14 @@ def test_a_spec_is_a_value() -> None:
 def test_one_number_stands_for_every_channel() -> None:
     spec = OutputSpec(dtype="float16", mean=0.5, std=(0.2, 0.3, np.float32(0.5)))
     assert (spec.mean, spec.std) == ((0.5, 0.5, 0.5), (0.2, 0.3, 0.5))
-    assert OutputSpec(dtype="float32", colour="GRAY", mean=1).mean == (1.0,)
+    assert OutputSpec(dtype="float32", color="GRAY", mean=1).mean == (1.0,)
     assert OutputSpec(dtype="float32").mean is None
 
 
 def test_the_shape_of_a_frame_is_in_the_order_of_its_layout() -> None:
     info = frame_info(320, 180, rotation_degrees=90)
     assert OutputSpec().frame_shape(info) == (320, 180, 3)
-    spec = OutputSpec(layout="FCHW", colour="GRAY")
+    spec = OutputSpec(layout="FCHW", color="GRAY")
     assert (spec.frame_layout, spec.frame_shape(info)) == ("CHW", (1, 320, 180))
 
 

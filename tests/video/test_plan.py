@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqpipe.video.index import PacketTable
-from seqpipe.video.plan import damaged_by, make_plan
+from seqpipe.video.packet_index import PacketTable
+from seqpipe.video.plan.plan import damaged_by, make_plan
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def test_damage_takes_all_that_depends_on_it(pictures, data):
         assert lost == {broken}
 
 
-def test_far_apart_frames_are_two_runs_and_neighbours_are_one():
+def test_far_apart_frames_are_two_runs_and_neighbors_are_one():
     pictures = [
         Picture(i, key=i % 10 == 0, reference=True, needs=() if i % 10 == 0 else (i - 1,)) for i in range(40)
     ]

@@ -16,13 +16,8 @@ from hypothesis import strategies as st
 import seqpipe
 from data_scripts.frame_code import read
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.errors import (
-    DamagedSourceError,
-    FrameRangeError,
-    ParameterError,
-    UnreadableSourceError,
-)
-from seqpipe.video.output import OutputSpec
+from seqpipe.errors import DamagedSourceError, FrameRangeError, ParameterError, UnreadableSourceError
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.reader import VideoReader
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made
@@ -219,7 +214,7 @@ def test_a_palette_beside_the_packets_holds_from_the_first_to_the_last(encoder, 
 
 @pytest.mark.parametrize("encoder", ["msrle", "rawvideo"])
 def test_a_palette_that_changes_on_the_way_is_that_of_each_packet(encoder, tmp_path):
-    """AVI can have one for each picture; all were drawn with the first one's colours."""
+    """AVI can have one for each picture; all were drawn with the first one's colors."""
     path = tmp_path / "palettes.avi"
     own = "hue=H=n/8:s=3,split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1:dither=none"
     run_ffmpeg("-i", str(made("h264")), "-filter_complex", own, "-c:v", encoder, "-g", "12", str(path))
@@ -310,12 +305,12 @@ def test_what_is_no_video_says_why(name, match):
     assert str(made(name)) in str(caught.value)
 
 
-def test_output_shapes_and_colours(drawn):
+def test_output_shapes_and_colors(drawn):
     path = made("rotated_90")
     with VideoReader(path) as reader:
         width, height = reader.info.display_size
         assert reader[0].shape == (height, width, 3)
-    with VideoReader(path, output=OutputSpec(colour="GRAY", size=(50, 40), dtype="uint16")) as reader:
+    with VideoReader(path, output=OutputSpec(color="GRAY", size=(50, 40), dtype="uint16")) as reader:
         assert reader[0].shape == (40, 50, 1)
         assert reader[0].dtype == np.uint16
 
@@ -373,7 +368,7 @@ def test_a_stream_that_was_left_midway_closes_its_file_and_gives_up_its_decoder(
 @pytest.mark.parametrize("kind", [Path, str, Path.read_bytes])
 def test_a_copy_opens_the_video_anew_and_leaves_the_first_one_alone(way, kind):
     """A deep copy was a TypeError of a lock, and closed the file of the first one."""
-    gray = OutputSpec(colour="GRAY", size=(64, 48))
+    gray = OutputSpec(color="GRAY", size=(64, 48))
     with VideoReader(kind(made("h264")), output=gray, threads=1) as reader:
         reader[0], reader[1]
         with way(reader) as other:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from data_scripts.media_encode import ffmpeg_exe
 from seqpipe.errors import SourceError
-from seqpipe.video.colour import ColourSpec, chroma_offset, resolve
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import ColorSpec, chroma_offset, resolve
+from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.ffmpeg import to_rgb
 from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format
@@ -27,7 +27,7 @@ def test_bgr_is_rgb_backwards(bits: int, dtype: str) -> None:
     info = frame_info(*SIZE, form := surface_format("4:2:0", bits))
     surface = picture(*SIZE, form, resolve(info))
     np.testing.assert_array_equal(
-        made(surface, info, colour="BGR", dtype=dtype), made(surface, info, dtype=dtype)[..., ::-1]
+        made(surface, info, color="BGR", dtype=dtype), made(surface, info, dtype=dtype)[..., ::-1]
     )
 
 
@@ -38,17 +38,17 @@ def test_gray_is_full_range_luma(bits: int, full: bool) -> None:
     surface = picture(*SIZE, form, resolve(info))
     low, span = (0, 2**bits - 1) if full else (16 << (bits - 8), 219 << (bits - 8))
     exact = np.clip((surface.planes[0].astype(float) - low) / span, 0, 1)[..., None]
-    assert differences(made(surface, info, colour="GRAY"), exact * 255)[2] <= 0.51
-    assert differences(made(surface, info, colour="GRAY", dtype="uint16"), exact * 65535)[2] <= 0.51
+    assert differences(made(surface, info, color="GRAY"), exact * 255)[2] <= 0.51
+    assert differences(made(surface, info, color="GRAY", dtype="uint16"), exact * 65535)[2] <= 0.51
 
 
 @pytest.mark.parametrize("bits", [8, 10])
 def test_gray_surfaces(bits: int) -> None:
     info = frame_info(*SIZE, form := surface_format("gray", bits))
     surface = picture(*SIZE, form, resolve(info))
-    gray = made(surface, info, colour="GRAY")
+    gray = made(surface, info, color="GRAY")
     np.testing.assert_array_equal(made(surface, info), np.repeat(gray, 3, axis=2))
-    codes = made(surface, info, colour="YCbCr", dtype="uint16")
+    codes = made(surface, info, color="YCbCr", dtype="uint16")
     np.testing.assert_array_equal(codes[..., 0], surface.planes[0])
     assert (codes[..., 1:] == 1 << (bits - 1)).all()
 
@@ -59,14 +59,14 @@ def test_rgb_surfaces(bits: int) -> None:
     surface = picture(*SIZE, form, resolve(info))
     exact = np.stack(surface.planes, axis=-1) / (2**bits - 1)
     assert differences(made(surface, info), exact * 255)[2] <= (0 if bits == 8 else 0.502)
-    assert differences(made(surface, info, colour="BGR"), exact[..., ::-1] * 255)[2] <= (
+    assert differences(made(surface, info, color="BGR"), exact[..., ::-1] * 255)[2] <= (
         0 if bits == 8 else 0.502
     )
     assert differences(made(surface, info, dtype="uint16"), exact * 65535)[2] <= 0.51
     luma = exact @ [0.2126, 0.7152, 0.0722]
-    assert differences(made(surface, info, colour="GRAY"), luma[..., None] * 255)[2] <= 0.55
-    with pytest.raises(SourceError, match=r"made\.mp4: the stream is coded as RGB.*allowed: colour='RGB'"):
-        made(surface, info, colour="YCbCr")
+    assert differences(made(surface, info, color="GRAY"), luma[..., None] * 255)[2] <= 0.55
+    with pytest.raises(SourceError, match=r"made\.mp4: the stream is coded as RGB.*allowed: color='RGB'"):
+        made(surface, info, color="YCbCr")
 
 
 def test_rgb_surfaces_tagged_limited_are_full_as_ffmpeg_has_it() -> None:
@@ -85,21 +85,21 @@ def test_ycbcr_holds_the_streams_own_values(chroma: str, bits: int) -> None:
     shape, offset = (SIZE[1], SIZE[0]), chroma_offset(resolve(info), form)
     exact = [on_luma_grid(plane, shape, form, offset) for plane in surface.planes[1:]]
 
-    codes = made(surface, info, colour="YCbCr", dtype="uint16")
+    codes = made(surface, info, color="YCbCr", dtype="uint16")
     np.testing.assert_array_equal(codes[..., 0], surface.planes[0])
     assert differences(codes[..., 1:], np.stack(exact, axis=-1))[2] <= 1.01
 
-    eight = made(surface, info, colour="YCbCr")
+    eight = made(surface, info, color="YCbCr")
     expected = np.minimum(np.rint(codes / 2 ** (bits - 8)), 255)
     np.testing.assert_array_equal(eight, expected)
 
 
 def test_an_unknown_matrix_names_the_source_but_leaves_gray() -> None:
     info = frame_info(*SIZE, matrix=14)
-    surface = picture(*SIZE, surface_format(), ColourSpec(1, False, 0, 0.5))
+    surface = picture(*SIZE, surface_format(), ColorSpec(1, False, 0, 0.5))
     with pytest.raises(SourceError, match=r"made\.mp4: matrix coefficients 14 of H\.273 are not supported"):
         made(surface, info)
-    assert made(surface, info, colour="GRAY").std() > 10
+    assert made(surface, info, color="GRAY").std() > 10
 
 
 @given(st.data(), st.integers(1, 6), st.sampled_from(["4:2:0", "4:2:2", "4:1:0"]))
@@ -119,16 +119,16 @@ def test_a_crop_is_a_part_of_the_whole(data: st.DataObject, location: int, chrom
     )
 
 
-@pytest.mark.parametrize("colour", ["RGB", "GRAY"])
+@pytest.mark.parametrize("color", ["RGB", "GRAY"])
 @pytest.mark.parametrize("flipped", [False, True])
 @pytest.mark.parametrize("turns", range(4))
-def test_mirroring_then_turning_counter_clockwise(turns: int, flipped: bool, colour: str) -> None:
+def test_mirroring_then_turning_counter_clockwise(turns: int, flipped: bool, color: str) -> None:
     info = frame_info(*SIZE, rotation_degrees=90 * turns, flipped=flipped)
     surface = picture(*SIZE, surface_format(), resolve(info))
-    plain = made(surface, info, rotate=False, colour=colour)
+    plain = made(surface, info, rotate=False, color=color)
     expected = np.rot90(plain[:, ::-1] if flipped else plain, turns)
-    np.testing.assert_array_equal(made(surface, info, colour=colour), expected)
-    assert made(surface, info, colour=colour, size=(40, 30)).shape[:2] == (30, 40)
+    np.testing.assert_array_equal(made(surface, info, color=color), expected)
+    assert made(surface, info, color=color, size=(40, 30)).shape[:2] == (30, 40)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_turned_as_ffmpeg_turns(name: str, degrees: int) -> None:
         frame = next(container.decode(video=0))
     assert frame.rotation % 360 in (degrees, 360 - degrees)
     info = frame_info(frame.width, frame.height, rotation_degrees=frame.rotation % 360)
-    luma = made(Surface.of(frame, 0), info, colour="YCbCr")[..., 0]
+    luma = made(Surface.of(frame, 0), info, color="YCbCr")[..., 0]
     done = subprocess.run(
         [
             ffmpeg_exe(),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video import register as module
-from seqpipe.video.facts import Facts
-from seqpipe.video.register import Register
+from seqpipe.video.index import register as module
+from seqpipe.video.index.register import Register
+from seqpipe.video.probe.facts import Facts
 
 FACTS = Facts(48, 128, 96, 90, True, -82592, 3600, 7, 3, 1, 90000)
 
@@ -118,7 +118,7 @@ def test_a_file_that_changes_while_it_is_looked_at_is_looked_at_again(paths, tmp
 
 
 def test_a_stamp_is_that_of_the_index(paths, tmp_path):
-    from seqpipe.video.source import open_source
+    from seqpipe.video.source.source import open_source
 
     register = Register(tmp_path, paths)
     assert [register.stamp(path) for path in paths] == [open_source(path).stamp() for path in paths]
@@ -202,7 +202,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from seqpipe.video import register
-from seqpipe.video.facts import Facts
+from seqpipe.video.probe.facts import Facts
 register._FEWEST_FILES = 1
 folder, frames, *paths = sys.argv[1:]
 for _ in range(200):

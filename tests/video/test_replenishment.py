@@ -11,8 +11,8 @@ import pytest
 
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import Coded, classifier
+from seqpipe.video.decode.av_packet import av_packet
 
 MOVING = (
     "color=c=0x204060:s=96x64:r=10:d=2[a];color=c=red:s=20x20:r=10:d=2[b];[a][b]overlay=x='8+t*20':y='10+t*8'"
@@ -88,7 +88,7 @@ def test_a_frame_alone_is_that_of_a_straight_read(tmp_path, name, flags):
     with seqpipe.open(original) as video:
         drawn = [frame.numpy() for frame in video]
     assert len(drawn) == len(judge) == 20
-    if not ENCODERS[name][0].startswith(",format=yuv"):  # the same colours whoever converts them
+    if not ENCODERS[name][0].startswith(",format=yuv"):  # the same colors whoever converts them
         assert np.array_equal(drawn, judge)
     for number in range(20):
         with seqpipe.open(path) as video:
@@ -126,8 +126,8 @@ def test_a_first_packet_that_leaves_blocks_out_is_drawn_into_nothing(tmp_path):
 
 
 WHOLE = {
-    "one colour": ("rpza", rpza(b"\xbf\x12\x34")),
-    "four colours": ("rpza", rpza(b"\xdf\x12\x34\x56\x78" + bytes(4 * 32))),
+    "one color": ("rpza", rpza(b"\xbf\x12\x34")),
+    "four colors": ("rpza", rpza(b"\xdf\x12\x34\x56\x78" + bytes(4 * 32))),
     "two and four": ("rpza", rpza(b"\xbe\x12\x34" + b"\x12\x34\x80\0" + bytes(4))),
     "each pixel": ("rpza", rpza(b"\xbe\x12\x34" + bytes(32))),
     "lines as they are": ("msrle", bytes(16 * 32)),
@@ -138,7 +138,7 @@ WHOLE = {
 PARTS = {
     "skips": ("rpza", rpza(b"\xbe\x12\x34\x80")),
     "ends": ("rpza", rpza(b"\xbe\x12\x34")),
-    "short colours": ("rpza", rpza(b"\xdf\x12\x34\x56\x78" + bytes(4 * 31))),
+    "short colors": ("rpza", rpza(b"\xdf\x12\x34\x56\x78" + bytes(4 * 31))),
     "short line": ("msrle", b"\x20\x07\0\0" * 15 + b"\x1f\x07\0\1"),
     "early end": ("msrle", b"\x20\x07\0\0" * 14 + b"\x20\x07\0\1"),
     "jump": ("msrle", b"\x1f\x07\0\2\1\0" + b"\x20\x07\0\0" * 15),

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from seqpipe.video.colour import chroma_offset, resolve
-from seqpipe.video.scale import PlaneScaler
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import chroma_offset, resolve
+from seqpipe.video.convert.scale import PlaneScaler
+from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.pictures import differences, exact_rgb, frame_info, made, picture, surface_format
 
@@ -65,9 +65,9 @@ def by_definition(samples: int, pixels: int) -> NDArray[Any]:
     shares, step = np.zeros((pixels, samples)), samples / pixels
     reach = max(1.0, step)
     for pixel in range(pixels):
-        centre = (pixel + 0.5) * step - 0.5
+        center = (pixel + 0.5) * step - 0.5
         for place in range(-2 * samples - 2, 3 * samples + 3):
-            shares[pixel, min(max(place, 0), samples - 1)] += max(0.0, 1 - abs(place - centre) / reach)
+            shares[pixel, min(max(place, 0), samples - 1)] += max(0.0, 1 - abs(place - center) / reach)
     return shares / shares.sum(axis=1, keepdims=True)
 
 
@@ -127,7 +127,7 @@ def test_any_view_is_scaled_like_its_copy(dtype: type[np.uint8] | type[np.uint16
 AT_THE_END_OF_MEMORY = """
 import ctypes, itertools, mmap
 import numpy as np
-from seqpipe.video.scale import PlaneScaler
+from seqpipe.video.convert.scale import PlaneScaler
 
 page = mmap.PAGESIZE
 memory = np.frombuffer(mmap.mmap(-1, 2 * page), np.uint8)
@@ -184,7 +184,7 @@ def test_a_ramp_stays_in_place(case: dict[str, Any]) -> None:
     surface = Surface(0, tuple(np.rint(plane).astype(np.uint16) for plane in planes), form)
 
     size = case["size"]
-    scaled = made(surface, info, colour="YCbCr", dtype="uint16", crop=case["crop"], size=size)
+    scaled = made(surface, info, color="YCbCr", dtype="uint16", crop=case["crop"], size=size)
 
     x, y, w, h = case["crop"] or (0, 0, width, height)
     columns = x + (np.arange(size[0]) + 0.5) * w / size[0] - 0.5
@@ -258,9 +258,9 @@ def test_a_size_does_not_depend_on_the_kind_of_output() -> None:
     surface = picture(320, 180, surface_format(), resolve(info))
     rgb = made(surface, info, short_side=45)
     assert rgb.shape == (45, 80, 3)
-    np.testing.assert_array_equal(made(surface, info, short_side=45, colour="BGR"), rgb[..., ::-1])
-    gray = made(surface, info, short_side=45, colour="GRAY")
-    luma = made(surface, info, short_side=45, colour="YCbCr")[..., 0].astype(float)
+    np.testing.assert_array_equal(made(surface, info, short_side=45, color="BGR"), rgb[..., ::-1])
+    gray = made(surface, info, short_side=45, color="GRAY")
+    luma = made(surface, info, short_side=45, color="YCbCr")[..., 0].astype(float)
     # code values were rounded when they were scaled, what gray is made of was not; libswscale of PyAV 17 has another
     # code value in 9 % of these, and the same gray
     off = 0.5 if av.library_versions["libswscale"] >= (9, 5, 102) else 0.65

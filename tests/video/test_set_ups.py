@@ -12,10 +12,10 @@ from data_scripts.frame_code import read
 from data_scripts.media_encode import run_ffmpeg
 from seqpipe.video.bitstream import ParameterSets
 from seqpipe.video.bitstream.nal import nal_spans
-from seqpipe.video.build import build_index
-from seqpipe.video.open import open_index
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.source import open_source
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.index.build import build_index
+from seqpipe.video.index.open import open_index
+from seqpipe.video.source.source import open_source
 from tests.support import access, media
 
 _FLV_HEADER = 13

@@ -17,9 +17,9 @@ from seqpipe.errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from seqpipe.video.open import open_index
+from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.source import open_source
+from seqpipe.video.source.source import open_source
 from tests.support.media import made
 
 ODD_NAMES = [

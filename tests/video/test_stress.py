@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.video.engine import Engine
-from seqpipe.video.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.request import Request
 from tests.support.crowd import Crowd
 from tests.support.judge import Judge
 from tests.support.media import made

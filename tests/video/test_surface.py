@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import UnreadableSourceError
-from seqpipe.video.surface import Surface, SurfaceFormat
+from seqpipe.video.convert.surface import Surface, SurfaceFormat
 from tests.support import media
 from tests.support.ffmpeg import planes as judged_planes
 from tests.support.pictures import surface_format

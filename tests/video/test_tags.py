@@ -1,11 +1,11 @@
-"""Colour tags in words, against the names that PyAV's FFmpeg knows them by."""
+"""Color tags in words, against the names that PyAV's FFmpeg knows them by."""
 
 from __future__ import annotations
 
 import pytest
 from av.video.reformatter import ColorPrimaries, ColorTrc
 
-from seqpipe.video.tags import in_words
+from seqpipe.video.probe.tags import in_words
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import DamagedSourceError
-from seqpipe.video.cpu import CpuDecoder
-from seqpipe.video.open import open_index
-from seqpipe.video.verify import lost_frames
+from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.index.open import open_index
+from seqpipe.video.index.verify import lost_frames
 from tests.support.media import entry, made
 
 DAMAGED = [
@@ -57,8 +57,8 @@ def test_it_is_kept_and_done_once(tmp_path, monkeypatch):
     assert not plain.verified
     assert not lost_frames(plain).size
     first = open_index(made("h264_flip_key"), cache_dir=tmp_path, verified=True)
-    monkeypatch.setattr("seqpipe.video.verify.verify", None)
-    monkeypatch.setattr("seqpipe.video.build.build_index", None)
+    monkeypatch.setattr("seqpipe.video.index.verify.verify", None)
+    monkeypatch.setattr("seqpipe.video.index.build.build_index", None)
     again = open_index(made("h264_flip_key"), cache_dir=tmp_path, verified=True)
     assert again.verified
     assert np.array_equal(again.packets.damaged, first.packets.damaged)

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter
-from seqpipe.video.geometry import Stretch, place
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.windowed import bands_of
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.geometry import Stretch, place
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.windowed import bands_of
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format
 from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
 DTYPES = ["uint8", "uint16"]
-COLOURS = ["YCbCr", "RGB", "BGR", "GRAY"]
+COLORS = ["YCbCr", "RGB", "BGR", "GRAY"]
 FORMS = [
     ("4:2:0", 8),
     ("4:2:0", 10),
@@ -46,13 +46,13 @@ def converted(output: OutputSpec, chroma: str = "4:2:0", bits: int = 8, **change
     converter = Converter(info, output)
     out = np.empty(converter.shape, converter.dtype)
     converter(surface, out)
-    return out, None if output.colour == "YCbCr" or output.size is None else exact_window(
+    return out, None if output.color == "YCbCr" or output.size is None else exact_window(
         surface, info, output
     )
 
 
 def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float) -> None:
-    """Each value is the wanted one rounded; either neighbour where a half is within ``doubt``."""
+    """Each value is the wanted one rounded; either neighbor where a half is within ``doubt``."""
     assert found.shape == wanted.shape
     doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
     apart = np.abs(found - np.rint(wanted))
@@ -104,15 +104,15 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
     """So that they are what operators make of the reader's pictures."""
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
     drawn = data.draw(windows(upright))
-    colour, dtype = (
-        data.draw(st.sampled_from(COLOURS[form[0] == "rgb" :])),
+    color, dtype = (
+        data.draw(st.sampled_from(COLORS[form[0] == "rgb" :])),
         data.draw(st.sampled_from(DTYPES)),
     )
-    output = replace(drawn, colour=colour, dtype=dtype, rounded=dtype)
+    output = replace(drawn, color=color, dtype=dtype, rounded=dtype)
     stream = {"rotation_degrees": rotation, "flipped": flipped}
     found, _ = converted(output, *form, **stream)
     whole, _ = converted(
-        OutputSpec(colour=colour, dtype=dtype, window=(0, 0, *upright), size=upright), *form, **stream
+        OutputSpec(color=color, dtype=dtype, window=(0, 0, *upright), size=upright), *form, **stream
     )
     for number in range(output.channels):
         wanted = scaled_window(whole[..., number], output)
@@ -132,12 +132,12 @@ def test_rounded_pictures_as_floats(dtype: Any, layout: Any) -> None:
     np.testing.assert_allclose(found, (levels / 255 - mean) / std, atol=2e-4 if dtype == "float32" else 4e-3)
 
 
-@pytest.mark.parametrize("colour", ["RGB", "GRAY", "BGR"])
+@pytest.mark.parametrize("color", ["RGB", "GRAY", "BGR"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
-def test_types_and_colours(colour: Any, dtype: Any) -> None:
-    output = OutputSpec(colour=colour, dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FHWC")
+def test_types_and_colors(color: Any, dtype: Any) -> None:
+    output = OutputSpec(color=color, dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FHWC")
     found, wanted = converted(output)
-    wanted = wanted[..., ::-1] if colour == "BGR" else wanted
+    wanted = wanted[..., ::-1] if color == "BGR" else wanted
     # 1/256 of a level of 8 bits
     np.testing.assert_allclose(found, wanted, atol={"uint8": 0.51, "uint16": 3, "float32": 5e-5}[dtype])
 
@@ -169,7 +169,7 @@ def test_a_part_is_cut_out_of_the_scaled_picture(output: dict[str, Any], rotatio
     np.testing.assert_array_equal(made[1], wanted[:, ::-1] if mirror else wanted)
 
 
-@pytest.mark.parametrize("output", [{}, {"short_side": 60}, {"colour": "GRAY", "size": (90, 61)}])
+@pytest.mark.parametrize("output", [{}, {"short_side": 60}, {"color": "GRAY", "size": (90, 61)}])
 @pytest.mark.parametrize("bits", [8, 10])
 def test_a_crop_is_what_is_cut_out_of_the_whole_picture(bits: int, output: dict[str, Any]) -> None:
     """To the last bit, wherever it lies: OpenCV rounds the last pixels of a row otherwise, so there are none."""

@@ -176,7 +176,7 @@ def _read_frame(bits: BitReader, seq: Sequence, unit: _Obu) -> _Frame:
     bits.skip(seq.order_hint_bits)
     if frame_type in (_INTER, _SWITCH) and not resilient:
         bits.skip(3)  # primary_ref_frame
-    if seq.modelled and bits.flag():
+    if seq.modeled and bits.flag():
         _skip_removal_times(bits, seq, unit)
     return _Frame(-1, frame_type, shown, _ALL_SLOTS if at_start or frame_type == _SWITCH else bits.u(8))
 

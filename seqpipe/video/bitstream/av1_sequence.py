@@ -31,7 +31,7 @@ class Sequence:
     Attributes:
         reduced: reduced_still_picture_header.
         points: the operating points.
-        modelled: decoder_model_info_present_flag.
+        modeled: decoder_model_info_present_flag.
         removal_bits: length of a buffer_removal_time.
         presentation_bits: length of a frame_presentation_time; 0 where frames carry none.
         id_bits: length of current_frame_id; 0 where frames carry none.
@@ -43,7 +43,7 @@ class Sequence:
 
     reduced: bool
     points: tuple[OperatingPoint, ...]
-    modelled: bool
+    modeled: bool
     removal_bits: int
     presentation_bits: int
     id_bits: int
@@ -77,7 +77,7 @@ def read_sequence(bits: BitReader) -> Sequence:
     return Sequence(
         reduced=reduced,
         points=points,
-        modelled=timing.modelled,
+        modeled=timing.modeled,
         removal_bits=timing.removal_bits,
         presentation_bits=timing.presentation_bits,
         id_bits=id_bits,
@@ -89,7 +89,7 @@ def read_sequence(bits: BitReader) -> Sequence:
 
 
 class _Timing(NamedTuple):
-    modelled: bool = False
+    modeled: bool = False
     delay_bits: int = 0
     removal_bits: int = 0
     presentation_bits: int = 0
@@ -117,7 +117,7 @@ def _read_points(bits: BitReader, timing: _Timing) -> tuple[OperatingPoint, ...]
         layers = bits.u(12)
         if bits.u(5) > 7:
             bits.skip(1)  # seq_tier
-        timed = timing.modelled and bits.flag()
+        timed = timing.modeled and bits.flag()
         if timed:
             bits.skip(2 * timing.delay_bits + 1)
         if displayed and bits.flag():

@@ -9,14 +9,14 @@ from .sps import h264_chroma_location, hevc_chroma_location
 
 __all__ = ["stream_chroma_location"]
 
-_LEFT, _CENTRE, _TOP_LEFT = 1, 2, 3
-_BY_STANDARD = {"mpeg1video": _CENTRE, "mjpeg": _CENTRE, "mpeg2video": _LEFT, "mpeg4": _LEFT}
+_LEFT, _CENTER, _TOP_LEFT = 1, 2, 3
+_BY_STANDARD = {"mpeg1video": _CENTER, "mjpeg": _CENTER, "mpeg2video": _LEFT, "mpeg4": _LEFT}
 _AV1_POSITIONS = {1: _LEFT, 2: _TOP_LEFT}
 _H264_SPS, _HEVC_SPS = 7, 33
 
 
 def stream_chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
-    """The chroma sample location as FFmpeg numbers it: 1 left, 2 centre, 3 top left, …; 0 if not stated.
+    """The chroma sample location as FFmpeg numbers it: 1 left, 2 center, 3 top left, …; 0 if not stated.
 
     Args:
         codec: the codec's canonical name.

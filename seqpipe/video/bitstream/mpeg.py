@@ -28,7 +28,7 @@ class MpegClassifier:
     """Classifies packets of MPEG-1 and MPEG-2 video, each a picture with the headers before it.
 
     Nothing is predicted from a B picture. It is held for a reference only if headers that come with it last
-    longer: a sequence header, or an extension that loads quantiser matrices.
+    longer: a sequence header, or an extension that loads quantizer matrices.
 
     Args:
         extradata: not used; the sequence header comes with the pictures.

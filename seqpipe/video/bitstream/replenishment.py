@@ -2,7 +2,7 @@
 
 Containers say which packets are key frames, and for these codecs that is often not true: a QuickTime file without a
 table of key frames has nothing else, and those that FFmpeg's encoders of rpza and smc write lean on the picture, or on
-colours, that came before. So each packet is read through, as far as the first thing that it leaves out: a key frame is
+colors, that came before. So each packet is read through, as far as the first thing that it leaves out: a key frame is
 the first packet, and each that the container calls one and that draws all pixels.
 
 Sources: libavcodec's decoders of these codecs, which are their only specifications; multimedia.cx's wiki.
@@ -60,12 +60,12 @@ class ReplenishedClassifier:
 
 
 def _rpza(data: bytes, coded: Coded) -> bool:
-    """Apple Video: runs of blocks that are skipped, of one colour, of four colours, or of one for each pixel."""
+    """Apple Video: runs of blocks that are skipped, of one color, of four colors, or of one for each pixel."""
     at, left = 4, coded.blocks
     while left > 0:
         code, count = data[at], (data[at] & 0x1F) + 1
         at += 1
-        if code < 0x80:  # a colour; what follows tells whose
+        if code < 0x80:  # a color; what follows tells whose
             four = data[at + 1] >= 0x80
             at += 1 + (6 if four else 30)
             count = 1
@@ -82,7 +82,7 @@ def _rpza(data: bytes, coded: Coded) -> bool:
 
 
 def _smc(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Apple Graphics: never; tables of colours outlast the packets that draw all, for any later one to use."""
+    """Apple Graphics: never; tables of colors outlast the packets that draw all, for any later one to use."""
     return False
 
 
@@ -141,7 +141,7 @@ def _msrle(data: bytes, coded: Coded) -> bool:
 
 
 def _msvideo1(data: bytes, coded: Coded) -> bool:
-    """Microsoft Video 1: blocks that are skipped, or of one, two or eight colours."""
+    """Microsoft Video 1: blocks that are skipped, or of one, two or eight colors."""
     at, wide = 0, coded.bits > 8
     for _ in range((coded.width // 4) * (coded.height // 4)):
         code = data[at + 1]

@@ -69,7 +69,7 @@ def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
         first_packet: the stream's first packet, read where the extradata says nothing; may be empty.
 
     Returns:
-        The location by H.273 as FFmpeg numbers it: 1 left, 2 centre, 3 top left, 4 top, 5 bottom left,
+        The location by H.273 as FFmpeg numbers it: 1 left, 2 center, 3 top left, 4 top, 5 bottom left,
         6 bottom; 0 if nothing states it.
     """
     return stream_chroma_location(_identity(codec)[0], extradata, first_packet)

@@ -119,7 +119,7 @@ def _header(frame: bytes) -> _Header:
     if intra:
         _check_sync(bits)
         if profile:
-            _skip_colour(bits, profile)
+            _skip_color(bits, profile)
     return _Header(False, False, intra, shown, resilient, bits.u(8))
 
 
@@ -128,7 +128,7 @@ def _check_sync(bits: BitReader) -> None:
         raise BitstreamError("no sync code")
 
 
-def _skip_colour(bits: BitReader, profile: int) -> None:
+def _skip_color(bits: BitReader, profile: int) -> None:
     """color_config of an intra-only frame of profile 1 to 3."""
     if profile >= 2:
         bits.skip(1)  # ten_or_twelve_bit

@@ -9,7 +9,7 @@ import ctypes
 from collections import deque
 from typing import Any
 
-from ..packet_decoder import DecodeError, News, Picture
+from ..decode.packet_decoder import DecodeError, News, Picture
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...errors import BackendError
-from ..info import StreamInfo
-from ..surface import SurfaceFormat, surface_format
+from ..convert.surface import SurfaceFormat, surface_format
+from ..probe.info import StreamInfo
 from .cuvid import CHROMA, CODECS, Caps, load
 
 __all__ = ["Ability", "ability", "engines", "mistrust", "refusal"]

@@ -64,7 +64,7 @@ CODECS: Final = {
 }
 """cudaVideoCodec by FFmpeg's names, for the codecs whose frames are compared with the CPU's."""
 CHROMA: Final = {"gray": 0, "4:2:0": 1, "4:2:2": 2, "4:4:4": 3}
-"""cudaVideoChromaFormat by the chroma of :class:`seqpipe.video.surface.SurfaceFormat`."""
+"""cudaVideoChromaFormat by the chroma of :class:`seqpipe.video.convert.surface.SurfaceFormat`."""
 
 END_OF_STREAM, TIMESTAMP, END_OF_PICTURE = 1, 2, 8
 """CUVID_PKT_* flags of a packet."""

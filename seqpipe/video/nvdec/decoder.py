@@ -11,12 +11,12 @@ from typing import cast
 
 from ...array import IntArray
 from ...errors import BackendError
-from ..afterwards import Afterwards
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
-from ..gpu.device_surface import at_once
-from ..index import PacketIndex
-from ..packet_decoder import Fed, News, PacketDecoder
+from ..cuda.device_surface import at_once
+from ..decode.packet_decoder import Fed, News, PacketDecoder
+from ..finalizers import Afterwards
+from ..packet_index import PacketIndex
 from .arrays import Arrays, Awaited
 from .caps import mistrust, refusal
 from .cuvid import CODECS
@@ -84,7 +84,7 @@ class NvdecDecoder:
 
         Raises:
             BackendError: the card refused the stream.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         arrays = Arrays(numbers.tolist(), data, awaited.wanted, self._stream)
         try:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
-from ..packet_decoder import DecodeError, Fed, News
+from ..decode.packet_decoder import DecodeError, Fed, News
 from .hardware import HardwareDecoder
 
 __all__ = ["MOST_OF_A_STEP", "Batch", "Feeder"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...errors import BackendError
-from ..afterwards import Afterwards
-from ..gpu.device_surface import DeviceSurface, SurfaceShape
-from ..gpu.memory import make_room, no_room
-from ..surface import surface_format
+from ..convert.surface import surface_format
+from ..cuda.device_surface import DeviceSurface, SurfaceShape
+from ..cuda.memory import make_room, no_room
+from ..finalizers import Afterwards
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape", "planes_of"]

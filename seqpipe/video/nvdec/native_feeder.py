@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from ...native import load_native
-from ..afterwards import Afterwards
-from ..packet_decoder import DecodeError, News, Picture
+from ..decode.packet_decoder import DecodeError, News, Picture
+from ..finalizers import Afterwards
 from .arrays import Arrays, Awaited
 from .cuvid import DISPLAY, PICTURE, SEQUENCE, Cuvid
 from .feeder import Batch

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
-from ..packet_decoder import Fed, News
+from ..decode.packet_decoder import Fed, News
 from .arrays import Arrays, Awaited
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
@@ -131,7 +131,7 @@ class Session:
 
         Raises:
             BackendError: the card refused the stream.
-            SourceError: the stream's colour cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         feeder = self._feeder
         if not isinstance(feeder, NativeFeeder):

@@ -138,7 +138,7 @@ def test_a_picture_with_parameter_sets_is_kept() -> None:
     assert classifier("h264", b"").classify(sets + stream.packets[number]).reference
 
 
-def test_mpeg2_quantiser_matrices_in_a_b_picture_last() -> None:
+def test_mpeg2_quantizer_matrices_in_a_b_picture_last() -> None:
     stream = encoded(MPEG["mpeg2"])
     number = droppable(kinds_of(stream)).index(True)
     packet = stream.packets[number]

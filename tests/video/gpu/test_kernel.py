@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError, SourceError
-from seqpipe.video.colour import ColourSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.gpu import conversion
-from seqpipe.video.gpu.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
-from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.gpu.device_surface import DeviceSurface, SurfaceShape
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface, SurfaceFormat
+from seqpipe.video.convert.color import ColorSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface, SurfaceFormat
+from seqpipe.video.cuda import conversion
+from seqpipe.video.cuda.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
+from seqpipe.video.cuda.converter import DeviceConverter
+from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
 from tests.support.emulated import EmulatedDevice
 from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format
@@ -74,18 +74,18 @@ def given(
 
 def exact(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[np.float64]:
     """The picture in float64, HWC, before mean and std and before it is rounded: dense matrices, one step each."""
-    spec, colour = OutputSpec(**output), resolve(info)
+    spec, color = OutputSpec(**output), resolve(info)
     placement = spec.place(info)
     rounded = surface.format.bits == 8 and spec.dtype == "uint8" and placement.size == placement.box[2:]
-    planes = exact_planes(surface, colour, placement.box, placement.size, rounded=rounded)
-    if spec.colour == "YCbCr":
+    planes = exact_planes(surface, color, placement.box, placement.size, rounded=rounded)
+    if spec.color == "YCbCr":
         scale = 2 ** (surface.format.bits - 8) if spec.dtype == "uint8" else 1
         middle = np.full_like(planes[0], 2 ** (surface.format.bits - 1))
         values = np.stack(planes if len(planes) == 3 else [planes[0], middle, middle], axis=-1) / scale
     else:
-        make = gray_matrix if spec.colour == "GRAY" else rgb_matrix
-        matrix = make(colour, surface.format, 16)
-        matrix = matrix[::-1] if spec.colour == "BGR" else matrix
+        make = gray_matrix if spec.color == "GRAY" else rgb_matrix
+        matrix = make(color, surface.format, 16)
+        matrix = matrix[::-1] if spec.color == "BGR" else matrix
         used = planes[: matrix.shape[1] - 1]
         values = np.stack([*used, np.ones_like(planes[0])], axis=-1) @ matrix.T * (PEAKS[spec.dtype] / 65535)
     values = np.clip(values, 0, PEAKS[spec.dtype])
@@ -93,11 +93,11 @@ def exact(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[np.float
 
 
 def exact_planes(
-    surface: Surface, colour: ColourSpec, box: tuple[int, ...], size: tuple[int, int], *, rounded: bool
+    surface: Surface, color: ColorSpec, box: tuple[int, ...], size: tuple[int, int], *, rounded: bool
 ) -> list[NDArray[np.float64]]:
     left, top, width, height = box
     form, shape = surface.format, surface.planes[0].shape
-    offset = chroma_offset(colour, form)
+    offset = chroma_offset(color, form)
     halved = (form.shift_x or form.shift_y) and all(
         not shift or (length % (1 << shift) == 0 and length >> shift >= 2 * wanted)
         for shift, length, wanted in zip((form.shift_x, form.shift_y), (width, height), size, strict=True)
@@ -139,12 +139,12 @@ def linear(plane: NDArray[np.float64], places: NDArray[np.float64], axis: int) -
 
 
 def triangle(count: int, size: int) -> NDArray[np.float64]:
-    """(size, count): pixel centres at half integers, the last sample repeated, widened to shrink."""
+    """(size, count): pixel centers at half integers, the last sample repeated, widened to shrink."""
     scale = count / size
     reach, around = max(scale, 1.0), int(np.ceil(scale)) + 2
-    centres = (np.arange(size) + 0.5) * scale - 0.5
+    centers = (np.arange(size) + 0.5) * scale - 0.5
     places = np.arange(-around, count + around)
-    weights = np.maximum(0, 1 - np.abs(places - centres[:, None]) / reach)
+    weights = np.maximum(0, 1 - np.abs(places - centers[:, None]) / reach)
     weights /= weights.sum(axis=1, keepdims=True)
     inside = weights[:, around : around + count].copy()
     inside[:, 0] += weights[:, :around].sum(axis=1)
@@ -153,7 +153,7 @@ def triangle(count: int, size: int) -> NDArray[np.float64]:
 
 
 def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 1e-3) -> None:
-    """Each value is the wanted one rounded half to even; either neighbour where a half is within ``doubt``."""
+    """Each value is the wanted one rounded half to even; either neighbor where a half is within ``doubt``."""
     assert found.shape == wanted.shape
     doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
     apart = np.abs(found - np.rint(wanted))
@@ -256,15 +256,15 @@ def test_turns_flips_and_mirrors(bench: Bench, rotation: int, flipped: bool, out
 @pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
 @pytest.mark.parametrize("dtype", PEAKS)
 @pytest.mark.parametrize(
-    ("stored", "colour"),
+    ("stored", "color"),
     [("nv12", "RGB"), ("nv12", "GRAY"), ("nv12", "YCbCr"), ("p010", "BGR"), ("p010", "YCbCr")],
 )
-def test_types_layouts_and_colours(bench: Bench, stored: str, colour: str, dtype: str, layout: str) -> None:
-    if colour == "YCbCr" and dtype.startswith("float"):
+def test_types_layouts_and_colors(bench: Bench, stored: str, color: str, dtype: str, layout: str) -> None:
+    if color == "YCbCr" and dtype.startswith("float"):
         pytest.skip("OutputSpec refuses it, as its own tests prove")
     surface, there, info = given(bench, stored)
     for size in (None, (60, 30)):
-        output = {"colour": colour, "dtype": dtype, "size": size}
+        output = {"color": color, "dtype": dtype, "size": size}
         found = made_there(bench, there, info, layout=layout, **output)
         found = np.moveaxis(found, 0, -1) if layout == "FCHW" else found
         wanted = exact(surface, info, **output)
@@ -392,10 +392,10 @@ def test_planes_that_do_not_fit_are_refused() -> None:
     ("changes", "output", "message"),
     [
         ({"matrix": 14}, {}, r"made\.mp4: matrix coefficients 14 of H\.273 are not supported"),
-        ({"matrix": 0}, {"colour": "YCbCr"}, r"made\.mp4: the stream is coded as RGB"),
+        ({"matrix": 0}, {"color": "YCbCr"}, r"made\.mp4: the stream is coded as RGB"),
     ],
 )
-def test_colours_that_cannot_be_made_are_refused(
+def test_colors_that_cannot_be_made_are_refused(
     emulated: EmulatedBench, changes: dict[str, Any], output: dict[str, Any], message: str
 ) -> None:
     _, there, info = given(emulated, "yuv444p")

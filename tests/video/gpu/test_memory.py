@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import BackendError, DeviceMemoryError, ParameterError
-from seqpipe.video.gpu import memory
-from seqpipe.video.gpu.memory import card_bytes, idle_bytes, make_room, when_full
-from seqpipe.video.gpu.streams import Streams
+from seqpipe.video.cuda import memory
+from seqpipe.video.cuda.memory import card_bytes, idle_bytes, make_room, when_full
+from seqpipe.video.cuda.streams import Streams
 from tests.support.fake_cupy import FakeCupy
 
 GIB = 2**30

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from seqpipe.video.gpu.mixture import Cores, Mixture
-from seqpipe.video.gpu.ways import beside_engines
-from seqpipe.video.paint import HostPainter
-from seqpipe.video.pool import DecoderPool
-from seqpipe.video.way import Way
+from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.gpu_backends import beside_engines
+from seqpipe.video.engine.work_split import Cores, Mixture
 
 
 def job(cost, codec="h264", size=(1920, 1080)):

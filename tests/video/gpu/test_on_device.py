@@ -8,10 +8,10 @@ import pytest
 import seqpipe
 from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
 from seqpipe.readers import Video
+from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.places import engine_for
-from seqpipe.video.request import Request
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.plan.request import Request
 from tests.support.access import shared_names
 from tests.support.media import entry, made, names, shared_media
 
@@ -68,7 +68,7 @@ def test_real_videos_are_those_of_the_cpu(name):
 @pytest.mark.parametrize("name", ["h264", "h264_open_gop", "h264_many_b", "wide_h264"])
 @pytest.mark.parametrize("decode", ["auto", "nvdec", "mixed", "cpu"])
 def test_code_values_are_the_cpus_bit_by_bit(name, decode):
-    output = OutputSpec(colour="GRAY")
+    output = OutputSpec(color="GRAY")
     with seqpipe.open(made(name), output=output) as cpu:
         expected = cpu.frames([40, 3, 3, 17, -1])
     with engine_for(Device("cuda", 0), decode=decode, threads=2, cache_dir=None) as engine:
@@ -106,7 +106,7 @@ def test_batches_are_the_cpus_and_go_to_torch_without_a_copy(torch):
         assert np.abs(tensor.cpu().numpy().astype(np.int16) - ours.numpy()).max() <= 1
 
 
-def test_normalised_floats_channels_first():
+def test_normalized_floats_channels_first():
     output = OutputSpec(dtype="float32", layout="FCHW", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
     with seqpipe.open(made("h264"), output=output) as cpu:
         expected = cpu[3:9:2]

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from seqpipe.video.gpu.device_surface import SurfaceShape, at_once
-from seqpipe.video.gpu.painter import DevicePainter
-from seqpipe.video.surface import surface_format
+from seqpipe.video.convert.surface import surface_format
+from seqpipe.video.cuda.device_surface import SurfaceShape, at_once
+from seqpipe.video.cuda.painter import DevicePainter
 
 SHAPE = SurfaceShape(4096, 4096, 2048, surface_format("yuv420p"), interleaved=True)
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import BackendError, SeqpipeError
-from seqpipe.video import fill
-from seqpipe.video.child_process import PROCESSES
-from seqpipe.video.engine import Engine
-from seqpipe.video.gpu import device_surface, painter
-from seqpipe.video.gpu import ways as card_ways_module
-from seqpipe.video.gpu.streams import Streams
-from seqpipe.video.gpu.ways import card_ways
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.cuda import device_surface, painter
+from seqpipe.video.cuda.streams import Streams
+from seqpipe.video.engine import fill
+from seqpipe.video.engine import gpu_backends as card_ways_module
+from seqpipe.video.engine.child_process import PROCESSES
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.engine.gpu_backends import card_ways
+from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
-from seqpipe.video.open import open_index
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.request import Request
+from seqpipe.video.plan.request import Request
 from tests.support.media import made, names
 from tests.support.pictures import differences
 from tests.support.software_card import SoftwareCard
@@ -71,7 +71,7 @@ def windows(name, seed, count=3, length=6):
 
 
 def assert_alike(wanted, found):
-    """The same frames, or the same error; a card rounds colours once at the end, so some values are one level apart."""
+    """The same frames, or the same error; a card rounds colors once at the end, so some values are one level apart."""
     assert len(wanted) == len(found)
     for left, right in zip(wanted, found, strict=True):
         if isinstance(left, SeqpipeError) or isinstance(right, SeqpipeError):

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from seqpipe.video.gpu import upload
-from seqpipe.video.gpu.upload import Uploader
-from seqpipe.video.surface import Surface, surface_format
+from seqpipe.video.convert.surface import Surface, surface_format
+from seqpipe.video.cuda import upload
+from seqpipe.video.cuda.upload import Uploader
 from tests.support.fake_cupy import FakeCupy
 from tests.support.interrupts import lost_interrupts
 

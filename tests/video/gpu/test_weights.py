@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from seqpipe.kernel import Source
 from seqpipe.source_text import source_text
-from seqpipe.video.chroma import ChromaAxis
-from seqpipe.video.geometry import Stretch
-from seqpipe.video.gpu.filters import FilterAxis, filter_axis
+from seqpipe.video.convert.chroma import ChromaAxis
+from seqpipe.video.convert.geometry import Stretch
+from seqpipe.video.cuda.filters import FilterAxis, filter_axis
 from tests.support.benches import Bench
 from tests.support.filter_table import filter_table, window_table
 
 MARGIN = 3  # samples on both sides of a pixel's own, which must have no weight
 _CODE = (
     "typedef unsigned long long Address;\n"
-    + source_text("seqpipe.video.gpu", "weights.cuh")
+    + source_text("seqpipe.video.cuda", "weights.cuh")
     + """
 struct Question { Address first, weights; Axis axis; int margin; };
 extern "C" __global__ void answer(const __grid_constant__ Question question) {
@@ -48,7 +48,7 @@ def whole(axis: ChromaAxis, size: int) -> Stretch:
 
 def weights_of(bench: Bench, axis: FilterAxis, *, ends: bool = False) -> NDArray[np.float32]:
     """By pixel and sample, as the kernel has them."""
-    source = Source("seqpipe.video.gpu", "weights_alone.cu")
+    source = Source("seqpipe.video.cuda", "weights_alone.cu")
     source.__dict__["text"] = _CODE
     taps = axis.taps + 2 * MARGIN
     first = bench.array(np.full(axis.size, -9, np.int32))
@@ -118,9 +118,9 @@ def test_where_rounding_in_float64_parts_from_it_the_kernel_is_nearer(bench: Ben
     found, table = weights_of(bench, filter_axis(axis, whole(axis, size))), filter_table(axis, size)
     (apart,) = np.argwhere(found != table)
     pixel, sample = (int(n) for n in apart)
-    centre = Fraction((2 * pixel + 1) * axis.length, 2 * size) - Fraction(1, 2)
+    center = Fraction((2 * pixel + 1) * axis.length, 2 * size) - Fraction(1, 2)
     reach = Fraction(axis.length, size)
-    all_of_it = [max(Fraction(0), 1 - abs(place - centre) / reach) for place in range(-20, axis.length + 20)]
+    all_of_it = [max(Fraction(0), 1 - abs(place - center) / reach) for place in range(-20, axis.length + 20)]
     exact = all_of_it[sample + 20] / sum(all_of_it)
     assert abs(Fraction(float(found[pixel, sample])) - exact) < abs(
         Fraction(float(table[pixel, sample])) - exact

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.colour import resolve
-from seqpipe.video.convert import Converter
-from seqpipe.video.gpu.converter import DeviceConverter
-from seqpipe.video.info import StreamInfo
-from seqpipe.video.output import OutputSpec
-from seqpipe.video.surface import Surface
+from seqpipe.video.convert.color import resolve
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.surface import Surface
+from seqpipe.video.cuda.converter import DeviceConverter
+from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
 from tests.support.pictures import frame_info, picture, surface_format
 from tests.support.windows import exact_window, scaled_window
@@ -45,7 +45,7 @@ def made_there(
 
 
 def assert_near(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 5e-3) -> None:
-    """Each value is the wanted one rounded; either neighbour where a half is within ``doubt``."""
+    """Each value is the wanted one rounded; either neighbor where a half is within ``doubt``."""
     assert found.shape == wanted.shape
     doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
     apart = np.abs(found - np.rint(wanted))
@@ -153,8 +153,8 @@ def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, 
 
 def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
     for window, size in (((0, 0, 147, 67), (3, 50)), ((0, 0, 147, 67), (70, 2)), ((0, 0, 147, 67), (1, 1))):
-        output = OutputSpec(window=window, size=size, rounded="uint8", colour="GRAY")
-        whole, *_ = made_there(bench, STORED[0], OutputSpec(colour="GRAY"))
+        output = OutputSpec(window=window, size=size, rounded="uint8", color="GRAY")
+        whole, *_ = made_there(bench, STORED[0], OutputSpec(color="GRAY"))
         found, *_ = made_there(bench, STORED[0], output)
         assert_near(found[..., 0], scaled_window(whole[..., 0], output), 1e-3)
 

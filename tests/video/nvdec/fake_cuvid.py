@@ -14,14 +14,7 @@ import itertools
 from ctypes import c_void_p
 from typing import Any
 
-from seqpipe.video.nvdec.cuvid import (
-    END_OF_STREAM,
-    Display,
-    Packet,
-    Picture,
-    Status,
-    VideoFormat,
-)
+from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, Picture, Status, VideoFormat
 from seqpipe.video.nvdec.hardware import Forgotten
 from tests.support.cuvid_callbacks import CuvidCallbacks
 

@@ -9,12 +9,12 @@ import pytest
 
 from seqpipe.errors import BackendError, DeviceMemoryError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.gpu import memory
+from seqpipe.video.cuda import memory
+from seqpipe.video.decode.packet_decoder import Fed
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import NvdecPool
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import Fed
 from tests.support.fake_cupy import FakeCupy
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 

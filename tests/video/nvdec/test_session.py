@@ -6,8 +6,8 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.decode.packet_decoder import DecodeError, Fed
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import DecodeError, Fed
 
 START = "S 128x96 "
 PLAIN = ElementaryStream("vp8", b"")

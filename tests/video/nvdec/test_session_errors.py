@@ -15,12 +15,12 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.decode.packet_decoder import DecodeError, Fed
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.cuvid import Picture
 from seqpipe.video.nvdec.decoder import NvdecDecoder
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import DecodeError, Fed
 from tests.support.interrupts import lost_interrupts
 from tests.video.nvdec.fake_cuvid import SURFACES, FakeCuvid
 

@@ -9,9 +9,9 @@ from itertools import chain
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.decode.packet_decoder import Fed
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import Fed
 from tests.video.nvdec.fake_cuvid import SURFACES
 
 PLAIN = ElementaryStream("vp8", b"")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.decode.packet_decoder import Fed
 from seqpipe.video.nvdec.arrays import Arrays, Awaited
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.painting import Painting
 from seqpipe.video.nvdec.session import Session
-from seqpipe.video.packet_decoder import Fed
 
 PLAIN = ElementaryStream("vp8", b"")
 START = "S 128x96 "
@@ -203,9 +203,9 @@ def test_an_error_while_it_is_made_ready_is_raised(cuvid, session):
     painted = Painted(cuvid)
 
     def fit(*_):
-        raise ValueError("no such colour")
+        raise ValueError("no such color")
 
     painted.fit = fit
-    with pytest.raises(ValueError, match="no such colour"):
+    with pytest.raises(ValueError, match="no such color"):
         whole(session, painted, ["S 128x96+8 I 0", "P 1"])
     assert not cuvid.mapped

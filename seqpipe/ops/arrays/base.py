@@ -1,0 +1,275 @@
+"""Arrays: operators on arrays as a whole, whatever their axes are; nothing is drawn for them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+from ...array import Array
+from ...errors import ParameterError
+from ...layout import LAYOUTS, check_layout, frame_axis
+from ...sequence import Batch, Sequence
+from ..call.backends import on_device_of
+from ..call.inputs import admitted, gathered, like, naming
+from ..core.declaration import Declaration, Takes
+from ..core.deferred import or_node
+from ..core.parameters import ANY, at_most_one, param
+from ..core.spec import MOVED
+from ..core.views import DEFAULT_LAYOUTS
+
+__all__ = ["VOXEL", "Arrays", "Held", "NewAxis", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
+
+X = TypeVar("X")
+
+VOXEL: Final = {"D": 0, "F": 0, "H": 1, "W": 2}
+"""The column of an affine that belongs to an axis."""
+
+
+class Held(NamedTuple):
+    """An array of a call.
+
+    Attributes:
+        value: what the user gave.
+        array: its values, NumPy or CuPy.
+        letters: of its axes; empty where they are not known.
+        first: the first axis that belongs to a sample: 1 where the axis before it counts samples, else 0.
+    """
+
+    value: Any
+    array: Array
+    letters: str
+    first: int
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The shape of a sample."""
+        return tuple(self.array.shape[self.first :])
+
+    @property
+    def names(self) -> str:
+        """The letters of its axes, or those of arrays that come without a layout."""
+        return self.letters or DEFAULT_LAYOUTS.get(self.array.ndim, "")
+
+
+class Arrays(Declaration, register=False):
+    """An operator on arrays as a whole.
+
+    Numbers of axes count those of what is given: of an array as it stands; of a Sequence; of each sample of a Batch, or
+    of an array whose ``layout`` is given and has N, as DALI counts them.
+    """
+
+    takes: ClassVar[Takes] = "arrays"
+    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    # nothing of it is random
+    p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
+    per_frame: ClassVar[bool] = False  # type: ignore[misc]  # likewise
+    seed: ClassVar[int] = 0  # type: ignore[misc]  # likewise
+
+    def held(self, value: Any, layout: str | None = None) -> Held:
+        """A value as an operator sees it.
+
+        Raises:
+            ParameterError: it is not one that the operator takes.
+        """
+        if isinstance(value, (Sequence, Batch)):
+            if layout not in (None, value.layout):
+                raise ParameterError(
+                    f"layout={layout!r} of what has the layout {value.layout}", source=self.name
+                )
+            return Held(value, value.data, value.layout, int(isinstance(value, Batch)))
+        array = admitted(self, value)
+        if array.dtype.name not in self.dtypes or not array.dtype.isnative:
+            raise ParameterError(
+                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.dtypes)
+            )
+        with naming(self):
+            letters = "" if layout is None else check_layout(layout, array.ndim)
+        return Held(value, array, letters, int(letters.startswith("N")))
+
+    def axes_of(
+        self, held: Held, axes: Seq[int] | None, names: str | None, what: str = "axes"
+    ) -> tuple[int, ...]:
+        """Axes of an array from 0 on, by their numbers within a sample or by their letters; all if neither is given.
+
+        Raises:
+            ParameterError: there is no such axis, or one is named twice.
+        """
+        count = held.array.ndim - held.first
+        if names is not None:
+            letters = held.names if "D" in names else held.names.replace("D", "F")
+            if not letters or any(name not in letters for name in names):
+                raise ParameterError(
+                    f"axis_names={names!r} of an array of layout {held.names or 'unknown'}",
+                    source=self.name,
+                    allowed="letters of the layout",
+                    advice="" if held.letters else "Give the layout of arrays",
+                )
+            found = tuple(letters.index(name) for name in names)
+        else:
+            given = range(count) if axes is None else axes
+            return tuple(held.first + axis for axis in axes_from_0(self, given, count, what))
+        if len(set(found)) < len(found):
+            raise _twice(self, "axis_names", names)
+        return found
+
+    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+        """A sequence with other axes.
+
+        Raises:
+            ParameterError: it cannot have them.
+        """
+        if letters not in LAYOUTS or letters[0] == "N":
+            raise ParameterError(
+                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
+                source=self.name,
+                allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
+                advice="Give the array of the sequence",
+            )
+        frames = frame_axis(letters)
+        count = 1 if frames is None else data.shape[frames]
+        for name in ("frames", "timestamps"):
+            clock = known.get(name, getattr(given, name))
+            if clock is not None and len(clock) != count:
+                raise ParameterError(
+                    f"{len(clock)} {name} for {count} frames",
+                    source=self.name,
+                    advice="Give the array of the sequence, or a sequence without them",
+                )
+        return replace(given, data=data, layout=letters, **known)
+
+
+def check_letter(op: Arrays, axis_name: str | None) -> None:
+    """See that the name of one axis is that of one.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    if axis_name is not None and len(axis_name) != 1:
+        raise ParameterError(f"axis_name={axis_name!r} is not valid", source=op.name, allowed="one letter")
+
+
+class OnAxes(Arrays, register=False):
+    """An operator that is told axes, by their numbers or by their letters."""
+
+    axes: tuple[int, ...] | None = param(
+        None, "numbers of the axes, from 0 on, or from -1 backwards", kind=int, size=ANY
+    )
+    axis_names: str | None = param(None, "the same by the letters of the layout", kind=str)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_most_one(self, "axes", "axis_names")
+
+
+class NewAxis(Arrays, register=False):
+    """An operator whose results have one axis more; which one, it declares itself."""
+
+    axis_name: str | None = param(None, "letter of the new axis", kind=str)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_letter(self, self.axis_name)
+
+    def new_axis(self, held: Held, axis: int) -> tuple[int, str]:
+        """The place of the new axis by its number in the result, and the result's letters, empty if not known.
+
+        Raises:
+            ParameterError: there is no such place.
+        """
+        count = int(held.array.ndim) - held.first + 1
+        if not -count <= axis < count:
+            raise ParameterError(
+                f"axis={axis} of a result with {count} axes",
+                source=self.name,
+                allowed=f"{-count} to {count - 1}",
+            )
+        place, letters = held.first + axis % count, held.letters
+        known = letters and self.axis_name
+        return place, f"{letters[:place]}{self.axis_name}{letters[place:]}" if known else ""
+
+
+class Shaping(Arrays, register=False):
+    """An operator that gives arrays other axes; it states :meth:`shaped`."""
+
+    @abstractmethod
+    def shaped(self, held: Held) -> tuple[Array, str]:
+        """An array with its new axes, a view where that is possible, and their letters, empty if they are not known."""
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The array with its new axes."""
+        return self.shaped(self.held(x))[0]
+
+    @or_node
+    def __call__(self, x: X, *, layout: str | None = None) -> X:
+        """What is given with other axes.
+
+        Args:
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            layout: of arrays; where it has N, axes are counted without that one.
+
+        Returns:
+            What came in, of the same type; its memory is shared where no values have to move.
+
+        Raises:
+            ParameterError: there are no such axes, or a Sequence cannot have the axes that are left.
+        """
+        value: Any = x
+        if isinstance(value, (list, tuple)):
+            made: Any = gathered(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+        elif isinstance(value, Batch) and value.stacked is None:
+            parts = [Shaping.__call__(self, one) for one in value.sequences]
+            made = Batch.of(parts, labels=value.labels, indices=value.indices)
+        else:
+            held = self.held(value, layout)
+            with on_device_of(held.array):
+                made = self.finished(value, *self.shaped(held))
+        result: X = made
+        return result
+
+    def finished(self, value: Any, array: Array, letters: str) -> Any:
+        """An array as the type that was given, with what that knows."""
+        if isinstance(value, Batch):
+            pairs = zip(value.sequences, array, strict=True)
+            parts = tuple(self.sequence(one, data, letters[1:]) for one, data in pairs)
+            mask = value.mask
+            if mask is not None and [
+                n for c, n in zip(letters, array.shape, strict=True) if c != "C"
+            ] != list(mask.shape):
+                raise ParameterError(
+                    f"a mask of shape {mask.shape} for values of shape {tuple(array.shape)}",
+                    source=self.name,
+                    advice="Give the batch without its mask",
+                )
+            return replace(value, sequences=parts, stacked=array)
+        return self.sequence(value, array, letters) if isinstance(value, Sequence) else like(value, array)
+
+
+def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes") -> tuple[int, ...]:
+    """Numbers of axes, of which some may count backwards, from 0 on.
+
+    Args:
+        op: the operator that they are given to.
+        axes: the numbers.
+        count: how many axes there are.
+        what: the parameter that has them.
+
+    Raises:
+        ParameterError: there is no such axis, or one is named twice.
+    """
+    for axis in axes:
+        if not -count <= axis < count:
+            raise ParameterError(
+                f"{what} has {axis}, of {count} axes",
+                source=op.name,
+                allowed=f"{-count} to {count - 1}" if count else "none",
+            )
+    found = tuple(axis % count for axis in axes)
+    if len(set(found)) < len(found):
+        raise _twice(op, what, tuple(axes))
+    return found
+
+
+def _twice(op: Declaration, what: str, given: Any) -> ParameterError:
+    return ParameterError(f"{what}={given!r} has an axis twice", source=op.name, allowed="each once")

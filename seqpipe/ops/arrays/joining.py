@@ -1,0 +1,195 @@
+"""Operators that make one array of several."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+
+from ...array import Array, device_of
+from ...errors import ParameterError
+from ...sequence import Batch, Sequence
+from ..call.backends import on_device_of
+from ..call.inputs import like
+from ..core.deferred import or_node
+from ..core.parameters import at_most_one, param
+from .base import VOXEL, Arrays, Held, NewAxis, check_letter
+from .joined import joined
+
+__all__ = ["Cat", "Stack"]
+
+
+class _Joining(Arrays, register=False):
+    """An operator that makes one array of several."""
+
+    @abstractmethod
+    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+        """The array, the letters of its axes, empty if they are not known, and the axis along which they lie."""
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """Arrays as one."""
+        return self.joined([self.held(one) for one in x])[0]
+
+    @or_node
+    def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
+        """What is given as one.
+
+        Args:
+            *arrays: NumPy, CuPy or torch arrays, Sequences, or Batches, of which the samples are joined; or one list.
+            layout: of arrays; where it has N, axes are counted without that one.
+
+        Returns:
+            One of what came in.
+
+        Raises:
+            ParameterError: they do not go together, or there is no such axis.
+        """
+        given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
+        kinds = {next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in given}
+        if len(kinds) != 1:
+            raise ParameterError(
+                f"{len(given)} arrays, of {len(kinds)} kinds",
+                source=self.name,
+                allowed="one or more; arrays, Sequences or Batches",
+            )
+        if kinds == {Batch}:
+            return self._batches(given)
+        parts = [self.held(one, layout) for one in given]
+        self._check(parts)
+        with on_device_of(parts[0].array):
+            array, letters, axis = self.joined(parts)
+        if kinds == {Sequence}:
+            return self._sequences(given, array, letters, axis)
+        return like(given[0], array)
+
+    def _batches(self, given: Seq[Batch]) -> Batch:
+        if len({len(batch) for batch in given}) > 1:
+            raise ParameterError(
+                f"batches of {[len(batch) for batch in given]} samples",
+                source=self.name,
+                allowed="as many in each",
+            )
+        if any(batch.mask is not None for batch in given):
+            raise ParameterError(
+                "batches with masks",
+                source=self.name,
+                allowed="batches without",
+                advice="Take them away with dataclasses.replace(batch, mask=None), and join them by themselves",
+            )
+        made = [self(*parts) for parts in zip(*given, strict=True)]
+        return Batch.of(made, labels=given[0].labels, indices=given[0].indices)
+
+    def _check(self, parts: Seq[Held]) -> None:
+        for what, found in (
+            ("types", {part.array.dtype.name for part in parts}),
+            ("layouts", {part.letters for part in parts}),
+            ("devices", {device_of(part.array) for part in parts}),
+            ("numbers of axes", {str(part.array.ndim) for part in parts}),
+        ):
+            if len(found) > 1:
+                raise ParameterError(
+                    f"arrays of different {what}, {', '.join(sorted(found))}",
+                    source=self.name,
+                    allowed="one for all",
+                )
+
+    def _sequences(self, given: Seq[Sequence], array: Array, letters: str, axis: int) -> Any:
+        if letters.startswith("N"):
+            return Batch.of(given)
+        known: dict[str, Any] = {}
+        along = letters[axis : axis + 1]
+        if along in ("F", "D"):
+            for name in ("frames", "timestamps"):
+                clocks = [getattr(one, name) for one in given]
+                known[name] = None if any(clock is None for clock in clocks) else np.concatenate(clocks)
+        if any(one.affine is not None for one in given):
+            self._check_affines(given, along, axis)
+        return self.sequence(given[0], array, letters, **known)
+
+    def _check_affines(self, given: Seq[Sequence], along: str, axis: int) -> None:
+        """See that each volume goes on where the one before it ends; along channels, that it is where that is."""
+        first, at = given[0].affine, 0
+        for one in given:
+            step = np.eye(4)
+            if along in VOXEL:
+                step[VOXEL[along], 3] = at
+            if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
+                what = "go on where the one before them ends" if along in VOXEL else "lie in one place"
+                raise ParameterError(
+                    f"volumes that do not {what}, along {along}",
+                    source=self.name,
+                    advice="Give them without their affines",
+                )
+            at += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
+
+
+class Stack(NewAxis, _Joining):
+    """Join arrays of one shape along a new axis; Sequences along ``axis_name="N"`` become a Batch."""
+
+    axis: int = param(0, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
+
+    examples = ({}, {"axis": -1, "axis_name": "C"})
+    errors = (
+        ({"axis_name": "FC"}, "stack: axis_name='FC' is not valid; allowed: one letter"),
+        ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
+    )
+
+    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+        """The arrays along an axis of their own."""
+        shapes = {tuple(part.array.shape) for part in parts}
+        if len(shapes) > 1:
+            raise ParameterError(
+                f"arrays of different shapes, {', '.join(map(str, sorted(shapes)))}",
+                source=self.name,
+                allowed="one for all",
+            )
+        axis, letters = self.new_axis(parts[0], self.axis)
+        (shape,) = shapes
+        return (
+            joined([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
+            letters,
+            axis,
+        )
+
+
+class Cat(_Joining):
+    """Join arrays along one of their axes.
+
+    Sequences that are joined along their frames keep numbers and times; volumes are joined where one goes on from the
+    other.
+    """
+
+    axis: int | None = param(
+        None, "number of the axis, or from -1 backwards; None for 0", kind=int, drawn=False
+    )
+    axis_name: str | None = param(None, "the same by its letter", kind=str)
+
+    examples = ({}, {"axis_name": "C"})
+    errors = (
+        ({"axis_name": "HW"}, "cat: axis_name='HW' is not valid; allowed: one letter"),
+        ({"axis": 1, "axis_name": "H"}, "cat: axis and axis_name given; allowed: one of axis, axis_name"),
+        ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_most_one(self, "axis", "axis_name")
+        check_letter(self, self.axis_name)
+
+    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+        """The arrays one after the other."""
+        (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
+        shapes = [tuple(part.array.shape) for part in parts]
+        if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
+            raise ParameterError(
+                f"arrays of shapes {', '.join(map(str, shapes))}",
+                source=self.name,
+                allowed=f"one extent for all but axis {axis}",
+            )
+        extent = sum(shape[axis] for shape in shapes)
+        made = joined(
+            [part.array for part in parts], axis, (*shapes[0][:axis], extent, *shapes[0][axis + 1 :])
+        )
+        return made, parts[0].letters, axis

@@ -1,0 +1,283 @@
+"""Operators that give arrays other axes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ...array import Array, FloatArray
+from ...errors import ParameterError
+from ...sequence import Batch, Sequence
+from ..core.deferred import or_node
+from ..core.parameters import ANY, param
+from .base import VOXEL, Held, OnAxes, Shaping
+
+__all__ = ["Reshape", "Squeeze", "Transpose"]
+
+
+class Transpose(Shaping):
+    """Put axes into another order; no value moves in memory.
+
+    In a Sequence the letters of its layout move with the axes, unless ``transpose_layout`` is False: then slices, rows
+    and columns change places, and a volume's affine follows. DALI gives ``output_layout`` without ``perm`` another
+    meaning: it turns all axes round and names them so.
+    """
+
+    perm: tuple[int, ...] | None = param(
+        None,
+        "for each axis of the result, that of what is given; None turns them all round",
+        kind=int,
+        size=ANY,
+    )
+    transpose_layout: bool = param(True, "whether the letters of axes move with them", drawn=False)
+    output_layout: str | None = param(
+        None, "letters of the result; without perm, the order of axes follows from it", kind=str
+    )
+
+    examples = ({"perm": (2, 0, 1)}, {"output_layout": "FCHW"})
+    errors = (
+        ({"perm": 0.5}, "transpose: perm=0.5 is not valid; allowed: a whole number"),
+        ({"transpose_layout": 2}, "transpose_layout=2 is not valid; allowed: True or False"),
+    )
+
+    def shaped(self, held: Held) -> tuple[Array, str]:
+        """A view with its axes in another order."""
+        order, letters = self._order(held)
+        return held.array.transpose(order), letters
+
+    def finished(self, value: Any, array: Array, letters: str) -> Any:
+        """An array as the type that was given, with what that knows."""
+        if isinstance(value, Batch) and value.mask is not None and self._moved(self.held(value), letters):
+            raise ParameterError(
+                "other axes of pixels than those of the batch's mask",
+                source=self.name,
+                advice="Give the batch without its mask",
+            )
+        return super().finished(value, array, letters)
+
+    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+        """A sequence with its axes in another order, and what it knows of them.
+
+        Raises:
+            ParameterError: it cannot have such axes, or what it knows does not belong to them.
+        """
+        moved = self._moved(Held(given, given.data, given.layout, 0), letters)
+        if set(moved) & {"D", "F"} and (given.frames is not None or given.timestamps is not None):
+            raise ParameterError(
+                f"frames would be along another axis, {moved}, than their numbers and times",
+                source=self.name,
+                advice="Give the array of the sequence",
+            )
+        if given.affine is not None and moved:
+            known["affine"] = self._turned(given.affine, moved)
+        return super().sequence(given, data, letters, **known)
+
+    def _order(self, held: Held) -> tuple[tuple[int, ...], str]:
+        """For each axis of the result that of what is given, and the letters of the result."""
+        first = tuple(range(held.first))
+        wanted = self.output_layout
+        if wanted is not None and (held.first or isinstance(held.value, Sequence)):
+            wanted = wanted.removeprefix("N")  # which stays where it is
+        if self.perm is None and wanted is not None:
+            own = held.names[held.first :]
+            if sorted(own) != sorted(wanted):
+                raise ParameterError(
+                    f"output_layout={self.output_layout!r} of an array of layout {held.names or 'unknown'}",
+                    source=self.name,
+                    allowed="the same letters",
+                    advice="" if held.letters else "Give the layout of arrays",
+                )
+            return (*first, *(held.first + own.index(letter) for letter in wanted)), held.names[
+                : held.first
+            ] + wanted
+        count = held.array.ndim - held.first
+        perm = tuple(reversed(range(count))) if self.perm is None else self.perm
+        order = self.axes_of(held, perm, None, "perm")
+        if len(order) != count or (wanted is not None and len(wanted) != count):
+            raise ParameterError(
+                f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
+                source=self.name,
+                allowed=f"{count} numbers, and as many letters",
+            )
+        letters = held.letters[held.first :]
+        if letters and self.transpose_layout:
+            letters = "".join(held.letters[axis] for axis in order)
+        return (*first, *order), held.letters[: held.first] + (letters if wanted is None else wanted)
+
+    def _moved(self, held: Held, letters: str) -> dict[str, str]:
+        """The letters that now name another axis, each with the one that the axis had."""
+        order, _ = self._order(held)
+        pairs = zip(letters, (held.letters[axis] for axis in order), strict=True)
+        return {new: old for new, old in pairs if new != old}
+
+    def _turned(self, affine: FloatArray, moved: dict[str, str]) -> FloatArray:
+        if not set(moved) | set(moved.values()) <= set(VOXEL):
+            raise ParameterError(
+                f"axes that change their meaning, {moved}, of a volume with an affine",
+                source=self.name,
+                advice="Give the array without its affine",
+            )
+        turned = affine.copy()
+        for new, old in moved.items():
+            turned[:, VOXEL[new]] = affine[:, VOXEL[old]]
+        return turned
+
+
+class Reshape(Shaping):
+    """Give values other axes, in the order in which they are read.
+
+    What has as many axes as before keeps its letters, unless others are given.
+    """
+
+    shape: tuple[int, ...] | None = param(
+        None, "extents of the axes; -1 for one that follows from the others", kind=int, lo=-1, size=ANY
+    )
+    rel_shape: tuple[float, ...] | None = param(
+        None,
+        "the same in parts of the extents that are given, or of those of src_dims; -1 likewise",
+        kind=float,
+        lo=-1,
+        size=ANY,
+    )
+    src_dims: tuple[int, ...] | None = param(
+        None, "axes whose extents the result has, -1 for an extent of 1", kind=int, lo=-1, size=ANY
+    )
+    layout: str | None = param(None, "letters of the axes of the result", kind=str)
+
+    examples = ({"shape": (6, -1)}, {"rel_shape": (0.5, 2.0, 1.0)}, {"src_dims": (1, 0, 2), "layout": "HWC"})
+    errors = (
+        ({}, "reshape: no shape is given; allowed: shape, rel_shape, src_dims or layout"),
+        (
+            {"shape": (1,), "src_dims": (0,)},
+            "shape and src_dims given; allowed: shape, or one or both of rel_shape",
+        ),
+        ({"shape": (-1, 2, -1)}, r"shape=\(-1, 2, -1\) has -1 more than once; allowed: once"),
+        ({"shape": (-2, 2)}, "shape=-2 is not valid; allowed: a whole number of at least -1"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        others = [name for name in ("rel_shape", "src_dims") if getattr(self, name) is not None]
+        if self.shape is None and not others and self.layout is None:
+            raise ParameterError(
+                "no shape is given", source=self.name, allowed="shape, rel_shape, src_dims or layout"
+            )
+        if self.shape is not None and others:
+            raise ParameterError(
+                f"shape and {others[0]} given",
+                source=self.name,
+                allowed="shape, or one or both of rel_shape and src_dims",
+            )
+        for name in ("shape", "rel_shape"):
+            values = getattr(self, name) or ()
+            if values.count(-1) > 1:
+                raise ParameterError(
+                    f"{name}={values} has -1 more than once", source=self.name, allowed="once"
+                )
+
+    @or_node
+    def __call__(self, x: Any) -> Any:  # type: ignore[override]  # its layout is that of the result, as in DALI
+        """What is given with other axes.
+
+        Args:
+            x: a NumPy, CuPy or torch array, which is one sample, a Sequence, a Batch, or a list of such.
+
+        Returns:
+            What came in, of the same type; its memory is shared where values lie in a row.
+
+        Raises:
+            ParameterError: there are more or fewer values, or a Sequence cannot have such axes.
+        """
+        return super().__call__(x)
+
+    def shaped(self, held: Held) -> tuple[Array, str]:
+        """Values with other axes."""
+        extents = self._extents(held.samples)
+        count = prod(held.samples)
+        if -1 in extents:
+            rest = -prod(extents)
+            extents = [count // rest if rest and n == -1 else n for n in extents]
+        if prod(extents) != count or min(extents, default=0) < 0:
+            raise ParameterError(
+                f"{count} values of shape {held.samples} for the shape {tuple(extents)}",
+                source=self.name,
+                allowed="as many values",
+            )
+        letters = held.letters[held.first :] if len(extents) == len(held.samples) else ""
+        if self.layout is not None:
+            letters = self.layout.removeprefix("N") if held.first else self.layout
+            if len(set(letters)) != len(extents) or len(letters) != len(extents):
+                raise ParameterError(
+                    f"layout={self.layout!r} of {len(extents)} axes",
+                    source=self.name,
+                    allowed="a letter for each",
+                )
+        shape = (*held.array.shape[: held.first], *extents)
+        return held.array.reshape(shape), held.letters[: held.first] + letters
+
+    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+        """A sequence with other axes.
+
+        Raises:
+            ParameterError: it cannot have them.
+        """
+        if given.affine is not None and data.shape != given.data.shape:
+            raise ParameterError(
+                f"another shape, {tuple(data.shape)}, of a volume with an affine",
+                source=self.name,
+                advice="Give the array without its affine",
+            )
+        return super().sequence(given, data, letters, **known)
+
+    def _extents(self, given: tuple[int, ...]) -> list[int]:
+        if self.shape is not None:
+            return list(self.shape)
+        source = range(len(given)) if self.src_dims is None else self.src_dims
+        if max(source, default=-1) >= len(given):
+            raise ParameterError(
+                f"src_dims={self.src_dims} of {len(given)} axes",
+                source=self.name,
+                allowed=f"-1 to {len(given) - 1}",
+            )
+        extents = [1 if axis < 0 else given[axis] for axis in source]
+        if self.rel_shape is None:
+            return extents
+        if len(self.rel_shape) > len(extents):
+            raise ParameterError(
+                f"rel_shape={self.rel_shape} of {len(extents)} axes",
+                source=self.name,
+                allowed="not more numbers",
+            )
+        pairs = zip(self.rel_shape, extents, strict=False)
+        return [-1 if part == -1 else round(part * n) for part, n in pairs]
+
+
+class Squeeze(OnAxes, Shaping):
+    """Leave out axes that have one value each."""
+
+    examples = ({"axes": 0}, {"axis_names": "C"})
+    errors = (
+        ({}, "squeeze: no axes are given; allowed: axes or axis_names"),
+        (
+            {"axes": 0, "axis_names": "F"},
+            "squeeze: axes and axis_names given; allowed: one of axes, axis_names",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.axes is None and self.axis_names is None:
+            raise ParameterError("no axes are given", source=self.name, allowed="axes or axis_names")
+
+    def shaped(self, held: Held) -> tuple[Array, str]:
+        """A view without them."""
+        axes = self.axes_of(held, self.axes, self.axis_names)
+        lengths = [held.array.shape[axis] for axis in axes]
+        if any(length != 1 for length in lengths):
+            raise ParameterError(
+                f"axes of {lengths} values, of an array of shape {tuple(held.array.shape)}",
+                source=self.name,
+                allowed="axes with one value each",
+            )
+        letters = "".join(letter for axis, letter in enumerate(held.letters) if axis not in axes)
+        return held.array.squeeze(axes), letters

@@ -1,0 +1,121 @@
+"""Operators that change what values are, and of which type, rather than how an image looks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ..call.op import Op
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import ANY, param
+from ..core.spec import COMPUTED, Spec
+
+__all__ = ["Cast", "LookupTable"]
+
+_KEYS: Final = 256
+
+
+class Cast(Op):
+    """Change the type of values.
+
+    Whole numbers are rounded half to even and saturate, as all results are. DALI rounds halves away from 0 on CPUs.
+    """
+
+    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+
+    pointwise = True
+    examples = ({"dtype": "uint8"}, {"dtype": "float32"}, {"dtype": "int16"})
+    errors = (({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),)
+
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
+        """The type that is asked for."""
+        return self.dtype
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  the type of the result is all there is
+        """The values."""
+        return x
+
+    body = Body("value")
+
+
+class LookupTable(Op):
+    """Replace values by those of a table.
+
+    ``out = values[i]`` where ``in`` is ``keys[i]``, else ``default_value``, as in DALI; keys are whole numbers up to
+    255.
+    """
+
+    keys: tuple[int, ...] | None = param(
+        None,
+        "what is replaced, each once; None for 0, 1, 2 and so on",
+        kind=int,
+        lo=0,
+        hi=_KEYS - 1,
+        size=ANY,
+    )
+    # DALI's name; that it is also one of Declaration's, which is then neither of its words, makes it computed
+    values: tuple[float, ...] | None = param(  # type: ignore[misc,assignment]  # a field here, as said above
+        None, "by what, a value for each key", kind=float, size=ANY
+    )
+    default_value: Number = param(0.0, "what all else becomes")
+    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+
+    pointwise = True
+    derived = (("table", _KEYS),)
+    examples = (
+        {"keys": (0, 3, 255), "values": (9.0, 1.5, 0.0), "default_value": 77.0, "dtype": "uint8"},
+        {"values": (3.0, 2.0, 1.0), "default_value": (4.0, 200.0), "seed": 1},
+    )
+    errors = (
+        ({"keys": (1, 2), "values": (5.0,)}, "2 keys and 1 values; allowed: as many values as keys"),
+        ({"keys": (7, 7), "values": (1.0, 2.0)}, r"keys=\(7, 7\) are not different; allowed: each key once"),
+        ({"keys": (256,), "values": (1.0,)}, "keys=256 is not valid; allowed: a whole number from 0 to 255"),
+        ({}, "no values are given; allowed: from 1 to 256 values"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.values is None or len(self.values) > _KEYS:
+            given = "no" if self.values is None else len(self.values)
+            raise ParameterError(
+                f"{given} values are given", source=self.name, allowed=f"from 1 to {_KEYS} values"
+            )
+        keys = range(len(self.values)) if self.keys is None else self.keys
+        if len(keys) != len(self.values):
+            raise ParameterError(
+                f"{len(keys)} keys and {len(self.values)} values",
+                source=self.name,
+                allowed="as many values as keys",
+            )
+        if len(set(keys)) < len(keys):
+            raise ParameterError(
+                f"keys={self.keys} are not different", source=self.name, allowed="each key once"
+            )
+
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
+        """The type that is asked for."""
+        return self.dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
+        """What each of the levels becomes."""
+        values = self.values or ()
+        table = np.repeat(rows["default_value"][:, None], _KEYS, axis=1)
+        table[:, range(len(values)) if self.keys is None else self.keys] = values
+        return {"table": table}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Where a value is one that the table has, that of the table."""
+        library = namespace(x)
+        known = (x >= 0) & (x < _KEYS) & (x == library.floor(x))
+        return library.where(known, p.table[library.where(known, x, 0).astype(np.int32)], p.default_value)
+
+    body = Body(
+        "value",
+        f"const bool known = value.v >= 0.0f && value.v < {_KEYS}.0f && value.v == floorf(value.v);\n"
+        "    value = known ? row.table[(int)value.v] : row.default_value;",
+    )

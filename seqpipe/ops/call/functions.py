@@ -1,0 +1,143 @@
+"""fn.name(x, …): an operator's class as a function, built and checked once for each set of arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from itertools import chain
+from textwrap import dedent, indent
+from typing import Any, Final
+
+from ..core.declaration import REGISTRY
+from .op import Op
+
+__all__ = ["Group", "call_of", "function_of", "functions"]
+
+_KEPT: Final = 4096  # operators that calls with plain arguments reuse
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))
+_operators: dict[Any, Op] = {}
+_functions: dict[str, Any] = {}
+_groups: dict[str, Group] = {}
+
+_CALL: Final = """
+    Args:
+        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; or a DataNode.
+{parameters}
+        layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
+        epoch: the epoch that random parameters are drawn for.
+        index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+    Returns:
+        What came in, of the same type and on the same device, in memory of its own. A DataNode, if x or a parameter is
+        one; a seqpipe.pipeline.Graph is then given the epoch and the index.
+"""
+
+
+def functions(group: str = "") -> tuple[str, ...]:
+    """The names of all functions, or of those of a group such as ``reductions``; groups are among the names."""
+    before = f"{group}." if group else ""
+    inside = (name.removeprefix(before) for name in REGISTRY if name.startswith(before))
+    return tuple(sorted({name.partition(".")[0] for name in inside}))
+
+
+class Group:
+    """Functions with a name in common, as ``fn.reductions``.
+
+    Args:
+        name: what they have in common.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return function_of(f"{self.__name__}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return list(functions(self.__name__))
+
+    def __repr__(self) -> str:
+        return f"<functions {', '.join(f'{self.__name__}.{name}' for name in functions(self.__name__))}>"
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of an operator, or the group of functions whose names begin with that and a dot.
+
+    Raises:
+        AttributeError: there is no such operator.
+    """
+    cls = REGISTRY.get(name)
+    if cls is None:
+        if name in _groups or functions(name):
+            return _groups.setdefault(name, Group(name))  # type: ignore[return-value]  # of functions
+        group, _, last = name.rpartition(".")
+        place = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
+        raise AttributeError(
+            f"module {place!r} has no attribute {last!r}; it has {', '.join(functions(group))}"
+        )
+    kept = _functions.get(name)
+    if kept is None or kept.op is not cls:
+        kept = _functions[name] = _made(name, cls)
+    return kept  # type: ignore[no-any-return]  # a function, to which an attribute is added
+
+
+def _made(name: str, cls: Any) -> Any:
+    inputs, options = call_of(cls)
+    by_name = [option.name for option in options]
+
+    def function(*given: Any, **arguments: Any) -> Any:
+        called = {key: arguments.pop(key) for key in by_name if key in arguments}
+        return _operator(cls, arguments)(*given, **called)
+
+    parameters = cls.__signature__.parameters.values()
+    described: Any = function
+    described.op = cls
+    described.__signature__ = inspect.Signature([*inputs, *parameters, *options])
+    function.__name__ = name.rpartition(".")[2]
+    function.__qualname__ = name
+    function.__module__ = "seqpipe.fn"
+    lines = "\n".join(f"        {q.name}: {_sentence(cls, q)}" for q in cls.parameters)
+    if cls.takes == "images":
+        call = _CALL.format(parameters=lines)
+    else:
+        nodes = "\nWhat is given a DataNode gives one.\n" if inputs else ""
+        call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n{nodes}"
+    function.__doc__ = f"{inspect.getdoc(cls)}\n{call}"
+    return function
+
+
+def _sentence(cls: Any, parameter: Any) -> str:
+    """What a parameter means to an operator."""
+    if parameter.name == "per_frame" and not cls.by_frame:
+        return (
+            f"{parameter.param.doc.rstrip('.')}; always False, as the frames of a sequence belong together."
+        )
+    sentence: str = parameter.sentence(by_frame=cls.by_frame)
+    return sentence
+
+
+def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
+    """What an operator is called with: what it acts on, by place alone, and options, by name alone."""
+    _, *all_of_them = inspect.signature(cls.__call__).parameters.values()
+    inputs = [q for q in all_of_them if q.kind is not q.KEYWORD_ONLY]
+    options = [q for q in all_of_them if q.kind is q.KEYWORD_ONLY]
+    return [q if q.kind is q.VAR_POSITIONAL else q.replace(kind=q.POSITIONAL_ONLY) for q in inputs], options
+
+
+def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
+    """The operator with some arguments; the same one where they are plain."""
+    values = tuple(arguments.values())
+    kinds: tuple[Any, ...] = tuple(map(type, values))
+    if not _PLAIN.issuperset(kinds):
+        kinds = tuple(tuple(map(type, v)) if type(v) is tuple else type(v) for v in values)
+        inner = chain.from_iterable(kind if type(kind) is tuple else (kind,) for kind in kinds)
+        if not _PLAIN.issuperset(inner):
+            return cls(**arguments)
+    # types, because True, 1 and 1.0 are equal and hash alike
+    place = cls, tuple(arguments), values, kinds
+    found = _operators.get(place)
+    if found is None:
+        if len(_operators) >= _KEPT:
+            _operators.clear()
+        found = _operators[place] = cls(**arguments)
+    return found

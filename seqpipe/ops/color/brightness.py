@@ -1,0 +1,137 @@
+"""Operators that change colors, pixel by pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array
+from ..call.op import Op
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..core.spec import COMPUTED, Spec, full_range, half_range
+
+__all__ = ["Brightness", "BrightnessContrast", "Contrast"]
+
+
+class _Levels(Op, register=False):
+    """An operator on each value, whose result may be of another type."""
+
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    pointwise = True
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+
+class Brightness(_Levels):
+    """Multiply all levels, then add to them.
+
+    ``out = brightness * in + brightness_shift * range``, where ``range`` is the greatest value of the result's type, 1
+    for floats.
+    """
+
+    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
+    brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
+
+    derived = ("shift",)
+    derived_from = ("brightness_shift",)
+    examples = (
+        {"brightness": 1.5},
+        {"brightness": (0.5, 1.5), "brightness_shift": (-0.25, 0.25), "seed": 1},
+        {"brightness": 1 / 255, "dtype": "float32"},
+    )
+    errors = (({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The shift in levels."""
+        return {"shift": rows["brightness_shift"] * full_range(self.result_dtype(spec.dtype))}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return x * p.brightness + p.shift
+
+    body = Body("value", "value = value * row.brightness + row.shift;")
+
+
+class Contrast(_Levels):
+    """Change contrast around a level.
+
+    ``out = contrast_center + contrast * (in - contrast_center)``.
+    """
+
+    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
+    contrast_center: Number = param(
+        None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
+    )
+
+    derived = ("center",)
+    derived_from = ("contrast_center",)
+    examples = (
+        {"contrast": 1.5},
+        {"contrast": (0.5, 1.5), "contrast_center": (90.0, 160.0), "seed": 1},
+        {"contrast": 0.37, "dtype": "float32"},
+    )
+    errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The center in levels."""
+        center = rows["contrast_center"]
+        return {"center": np.where(np.isnan(center), half_range(spec.dtype), center)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return (x - p.center) * p.contrast + p.center
+
+    body = Body("value", "value = (value - row.center) * row.contrast + row.center;")
+
+
+class BrightnessContrast(_Levels):
+    """Change contrast around a level, then brightness.
+
+    ``out = brightness_shift * range + brightness * (contrast_center + contrast * (in - contrast_center))``, where
+    ``range`` is the greatest value of the result's type, 1 for floats.
+    """
+
+    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
+    brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
+    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
+    contrast_center: Number = param(
+        None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
+    )
+
+    derived = ("center", "shift")
+    derived_from = ("contrast_center", "brightness_shift")
+    examples = (
+        {"brightness": 1.5},
+        {"brightness": (0.5, 1.5), "contrast": (0.5, 2.0), "seed": 1},
+        {"brightness_shift": -0.25, "contrast": 3.0, "contrast_center": 100.0},
+        {"brightness_shift": 0.25, "brightness": 1 / 255, "dtype": "float32"},
+        {"contrast": 0.37, "brightness": 1.1},
+    )
+    errors = (
+        ({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),
+        ({"contrast": (2, 1)}, r"contrast=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
+        ({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),
+    )
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The center and the shift in levels."""
+        center = rows["contrast_center"]
+        return {
+            "center": np.where(np.isnan(center), half_range(spec.dtype), center),
+            "shift": rows["brightness_shift"] * full_range(self.result_dtype(spec.dtype)),
+        }
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return ((x - p.center) * p.contrast + p.center) * p.brightness + p.shift
+
+    body = Body(
+        "value", "value = ((value - row.center) * row.contrast + row.center) * row.brightness + row.shift;"
+    )

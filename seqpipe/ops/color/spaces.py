@@ -1,0 +1,127 @@
+"""Operators that change what the values of a pixel mean."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray
+from ...errors import ParameterError
+from ..core.body import Body
+from ..core.parameters import param
+from ..core.spec import Spec, full_range
+from .matrix import ColorMatrix
+
+__all__ = ["ColorSpaceConversion", "Grayscale"]
+
+_CHANNELS: Final = {"BGR": 3, "GRAY": 1, "RGB": 3, "YCbCr": 3}
+
+_LUMA: Final = np.array([0.299, 0.587, 0.114])
+"""ITU-R BT.601: the weights of red, green and blue."""
+
+
+class Grayscale(ColorMatrix):
+    """Take the colors away; pixels keep three values, all of them the luma.
+
+    ``out = 0.299 R + 0.587 G + 0.114 B``, the luma of ITU-R BT.601, as Pillow, OpenCV and torchvision have it.
+    """
+
+    examples = ({}, {"p": 0.5, "seed": 6})
+    errors = (({"p": -1}, "p=-1 is not valid; allowed: a number from 0 to 1"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
+        """The weights, three times."""
+        return {"matrix": np.tile(_LUMA, 3), "offset": 0}
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same, once for all three."""
+        red, green, blue = p.matrix[:3]
+        luma = x[..., :1] * red
+        luma += x[..., 1:2] * green
+        luma += x[..., 2:] * blue
+        return np.broadcast_to(luma, x.shape)
+
+
+class ColorSpaceConversion(ColorMatrix):
+    """Change the colors that the values of a pixel stand for.
+
+    Of RGB and BGR; GRAY, the luma ``0.299 R + 0.587 G + 0.114 B`` as one value; and YCbCr as ITU-R BT.601 has it for
+    video: of 8 bits, Y from 16 to 235, Cb and Cr from 16 to 240 around 128, of other types as much of their range.
+    """
+
+    image_type: str = param("BGR", "what is given", choices=tuple(_CHANNELS))
+    output_type: str = param("RGB", "what it becomes", choices=tuple(_CHANNELS))
+
+    examples = (
+        {"image_type": "RGB", "output_type": "YCbCr"},
+        {"image_type": "YCbCr", "output_type": "BGR"},
+        {"image_type": "BGR", "output_type": "GRAY"},
+        {},
+    )
+    errors = (
+        ({"output_type": "HSV"}, "output_type='HSV' is not valid; allowed: 'BGR', 'GRAY', 'RGB', 'YCbCr'"),
+        ({"output_type": "BGR"}, "image_type and output_type are both 'BGR'; allowed: different ones"),
+        ({"output_type": "GRAY", "p": 0.5}, "p=0.5 of a conversion from 3 values to 1; allowed: 1"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given, becomes = _CHANNELS[self.image_type], _CHANNELS[self.output_type]
+        if self.image_type == self.output_type:
+            raise ParameterError(
+                f"image_type and output_type are both {self.image_type!r}",
+                source=self.name,
+                allowed="different ones",
+            )
+        if self.p < 1 and given != becomes:
+            raise ParameterError(
+                f"p={self.p} of a conversion from {given} values to {becomes}",
+                source=self.name,
+                allowed="1",
+                advice="Take grayscale, which keeps three values",
+            )
+        self.__dict__["channels"] = (given,)
+
+    def result_channels(self, channels: int) -> int:  # noqa: ARG002  it follows from what is asked for
+        """How many values a pixel of the result has."""
+        return _CHANNELS[self.output_type]
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
+        """The matrix from one space to the other, and what it adds."""
+        matrix, offset = _between(self.image_type, self.output_type)
+        return {"matrix": matrix.ravel(), "offset": offset * full_range(spec.dtype)}
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same; values that only change places are read in the other order."""
+        if {self.image_type, self.output_type} == {"RGB", "BGR"}:
+            return x[..., ::-1]
+        return super().cpu(x, p)
+
+    body = Body("space")
+
+
+@lru_cache(maxsize=32)
+def _between(given: str, becomes: str) -> tuple[FloatArray, FloatArray]:
+    """What takes vectors of one space to another: a matrix, and what it adds, in parts of the range."""
+    (to, added), (back, before) = _of_rgb(becomes), _of_rgb(given)
+    inverse = np.linalg.inv(back) if given != "GRAY" else np.outer(np.ones(3), [1.0, 0.0, 0.0])
+    matrix = to @ inverse
+    matrix[np.abs(matrix) < 1e-9] = 0  # what the inverse has left of zeros
+    return matrix, added - matrix @ before
+
+
+def _of_rgb(space: str) -> tuple[FloatArray, FloatArray]:
+    """What takes RGB to a space: a matrix, and what it adds, in parts of the range."""
+    matrix, added = np.eye(3), np.zeros(3)
+    if space == "BGR":
+        return matrix[::-1], added
+    if space == "GRAY":
+        return np.stack([_LUMA, added, added]), added
+    if space == "YCbCr":
+        blue, red = ((matrix[at] - _LUMA) / (2 - 2 * _LUMA[at]) for at in (2, 0))
+        levels = np.array([219.0, 224.0, 224.0])
+        return np.stack([_LUMA, blue, red]) * levels[:, None] / 255, np.array([16.0, 128.0, 128.0]) / 255
+    return matrix, added

@@ -1,0 +1,277 @@
+"""Operators that change how light or dark values are."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ..call.op import Op
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..core.rounding import put
+from ..core.spec import RANGES, Spec, full_range, half_range
+
+__all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
+
+_LEVELS: Final = 256  # of 8 bits
+_MERGED: Final = 4  # channels of images that OpenCV looks up in tables of their own
+_PLANES: Final = 128  # channels of images that OpenCV takes
+
+
+class AutoContrast(Op):
+    """Spread the levels of each frame and channel over the whole range, from the darkest to the lightest.
+
+    ``out = least + range * (in - lowest) / (highest - lowest)``, where ``least`` and ``range`` are those of the type, 0
+    and 1 for floats: Pillow's ``ImageOps.autocontrast`` and torchvision's, which cut results off where this rounds
+    them. What has one level stays.
+    """
+
+    takes_raw = True
+    derived = ("least", "range")
+    examples = ({}, {"p": 0.5, "seed": 1})
+    errors = (({"cutoff": 2}, "there is no parameter 'cutoff'; allowed: p, per_frame, seed"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """The lowest level of the type, and how far it is to the highest."""
+        least, most = RANGES.get(spec.dtype, (0, 1))
+        return {"least": least, "range": most - least}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each plane by its own levels; NaN is none."""
+        library = namespace(x)
+        lowest = library.fmin(x, np.inf).min(axis=(1, 2), keepdims=True)
+        highest = library.fmax(x, -np.inf).max(axis=(1, 2), keepdims=True)
+        reach = highest - lowest
+        spread = (x - lowest) * p.range / library.where(reach > 0, reach, 1) + p.least
+        return library.where(reach > 0, spread, x)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by a table for each plane, where a plane has more pixels than a table levels."""
+        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _LEVELS:
+            return self._of_few(x, p)
+        if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
+            return self.reference(x.astype(np.float32), p)
+        import cv2
+
+        out = np.empty_like(x)
+        levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+        for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
+            ends = [cv2.minMaxLoc(plane)[:2] for plane in cv2.split(frame)]
+            held = np.stack([levels.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
+            table = np.empty((256, 1, x.shape[-1]), np.uint8)
+            put(table, self.reference(held, p)[0])
+            into[...] = cv2.LUT(frame, table).reshape(frame.shape)
+        return out
+
+    def _of_few(self, x: npt.NDArray[Any], p: Any) -> Array:
+        """The formula for few whole numbers, of which none is NaN: the values of each plane lie side by side."""
+        planes = x.reshape(len(x), -1, x.shape[3]).swapaxes(1, 2).astype(np.float32, "C")
+        lowest = np.minimum.reduce(planes, 2, keepdims=True)
+        reach = np.maximum.reduce(planes, 2, keepdims=True)
+        reach -= lowest
+        if 0 in reach.ravel().tolist():
+            return self.reference(x.astype(np.float32), p)
+        planes -= lowest
+        planes *= p.range
+        planes /= reach
+        if p.least:
+            planes += p.least
+        made = np.empty(planes.shape, x.dtype)
+        put(made, planes)
+        return np.ascontiguousarray(made.swapaxes(1, 2)).reshape(x.shape)
+
+    body = Body(
+        "surveyed",
+        """constexpr bool LUMA = false;
+__device__ __forceinline__ Real changed(Real value, const Known& known, const Row& row) {
+    const Real reach = known.highest - known.lowest;
+    return reach > 0.0f ? (value - known.lowest) * row.range / reach + row.least : value;
+}""",
+    )
+
+
+class Equalize(Op):
+    """Spread the levels of each frame and channel over the whole range, so that all are about as frequent.
+
+    ``out = range * (pixels of levels up to in, less those of the lowest) / (all pixels, less those of the lowest)``:
+    the histogram equalization of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
+    """
+
+    dtypes = tuple(RANGES)
+    takes_raw = True
+    derived = ("least", "bins")
+    examples = ({}, {"p": 0.5, "seed": 2})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """The lowest level of the type, and how many it has."""
+        least, most = RANGES[spec.dtype]
+        return {"least": least, "bins": most - least + 1}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each plane by its own histogram."""
+        out = namespace(x).empty_like(x)
+        for frame, into in zip(x, out, strict=True):
+            for channel in range(x.shape[-1]):
+                levels = frame[..., channel].astype(np.int32) - int(p.least)
+                into[..., channel] = _equalized(levels, int(p.bins)) + p.least
+        return out
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by OpenCV."""
+        if p.bins != 256 or x.shape[-1] > _PLANES:
+            return self.reference(x.astype(np.float32), p)
+        import cv2
+
+        out = np.empty_like(x)
+        for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
+            planes = [cv2.equalizeHist(plane) for plane in cv2.split(frame)]
+            into[...] = cv2.merge(planes).reshape(frame.shape)
+        return out
+
+    body = Body("equalize")
+
+
+def _equalized(levels: Array, bins: int) -> Array:
+    """A plane of levels from 0 on, equalized."""
+    library = namespace(levels)
+    counts = library.bincount(levels.ravel(), minlength=bins)
+    lowest = counts[int((counts > 0).argmax())]
+    rest = levels.size - int(lowest)
+    if rest == 0:
+        return levels
+    up_to = (counts.cumsum() - lowest).astype(np.float32)
+    return library.rint(up_to * (np.float32(bins - 1) / np.float32(rest)))[levels]
+
+
+class Gamma(Op):
+    """Raise levels to a power.
+
+    ``out = range * gain * (in / range) ** gamma``, where ``range`` is the greatest value of the type, 1 for floats:
+    a gamma below 1 makes dark pixels lighter. Levels below 0 are changed as those above, with the sign that they have.
+    The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
+    """
+
+    gamma: Number = param(1.0, "exponent", lo=0, hi=100, identity=1.0)
+    gain: Number = param(1.0, "factor of the result", lo=0, identity=1.0)
+
+    pointwise = True
+    derived = ("range", "top")
+    derived_from = ("gain",)
+    tolerance = (8, 1)  # of floats, since libraries round powers differently; levels hardly ever differ
+    examples = (
+        {"gamma": 2.2},
+        {"gamma": (0.4, 2.5), "seed": 1},
+        {"gamma": 0.45, "gain": 0.75},
+    )
+    errors = (({"gamma": -1}, "gamma=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """What means full intensity, and what that becomes."""
+        full = full_range(spec.dtype)
+        return {"range": full, "top": rows["gain"] * full}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return namespace(x).copysign((abs(x) / p.range) ** p.gamma * p.top, x)
+
+    body = Body(
+        "value",
+        "const Real power = powf((Real(fabsf(value.v)) / row.range).v, row.gamma.v);\n"
+        "    value = copysignf((power * row.top).v, value.v);",
+    )
+
+
+class Invert(Op):
+    """Make dark what is light.
+
+    ``out = range - in``, where ``range`` is the greatest value of the type, 1 for floats.
+    """
+
+    pointwise = True
+    derived = ("range",)
+    examples = ({}, {"p": 0.5, "seed": 3})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
+        """What means full intensity."""
+        return {"range": full_range(spec.dtype)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return p.range - x
+
+    body = Body("value", "value = row.range - value;")
+
+    def inverse(self) -> Op:
+        """The same again."""
+        return self
+
+
+class Posterize(Op):
+    """Keep the highest bits of levels only.
+
+    ``out = floor(in / step) * step``, where ``step`` is the range divided by ``2 ** bits``: of 255 levels and their
+    like, all other bits become 0, as with Pillow and torchvision; int16 has 15 bits and its sign. Floats are limited to
+    the levels from 0 to ``1 - step``, as with torchvision.
+    """
+
+    bits: Number = param(4, "that are kept", kind=int, lo=0, hi=16)
+
+    pointwise = True
+    derived = ("step", "least", "most")
+    examples = ({"bits": 3}, {"bits": (1, 6), "seed": 4}, {})
+    errors = (({"bits": 2.5}, "bits=2.5 is not valid; allowed: a whole number from 0 to 16"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """The distance of levels, and the least and the greatest of them in such steps."""
+        levels = np.exp2(rows["bits"].astype(np.float64))
+        if spec.dtype not in RANGES:
+            return {"step": 1 / levels, "least": 0, "most": levels - 1}
+        least, most = RANGES[spec.dtype]
+        step = np.maximum((most + 1) / levels, 1)
+        return {"step": step, "least": least // step, "most": (most + 1) / step - 1}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula, within the levels that there are."""
+        library = namespace(x)
+        return library.fmin(library.fmax(library.floor(x / p.step), p.least), p.most) * p.step
+
+    body = Body(
+        "value", "value = fminf(fmaxf(floorf((value / row.step).v), row.least.v), row.most.v) * row.step;"
+    )
+
+
+class Solarize(Op):
+    """Invert levels from a threshold on.
+
+    ``out = range - in`` where ``in >= threshold``, else ``in``, as with Pillow and torchvision; ``range`` is the
+    greatest value of the type, 1 for floats.
+    """
+
+    threshold: Number = param(
+        None, "the least level that is inverted; None for half of the range of the type", kind=float
+    )
+
+    pointwise = True
+    derived = ("range", "least")
+    examples = ({}, {"threshold": (0.0, 256.0), "seed": 5}, {"threshold": 100.0})
+    errors = (({"threshold": "half"}, "threshold='half' is not valid; allowed: a number or None"),)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """What means full intensity, and the threshold in levels."""
+        threshold = rows["threshold"]
+        return {
+            "range": full_range(spec.dtype),
+            "least": np.where(np.isnan(threshold), half_range(spec.dtype), threshold),
+        }
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        return namespace(x).where(x < p.least, x, p.range - x)
+
+    body = Body("value", "if (!(value < row.least)) value = row.range - value;")

@@ -1,0 +1,323 @@
+"""Several operators in one kernel, with the result that they have one by one.
+
+What moves whole pixels becomes one mapping, which says where a pixel is read; what changes values follows in registers,
+each result rounded as if it had been stored. Resampling may come first: pixels of its result that would only be moved
+or cut off are then made where they go, or not at all. So a chain costs one pass over the pixels, whatever its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray
+from ...errors import ParameterError
+from ...kernel import KernelDevice
+from ...sequence import Sequence
+from ..call.backends import cuda_device_of, on_device_of
+from ..call.dispatch import Call
+from ..call.inputs import Given
+from ..core.blocks import UNMOVED, Block, joined
+from ..core.declaration import Declaration
+from ..core.sampling import alike
+from ..core.spec import COMPUTED, Spec
+from ..core.views import DEFAULT_LAYOUTS, View, view_of
+from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
+from ..geometry.base import Geometry, check_sides
+from ..resize.base import Scaled
+
+__all__ = ["Fused", "after", "can_join", "can_lead", "fused"]
+
+_POINTWISE: Final = ("value", "pixel")
+_MOST_CHANNELS: Final = 4
+
+
+def can_lead(op: Declaration) -> bool:
+    """Whether others can join an operator in its kernel."""
+    return (isinstance(op, Scaled) and op.body is not None) or can_join(op)
+
+
+def can_join(op: Declaration) -> bool:
+    """Whether an operator can join others that come before it in their kernel."""
+    return op.keeps_frames and (_moves(type(op)) or _changes(op))
+
+
+@lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
+def _moves(op: type[Declaration]) -> bool:
+    return issubclass(op, Geometry) and op.whole_pixels
+
+
+def _changes(op: Declaration | type[Declaration]) -> bool:
+    body = op.body  # of an operator itself, for one that looks at all values first has another than its class
+    kind = op if isinstance(op, type) else type(op)
+    return body is not None and (body.kind in _POINTWISE or (bool(body.text) and _moves(kind)))
+
+
+class Fused(NamedTuple):
+    """Operators with their parameters for what they are about to act on, each for what the one before it makes.
+
+    Attributes:
+        calls: of each operator.
+        specs: the samples of the result.
+        layout: of arrays that are given; None for the usual one.
+    """
+
+    calls: list[Call]
+    specs: list[Spec]
+    layout: str | None
+
+    def results(self, device: KernelDevice | None) -> list[Array]:
+        """The results' pixels, an array for each part of the first call."""
+        first = self.calls[0]
+        outs, items, sample = [], [], 0
+        with on_device_of(first.parts[0].array):
+            for part in first.parts:
+                spec = self.specs[sample]
+                if self.specs[sample : sample + part.samples].count(spec) < part.samples:
+                    raise ParameterError(
+                        "results of different sizes, of samples in one array",
+                        source=self.calls[-1].op.name,
+                        advice="Give the samples as a list",
+                    )
+                arranged = part._replace(form=part.form._replace(seen=self._seen(part)))
+                out = arranged.result(spec.dtype, spec[:3])
+                items.append(Item(part.five, arranged.seen(out), sample))
+                outs.append(out)
+                sample += part.samples
+            self._launch(items, device or cuda_device_of(first.parts[0].array))
+        return outs
+
+    def finished(self, outs: Seq[Array]) -> list[Any]:
+        """The results as the types that were given, their metadata moved along by one operator after the other."""
+        results: list[Any] = []
+        sample = 0
+        for part, out in zip(self.calls[0].parts, outs, strict=True):
+            is_sequence = isinstance(part.value, Sequence)
+            results.append(self.sequence(part.value, out, sample) if is_sequence else part.back(out))
+            sample += part.samples
+        return results
+
+    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+        """The result of a sequence: its pixels with what the sequence knows, moved along."""
+        for call in self.calls:
+            given = call.sequence(given, data, sample)
+        return given
+
+    def mask(self, mask: Array) -> Array:
+        """Masks ``(N, F, H, W)`` moved along."""
+        for call in self.calls:
+            mask = call.mask(mask)
+        return mask
+
+    def _seen(self, part: Given) -> View:
+        """How the result of a part is seen, in the layout that the last operator makes."""
+        value = part.value
+        letters = value.layout if isinstance(value, Sequence) else self.layout
+        letters = letters or DEFAULT_LAYOUTS[part.array.ndim]
+        for call in self.calls:
+            letters = call.op.result_layout(letters)
+        return view_of(letters, part.array.ndim)
+
+    def _launch(self, items: Seq[Item], device: KernelDevice) -> None:
+        first = self.calls[0].specs[0]
+        steps = tuple([(type(call.op), call.op.result_dtype(call.specs[0].dtype)) for call in self.calls])
+        kernel = _kernel_of(steps, first.dtype, first.channels)
+        launch(kernel.source, kernel.defines, items, self._block(kernel), device)
+
+    def _block(self, kernel: _Kernel) -> Block:
+        """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
+        count = len(self.specs)
+        # for each frame: all samples of a launch have the same steps, also those of one
+        by_frame = any(call.block.step for call in self.calls)
+        if all(alike(call.specs) for call in self.calls):
+            rows = self._rows(kernel, 0, count, by_frame=by_frame)
+            return Block(rows, tuple(range(0, len(rows), len(rows) // count)), int(by_frame))
+        parts = [self._rows(kernel, sample, sample + 1, by_frame=by_frame) for sample in range(count)]
+        first = tuple(accumulate(map(len, parts), initial=0))[:-1]
+        return Block(np.concatenate(parts), first, int(by_frame))
+
+    def _rows(self, kernel: _Kernel, begin: int, end: int, *, by_frame: bool) -> npt.NDArray[Any]:
+        """The rows of some samples of one size."""
+        frames = self.specs[begin].frames
+        count = (end - begin) * (frames if by_frame else 1)
+        rows = np.empty(count, kernel.row)
+        moves = UNMOVED
+        for call, step in zip(self.calls, kernel.steps, strict=True):
+            if step.moves:
+                check_sides(call.op, *call.specs[begin][1:3])  # type: ignore[arg-type]  # of geometry
+                moves = _after(moves, _for_each(_matrices(call, begin, end), count))
+            if step.changes:
+                rows[step.field] = _for_each(_kernel_rows(call, begin, end), count).view(step.bytes)
+        first = self.calls[0]
+        if kernel.resamples:
+            block = _for_each(first.block.of_all(begin, end, frames), count)
+            axes = first.op.moved_rows(block, first.specs[begin], moves)  # type: ignore[attr-defined]  # of what resamples
+            rows["step0"] = axes.view(kernel.steps[0].bytes)
+        elif kernel.defines["MOVES"]:
+            rows["matrix"] = moves
+        return rows
+
+
+def _matrices(call: Call, begin: int, end: int) -> FloatArray:
+    """The matrices by which an operator moves the pixels of some samples of one size; one if it is that of all."""
+    spec, block, op = call.specs[begin], call.block, call.op
+    if block.constant is not None:
+        return block.constant.moved_by(op, spec)
+    if block.constants:
+        return np.concatenate([one.moved_by(op, spec) for one in block.constants[begin:end]])
+    found: FloatArray = op.mappings(block.of_all(begin, end, spec.frames), spec).matrices  # type: ignore[attr-defined]  # of geometry
+    return found
+
+
+def _after(moves: FloatArray, later: FloatArray) -> FloatArray:
+    """Matrices of moves and of other ones after them."""
+    if moves is UNMOVED:
+        return later
+    return moves if later is UNMOVED else moves @ later
+
+
+def _kernel_rows(call: Call, begin: int, end: int) -> npt.NDArray[Any]:
+    """What a kernel is given of an operator for some samples of one size; one row if it is that of all."""
+    spec, block, op = call.specs[begin], call.block, call.op
+    if block.constant is not None:
+        return block.constant.for_kernel(op, spec)
+    if block.constants:
+        return joined([one.for_kernel(op, spec) for one in block.constants[begin:end]])
+    return op.kernel_rows(block.of_all(begin, end, spec.frames), spec)
+
+
+def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """What was found for all samples, for each of them, or for each frame, as so many rows; or as one for all."""
+    return found if len(found) in (1, count) else np.repeat(found, count // len(found), axis=0)
+
+
+def fused(
+    ops: Seq[Declaration], values: Seq[Any], layout: str | None, epoch: int, index: Any
+) -> Fused | None:
+    """Operators that can join, about to act on values of one type; None if the values do not allow it.
+
+    Raises:
+        ParameterError: one of the operators does not take what it would be given.
+    """
+    calls = [Call.of(ops[0], values, layout, epoch, index)]
+    specs = calls[0].specs
+    channels = {spec.channels for spec in specs}
+    if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in COMPUTED:
+        return None
+    for op in ops[1:]:
+        specs = after(calls[-1])
+        calls.append(calls[-1].then(op, specs, epoch, index))
+    return Fused(calls, after(calls[-1]), layout)
+
+
+def after(call: Call) -> list[Spec]:
+    """The samples that an operator makes."""
+    op, specs = call.op, call.specs
+    if alike(specs):
+        extents = call.block.extents(op, range(len(specs)), specs[0])
+        if len(extents) == 1:
+            spec = specs[0]
+            after = Spec(*extents.pop(), op.result_channels(spec.channels), op.result_dtype(spec.dtype))
+            return [after] * len(specs)
+    made = []
+    for sample, spec in enumerate(specs):
+        extent = op.extent(call.block.of(sample, spec.frames), spec)
+        made.append(Spec(*extent, op.result_channels(spec.channels), op.result_dtype(spec.dtype)))
+    return made
+
+
+class _Step(NamedTuple):
+    """What an operator does in the kernel of a chain.
+
+    Attributes:
+        field: of a row, that its parameters have.
+        bytes: the type of that field.
+        moves: whether it moves whole pixels.
+        changes: whether it changes values.
+    """
+
+    field: str
+    bytes: np.dtype[np.void]
+    moves: bool
+    changes: bool
+
+
+class _Kernel(NamedTuple):
+    """The kernel of a chain of operators, whatever their parameters are.
+
+    Attributes:
+        source: its source.
+        defines: the macros.
+        row: a row of parameters: those of each operator as so many bytes, which NumPy copies in a tenth of the time.
+        steps: of each operator.
+        resamples: whether the first one does.
+    """
+
+    source: OpSource
+    defines: dict[str, int]
+    row: np.dtype[Any]
+    steps: tuple[_Step, ...]
+    resamples: bool
+
+
+@lru_cache(maxsize=256)
+def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, channels: int) -> _Kernel:
+    """The kernel of a chain of operators and the types of their results, for what is given to the first."""
+    source, row = _source(steps)
+    found = tuple(
+        _Step(f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op))
+        for number, (op, _) in enumerate(steps)
+    )
+    defines = {
+        "IN": TYPES[dtype],
+        "OUT": TYPES[steps[-1][1]],
+        "MOVES": int(any(step.moves for step in found)),
+        "CHANNELS": channels,
+    }
+    return _Kernel(source, defines, row, found, issubclass(steps[0][0], Scaled))
+
+
+@lru_cache(maxsize=256)
+def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource, np.dtype[Any]]:
+    """The source of a chain of operators and the types of their results, and a row of its parameters."""
+    head = steps[0][0] if issubclass(steps[0][0], Scaled) else None
+    fields: list[tuple[Any, ...]] = []
+    functions, members, statements = [], [], []
+    if head is None and any(_moves(op) for op, _ in steps):
+        fields.append(("matrix", np.float32, (3, 3)))
+        members.append("    Real matrix[9];")
+    for number, (op, dtype) in enumerate(steps):
+        step = f"step{number}"
+        if op is head or _changes(op):
+            fields.append((step, np.void, op.kernel_dtype().itemsize))
+            members.append(f"    struct Step{number} {{\n{row_text(op.kernel_dtype())}\n    }} {step};")
+        if _changes(op):
+            functions.append(_function(number, op))
+            statements.append(
+                f"    if (row.{step}.acts) {step}(pixel, row.{step});\n"
+                f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = rounded<{TYPES[dtype]}>(pixel[c]);"
+            )
+    change = "__device__ __forceinline__ void change(Real (&pixel)[CHANNELS], const Row& row) {\n%s\n}"
+    resampled = f"#define AXES(row) (row).step0\n#define MADE {TYPES[steps[0][1]]}"
+    body = "\n".join([resampled if head else "", *functions, change % "\n".join(statements)])
+    skeleton = "resample.cuh" if head else "chain.cuh"
+    return OpSource(SKELETONS, skeleton, "\n".join(members), body), np.dtype(fields)
+
+
+def _function(number: int, op: type[Declaration]) -> str:
+    """The body of an operator as a function of a pixel."""
+    row = f"const Row::Step{number}& row"
+    head = "__device__ __forceinline__"
+    if op.body is not None and op.body.kind == "pixel":
+        return f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n{op.body.text}\n}}"
+    text = op.body.text if op.body is not None else ""
+    return (
+        f"{head} Real value{number}(Real value, int channel, {row}) {{\n{text}\nreturn value;\n}}\n"
+        f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n"
+        f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = value{number}(pixel[c], c, row);\n}}"
+    )

@@ -1,0 +1,386 @@
+"""Declaration: what an operator states, and what follows from that without seeing a pixel."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, IntArray
+from ...errors import ParameterError
+from .body import Body
+from .distributions import Distribution, PerFrame, Table, unframed
+from .fields import (
+    block_dtype_of,
+    check_names,
+    check_stated,
+    parameters_of,
+    replaces,
+    signature_of,
+    telling,
+)
+from .nodes import DataNode
+from .parameters import Parameter, param
+from .settings import REGISTRY, Settings
+from .spec import COMPUTED, Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """Nothing; a type checker reads in its place that the classes below are dataclasses."""
+        return lambda cls: cls
+
+
+__all__ = ["REGISTRY", "Declaration", "Takes"]
+
+Arguments: TypeAlias = Mapping[str, Any]
+Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "nothing"]
+
+_warned: set[str] = set()
+_VARYING: Final = (Distribution, Table, PerFrame, DataNode)
+# methods, and what is said about them: what a class with a method of its own does not say, is as at first
+_SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
+# what does the same as a reference: it is not that of a class that puts its own in place of another one's
+_OF_THE_REFERENCE: Final = ("body", "compose", "composed", "cpu", "cpu_tolerance", "pointwise", "takes_raw")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Declaration(Settings, ABC):
+    """What :class:`seqpipe.ops.Op` is, without the call.
+
+    A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
+    (``class GammaCurve`` is ``gamma_curve``); ``class GammaCurve(Op, register=False)`` is not. Its fields are declared
+    by :func:`param`; what else it states are the class attributes below. See :mod:`seqpipe.ops` for how to write one.
+
+    Attributes:
+        name: of its function.
+        dtypes: what it takes.
+        channels: how many values its pixels may have; empty for any number.
+        channels_from: the parameter whose length says so, for messages; empty where it is the operator itself.
+        values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
+            type of the result; ``"moved"`` if it is given the values as they are.
+        pointwise: whether a value of the result depends on that one value and the parameters alone.
+        takes_raw: whether :meth:`cpu` is given values as they are, though they are computed; it may return floats, or
+            values of the type of the result.
+        threads_within: whether most of :meth:`cpu` is done by a library that has threads of its own, so that several
+            frames at a time would take longer.
+        of_seqpipe: whether the class is one of seqpipe's own, whose forms keep nothing between calls, and leave images
+            that they are given as they are.
+        keeps_size: whether results have the size of what they are made of.
+        keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
+            sequences, states :meth:`frame_order`, and looks itself at whether it acts.
+        takes: what it acts on; what does not act on images has a call of its own.
+        by_frame: whether parameters may differ between the frames of a sequence.
+        samples_together: whether :meth:`sample` also takes ``Draws`` of alike samples, and gives values of all.
+        derived_from: the parameters in rows that :meth:`derive` looks at; None for any.
+        rows_together: whether :meth:`kernel_rows` takes rows of several alike samples, though it moves frames.
+        frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
+            row of parameters for each frame.
+        body: how it is done on a GPU; None runs the reference on CuPy arrays.
+        composed: whether other operators do it on a GPU: it then has a :meth:`compose` of its own.
+        derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
+        tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
+            own rounding steps, and in which share of the values.
+        cpu_tolerance: the same for the fast form on the CPU, where it differs.
+        examples: arguments that tests and documentation use.
+        errors: arguments that are refused, each with a regular expression that the message matches.
+    """
+
+    name: ClassVar[str] = "op"
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    channels: ClassVar[tuple[int, ...]] = ()
+    channels_from: ClassVar[str] = ""
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    pointwise: ClassVar[bool] = False
+    takes_raw: ClassVar[bool] = False
+    threads_within: ClassVar[bool] = False
+    keeps_size: ClassVar[bool] = True
+    keeps_frames: ClassVar[bool] = True
+    takes: ClassVar[Takes] = "images"
+    by_frame: ClassVar[bool] = True
+    samples_together: ClassVar[bool] = False
+    derived_from: ClassVar[tuple[str, ...] | None] = None
+    rows_together: ClassVar[bool] = False
+    frames_alike: ClassVar[bool] = True
+    body: ClassVar[Body | None] = None
+    composed: ClassVar[bool] = False
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
+    tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = None
+    examples: ClassVar[tuple[Arguments, ...]] = ()
+    errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    drawable: ClassVar[tuple[Parameter, ...]] = ()
+    of_seqpipe: ClassVar[bool] = True
+    __signature__: ClassVar[inspect.Signature]
+
+    p: float = param(
+        1.0,
+        "probability that it acts on a sample; otherwise the sample stays as it is",
+        lo=0,
+        hi=1,
+        drawn=False,
+    )
+    per_frame: bool = param(
+        False,
+        "whether random parameters, and p, are drawn for each frame instead of once for all",
+        drawn=False,
+    )
+    seed: int = param(0, "of the random numbers", drawn=False)
+
+    def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
+        super().__init_subclass__()
+        forgotten = [said for method, said in _SAID_ANEW if method in cls.__dict__]
+        forgotten += _OF_THE_REFERENCE if replaces(cls, "reference") else ()
+        for said in forgotten:
+            if said not in cls.__dict__:
+                setattr(cls, said, getattr(Declaration, said))
+        dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
+        cls.of_seqpipe = cls.__module__.startswith("seqpipe.")
+        cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.parameters = parameters_of(cls)
+        check_names(cls)
+        check_stated(cls)
+        cls.__signature__ = signature_of(cls.parameters)
+        cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
+        if register:
+            known = REGISTRY.get(cls.name, cls)
+            # the same definition again, as when a cell of a notebook is run twice, takes the place of the first
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise ParameterError(
+                    f"there is an operator {cls.name!r} already: {known.__module__}.{known.__qualname__}",
+                    advice="Name it otherwise, or give register=False",
+                )
+            REGISTRY[cls.name] = cls
+
+    def __new__(cls, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
+        known = [parameter.name for parameter in cls.parameters]
+        for name in given:
+            if name not in known:
+                raise ParameterError(
+                    f"there is no parameter {name!r}", source=cls.name, allowed=", ".join(known)
+                )
+        made = super().__new__(cls)
+        made.__dict__["_bare"] = not given.keys() - {"p", "per_frame", "seed"}
+        return made
+
+    def __post_init__(self) -> None:
+        for parameter in self.parameters:
+            try:
+                value = parameter.normal(getattr(self, parameter.name))
+            except ParameterError as error:
+                error.source = self.name
+                raise
+            object.__setattr__(self, parameter.name, value)
+        if self.is_by_frame and not self.by_frame:
+            by_frame = [name for name, value in self.settings().items() if isinstance(value, PerFrame)]
+            raise ParameterError(
+                f"{(by_frame or ['per_frame'])[0]} asks for a value for each frame",
+                source=self.name,
+                allowed="one for a sequence, whose frames belong together here",
+            )
+        if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
+            _warned.add(self.name)
+            warnings.warn(f"{self.name} without arguments does nothing; {telling(self)}", stacklevel=3)
+
+    # ------------------------------------------------------------------ what an operator states
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """What is drawn for one sample: values by the names of parameters, or of :attr:`derived` fields.
+
+        An operator whose draws belong together has one of its own; it must draw from ``rng`` alone.
+
+        Args:
+            rng: random numbers of this sample, of its epoch.
+            spec: the sample.
+
+        Returns:
+            Numbers, or arrays with one for each frame.
+        """
+        return {
+            q.name: q.draw(value, rng, spec.frames if by_frame else None)
+            for q, value, by_frame in self.distributions
+        }
+
+    def among(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for those that look at all of them
+        """The operator for the parts of a call, :class:`Given` each: one that knows what follows from all of them."""
+        return self
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
+        """The fields of :attr:`derived`, from the parameters in the other fields of the rows.
+
+        Args:
+            rows: a sample's block of parameters.
+            spec: the sample.
+
+        Returns:
+            For each derived field a number, or one for each row.
+        """
+        return {}
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type of the result."""
+        return dtype
+
+    def result_layout(self, layout: str) -> str:
+        """The layout of the result, which has the same axes."""
+        return layout
+
+    def result_channels(self, channels: int) -> int:
+        """How many values a pixel of the result has; what changes their number cannot leave a sample as it is."""
+        return channels
+
+    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for those that change it
+        """Rows and columns of the result of one sample."""
+        return spec.height, spec.width
+
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  for those that change it
+        """For each frame of the result of one sample, the frame that its number and its time are those of."""
+        return np.arange(spec.frames)
+
+    def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
+        """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
+        return None
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002  for geometry
+        """The affine of a volume's result."""
+        return affine
+
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Any) -> Array:  # noqa: ARG002  for geometry
+        """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest."""
+        return mask
+
+    def compose(self, items: Seq[Any], specs: Seq[Spec], block: Any, device: Any) -> None:  # noqa: ARG002  for those that are composed
+        """Write the results on a GPU, by other operators.
+
+        Args:
+            items: images and the memory of their results.
+            specs: the samples.
+            block: their parameters.
+            device: where kernels run.
+
+        Raises:
+            ParameterError: there is nothing to do it on a GPU.
+        """
+        raise ParameterError(f"{self.name} has no kernel", allowed="the backends reference and cpu")
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """What a kernel is given of a row: by default the row."""
+        return cls.block_dtype()
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for those that need it
+        """Rows of a sample's block as a kernel is given them; unless it moves frames, one for each of the rows."""
+        return rows
+
+    @abstractmethod
+    def reference(self, x: Array, p: Any) -> Array:
+        """The meaning of the operator, written to be read.
+
+        Args:
+            x: images ``(F, H, W, C)`` with the same parameters; float32 if values are computed.
+            p: the parameters and the derived fields as attributes: numbers of float32, ``int`` or arrays.
+
+        Returns:
+            Images; a view is allowed, for it is copied.
+        """
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same, faster; by default the reference."""
+        return self.reference(x, p)
+
+    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for those that are
+        """Whether :meth:`cpu` is quicker for large frames at once than one by one, whose values stay in the cache."""
+        return False
+
+    # ------------------------------------------------------------------ what follows
+
+    @classmethod
+    def block_dtype(cls) -> np.dtype[Any]:
+        """A row of a block of parameters: whether it acts, the parameters that can be drawn, the derived fields."""
+        return block_dtype_of(cls)
+
+    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:
+        """Frames, rows and columns of the result of one sample."""
+        frames = spec.frames if self.keeps_frames else len(self.frame_order(rows, spec))
+        size = (spec.height, spec.width) if self.keeps_size else self.result_size(rows, spec)
+        return frames, *size
+
+    def extents(self, block: Any, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Those of some samples of a block."""
+        return {self.extent(block.of(sample, spec.frames), spec) for sample in samples}
+
+    @cached_property
+    def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
+        """What is drawn: parameter, distribution, and whether for each frame."""
+        found = []
+        for q in self.drawable:
+            value = getattr(self, q.name)
+            by_frame = (self.per_frame and q.by_frame) or isinstance(value, PerFrame)
+            if isinstance(drawn := unframed(value), Distribution):
+                found.append((q, drawn, by_frame))
+        return tuple(found)
+
+    @cached_property
+    def tabled(self) -> tuple[Parameter, ...]:
+        """The parameters with values that are given for each sample or frame."""
+        return tuple(q for q in self.drawable if isinstance(unframed(getattr(self, q.name)), Table))
+
+    @cached_property
+    def template(self) -> npt.NDArray[Any]:
+        """A block of one row, with the parameters that are constant; None is NaN there, or 0 of whole numbers."""
+        self.check_settled()
+        row = np.zeros(1, self.block_dtype())
+        for q in self.drawable:
+            value = getattr(self, q.name)
+            if not isinstance(value, _VARYING):
+                absent = np.nan if q.param.kind is float else 0
+                row[q.name] = absent if value is None else value
+        return row
+
+    @cached_property
+    def may_be_identity(self) -> bool:
+        """Whether there are parameters, among those that it may have, that change nothing."""
+        known = [q for q in self.drawable if q.identity is not None]
+        return bool(known) and all(
+            isinstance(v := getattr(self, q.name), _VARYING) or v == q.identity for q in known
+        )
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether its parameters are the same for every sample and frame."""
+        varies = any(isinstance(value, _VARYING) for value in self.settings().values())
+        return self.p in (0, 1) and not varies and not self._draws_together
+
+    @cached_property
+    def is_random(self) -> bool:
+        """Whether anything is drawn."""
+        return 0 < self.p < 1 or bool(self.distributions) or self._draws_together
+
+    @property
+    def _draws_together(self) -> bool:
+        """Whether it has a sample() of its own."""
+        return type(self).sample is not Declaration.sample
+
+    @cached_property
+    def is_by_frame(self) -> bool:
+        """Whether frames of a sequence may have different parameters."""
+        varies = any(isinstance(value, PerFrame) for value in self.settings().values())
+        return varies or self.per_frame or not self.frames_alike
+
+    @cached_property
+    def _is_identity(self) -> bool:
+        known = [q for q in self.parameters if q.identity is not None]
+        return bool(known) and all(getattr(self, q.name) == q.identity for q in known)

@@ -1,0 +1,355 @@
+"""The parameters of operators: declared once, checked by :class:`seqpipe.param.Param`, brought to one normal form."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import FloatArray
+from ...errors import ParameterError
+from ...param import Param
+from .distributions import Distribution, PerFrame, Table, Uniform, unframed
+from .nodes import DataNode
+
+__all__ = [
+    "ANY",
+    "KEY",
+    "MATRIX",
+    "Parameter",
+    "at_most_one",
+    "levels",
+    "param",
+]
+
+ANY: Final = -1
+"""The size of vectors of any length."""
+MATRIX: Final = -2
+"""The size of matrices of any shape."""
+
+KEY: Final = "seqpipe"
+"""Of a declaration, in the metadata of a field."""
+_TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
+_MOST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
+"""What a field of a block can hold."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an operator.
+
+    Attributes:
+        param: its name, meaning, unit and bounds.
+        default: its value where none is given.
+        identity: the value at which it changes nothing; None if it has none.
+        size: 0 for a number, how many numbers make a value, :data:`ANY` or :data:`MATRIX`.
+        drawn: whether it may differ between samples and frames; else it is one value for all.
+        by_frame: whether it may differ between the frames of a sequence; what decides their size may not.
+    """
+
+    param: Param
+    default: Any
+    identity: Any
+    size: int
+    drawn: bool
+    by_frame: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its Python name."""
+        return self.param.name
+
+    @property
+    def field(self) -> tuple[Any, ...]:
+        """Its field in a block: float32, or int32 for whole numbers and flags."""
+        kind = _TYPES[self.param.kind]
+        return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
+
+    @cached_property
+    def one(self) -> Param:
+        """What one number of it may be, of a vector, a range or a distribution: None stands for all of it only."""
+        return dataclasses.replace(self.param, optional=False)
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words."""
+        return self._words(self.one)
+
+    def sentence(self, *, by_frame: bool = True) -> str:
+        """What it means and what it may be, for documentation.
+
+        Args:
+            by_frame: whether parameters of the operator may differ between the frames of a sequence.
+        """
+        forms = "a Choice, a node" if self.param.kind is bool else "a range, a distribution, a node"
+        forms += ", an array, per_frame" if self.by_frame and by_frame else ", an array"
+        forms = f" (or {forms})" if self.drawn else ""
+        unit = f", {self.param.unit}" if self.param.unit and not self.param.choices else ""
+        still = "" if self.identity is None else f"; {self.identity!r} changes nothing"
+        allowed = self._words(dataclasses.replace(self.one, unit=""), unit)
+        return f"{self.param.doc.rstrip('.')}; {allowed}{forms}; by default {self.default!r}{still}."
+
+    def _words(self, one: Param, unit: str = "") -> str:
+        names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
+        count = names.get(self.size, f"{self.size} values")
+        words = f"{count}, each {one.allowed}{unit}," if self.size else one.allowed + unit
+        return f"{words} or None" if self.param.optional else words.removesuffix(",")
+
+    def normal(self, value: Any) -> Any:
+        """The value in its normal form: a constant, a tuple of them, a Distribution, a Table, a DataNode or a PerFrame.
+
+        Raises:
+            ParameterError: it is out of bounds or of the wrong shape.
+        """
+        value = _plain(value)
+        if isinstance(node := unframed(value), DataNode):
+            if not self.drawn:
+                raise ParameterError(
+                    f"{self.name} is given a node, {node}",
+                    allowed=f"{self.allowed}, known beforehand: it is one for all samples",
+                )
+            value = PerFrame(node) if node.by_frame else value
+        if value is None or not (self.drawn or self.size):
+            return self._constant(value)
+        if not self.drawn:
+            return self._vector(value)
+        if isinstance(value, PerFrame):
+            if not self.by_frame:
+                raise ParameterError(
+                    f"{self.name} asks for a value for each frame",
+                    allowed="one for a sequence, whose frames have one size",
+                )
+            inner = self._varying(value.values, 2)
+            if inner is None or isinstance(inner, tuple):
+                raise self._error(value, "an array, a range or a distribution within per_frame")
+            return PerFrame(inner)
+        varying = self._varying(value, 1)
+        return self._constant(value) if varying is None else varying
+
+    def _varying(self, value: Any, axes: int) -> Any:
+        """A distribution, a table, a node, or a tuple for a constant vector; None for what must be a constant.
+
+        Args:
+            value: what was given.
+            axes: how many a table may have, besides that of a vector.
+        """
+        if isinstance(value, DataNode):
+            return value
+        if isinstance(value, Distribution):
+            return self._distribution(value)
+        if isinstance(value, tuple) and self._is_range(value):
+            return self._range(value)
+        if isinstance(value, Table):
+            return self._table(value.values, axes)
+        if isinstance(value, (tuple, list)) or hasattr(value, "ndim"):
+            return self._array(value, axes)
+        return None
+
+    def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray | float:
+        """One value of a distribution, or one for each frame; within the bounds of the parameter and of a block."""
+        shape = (*(() if frames is None else (frames,)), *((self.size,) if self.size else ()))
+        values = value.draw(rng, shape, whole=self.param.kind is not float)
+        lo, hi = self.param.lo, self.param.hi
+        if (lo is None or hi is None) and value.support() is None:
+            most = _MOST.get(self.param.kind, 1)
+            lo, hi = (-most if lo is None else lo), (most if hi is None else hi)
+        if lo is None and hi is None:
+            return values
+        if np.ndim(values) == 0:  # what NumPy does, which takes twenty times as long for one number
+            values = float(values)
+            values = values if lo is None or values > lo else lo
+            return values if hi is None or values < hi else hi
+        values = values if lo is None else np.maximum(values, lo)
+        return values if hi is None else np.minimum(values, hi)
+
+    def _is_range(self, value: tuple[Any, ...]) -> bool:
+        if self.size:
+            return len(value) == self.size and any(isinstance(part, tuple) for part in value)
+        return True
+
+    def _range(self, value: tuple[Any, ...]) -> Distribution:
+        pairs = (
+            [part if isinstance(part, tuple) else (part, part) for part in value] if self.size else [value]
+        )
+        checked = [tuple(self._constant(_plain(end), one=True) for end in pair) for pair in pairs]
+        if any(len(pair) != 2 or pair[0] > pair[1] for pair in checked):
+            raise self._error(value, f"a range (least, greatest) of values that are {self.param.allowed}")
+        lo, hi = zip(*checked, strict=True)
+        return self._distribution(Uniform(lo, hi) if self.size else Uniform(lo[0], hi[0]))
+
+    def _distribution(self, value: Distribution) -> Distribution:
+        support = value.support()
+        if self.param.kind is bool and not value.for_flags:
+            raise self._error(value, "True, False, or a Choice of both")
+        checked = [self._bound(value, bound) for bound in support or ()]
+        # the ends of a range of whole numbers are whole numbers, also where they were given as floats
+        return Uniform(*checked) if type(value) is Uniform else value
+
+    def _bound(self, value: Distribution, bound: Any) -> Any:
+        """The least or the greatest value that can be drawn: a number, or one for each element of a vector."""
+        if not np.ndim(bound):
+            return self._constant(bound, one=True)
+        if len(bound) != self.size:
+            raise self._error(value, self.allowed)
+        return tuple(self._constant(part, one=True) for part in bound)
+
+    def _array(self, value: Any, axes: int) -> Any:
+        try:
+            values = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._error(value, f"an array in main memory ({error})") from error
+        vector = self.size and values.shape == (self.size,)
+        return self._vector(values) if vector else self._table(values, axes)
+
+    def _table(self, values: npt.NDArray[Any], axes: int) -> Table:
+        trailing = values.shape[values.ndim - 1 :] if self.size else ()
+        numbers = values.ndim - bool(self.size)
+        if (
+            values.dtype.kind not in "biuf"
+            or not 1 <= numbers <= axes
+            or (self.size and trailing != (self.size,))
+        ):
+            wanted = f"({{}}, {self.size})" if self.size else "({},)"
+            found = f"an array of {values.dtype} of shape {values.shape}"
+            allowed = f"{self.allowed}; for each sample, {wanted.format('N')}"
+            raise ParameterError(f"{self.name} is {found}", allowed=allowed)
+        if values.size:
+            broken = values != np.rint(values) if self.param.kind is not float else np.isnan(values)
+            for suspect in (values.min(), values.max(), *values[broken][:1]):
+                self._constant(suspect.item(), one=True)
+        return Table(values)
+
+    def _vector(self, value: Any) -> tuple[Any, ...]:
+        if self.size == ANY and isinstance(value, (int, float)):
+            value = (value,)
+        if self.size == MATRIX:
+            return self._matrix(value)
+        parts = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(parts, (tuple, list)) or len(parts) != (
+            len(parts) or 1 if self.size == ANY else self.size
+        ):
+            raise self._error(value, self.allowed)
+        return tuple(self._constant(_plain(part), one=True) for part in parts)
+
+    def _matrix(self, value: Any) -> tuple[tuple[Any, ...], ...]:
+        rows = [tuple(row) if np.ndim(row) == 1 else () for row in value] if np.iterable(value) else []
+        if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+            raise self._error(value, self.allowed)
+        return tuple(tuple(self._constant(_plain(part), one=True) for part in row) for row in rows)
+
+    def _constant(self, value: Any, *, one: bool = False) -> Any:
+        if self.size and not one and value is not None:
+            raise self._error(value, self.allowed)
+        if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
+            value = bool(value)  # as DALI has it, whose flags are numbers
+        checked = (self.one if one else self.param).check(value)
+        most = _MOST.get(self.param.kind) if self.drawn and checked is not None else None
+        if most is not None and abs(checked) > most:
+            raise self._error(value, f"{self.param.allowed}, none beyond {most:g} in either direction")
+        return checked
+
+    def _error(self, value: Any, allowed: str) -> ParameterError:
+        return ParameterError(f"{self.name}={value!r} is not valid", allowed=allowed)
+
+
+def param(
+    default: Any,
+    doc: str,
+    *,
+    kind: type | None = None,
+    unit: str = "",
+    lo: float | None = None,
+    hi: float | None = None,
+    identity: Any = None,
+    size: int = 0,
+    choices: Seq[str] = (),
+    drawn: bool = True,
+    by_frame: bool = True,
+    optional: bool = False,
+) -> Any:
+    """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
+
+    Args:
+        default: its value where none is given. None makes it optional; in a block of parameters it is then NaN.
+        doc: what it means, a phrase or a sentence.
+        kind: ``float``, ``int``, ``bool`` or ``str``; by default that of ``default``, or of its first number.
+        unit: of its values.
+        lo: the least value that is allowed.
+        hi: the greatest value that is allowed.
+        identity: the value at which it changes nothing.
+        size: for a vector, how many numbers it has; :data:`ANY` for one or more, :data:`MATRIX` for
+            rows of them; these cannot be drawn.
+        choices: the closed set of texts that are allowed.
+        drawn: False for what is one value for all samples and cannot be drawn; texts never can.
+        by_frame: False for what all frames of a sequence have in common, as what decides their size.
+        optional: whether it may be None though that is not its default.
+
+    Raises:
+        ParameterError: its kind is none of these, or not known from the default; or its bounds are upside down.
+    """
+    default = _frozen(default)
+    kind = kind or (str if choices else _kind_of(default))
+    if kind not in (float, int, bool, str):
+        raise ParameterError(
+            f"a parameter of the kind {getattr(kind, '__name__', kind)}",
+            allowed="float, int, bool and str",
+            advice="Give kind=",
+        )
+    if lo is not None and hi is not None and not lo <= hi:
+        raise ParameterError(f"a parameter from lo={lo} to hi={hi}", allowed="lo up to hi")
+    declared = Param(
+        name="",
+        doc=doc,
+        kind=kind,
+        unit=unit,
+        lo=lo,
+        hi=hi,
+        choices=tuple(choices),
+        optional=optional or default is None,
+    )
+    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
+    return dataclasses.field(default=default, metadata={KEY: whole})
+
+
+def levels(doc: str) -> Any:
+    """Declare a level for all channels, or one for each; by default 0.
+
+    Args:
+        doc: what the level is of.
+    """
+    return param((0.0,), f"{doc}, or one for each channel", kind=float, unit="levels", size=ANY)
+
+
+def at_most_one(op: Any, *names: str) -> None:
+    """See that an operator is given one of some parameters at most; None and False mean that it is not.
+
+    Raises:
+        ParameterError: it is given several.
+    """
+    values = {name: getattr(op, name) for name in names}
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise ParameterError(
+            f"{' and '.join(given)} given", source=op.name, allowed=f"one of {', '.join(names)}"
+        )
+
+
+def _frozen(value: Any) -> Any:
+    """A default whose numbers are those of Python and cannot be changed."""
+    value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    return tuple(_frozen(part) for part in value) if isinstance(value, (list, tuple)) else value
+
+
+def _kind_of(default: Any) -> type:
+    """The kind of a value, or of the first number of a vector."""
+    return _kind_of(default[0]) if isinstance(default, tuple) and default else type(default)
+
+
+def _plain(value: Any) -> Any:
+    is_one = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if is_one else value

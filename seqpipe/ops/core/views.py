@@ -1,0 +1,59 @@
+"""Every layout seen as ``(N, F, H, W, C)``, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from ...array import Array
+from ...layout import check_layout
+
+__all__ = ["DEFAULT_LAYOUTS", "View", "view_of"]
+
+DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
+"""The layout of an array that comes without one, by its number of axes."""
+
+
+class View(NamedTuple):
+    """How an array of some layout is seen.
+
+    Attributes:
+        axes: the array's axes in the order N, F, H, W, C; None if they are in it.
+        extend: what adds those that it has not; None if it has all.
+        places: for each axis of the array, its place among the five.
+        shape: of the lengths of the five axes, those of an array of the layout.
+        batched: whether it has N.
+    """
+
+    axes: tuple[int, ...] | None
+    extend: tuple[Any, ...] | None
+    places: tuple[int, ...]
+    shape: Callable[[tuple[int, ...]], tuple[int, ...]]
+    batched: bool
+
+    def __call__(self, array: Array) -> Array:
+        """The array as ``(N, F, H, W, C)``."""
+        ordered = array if self.axes is None else array.transpose(self.axes)
+        return ordered if self.extend is None else ordered[self.extend]
+
+
+@lru_cache(maxsize=64)
+def view_of(layout: str, ndim: int) -> View:
+    """How arrays of a layout are seen.
+
+    Raises:
+        ParameterError: the layout is unknown or does not fit the number of axes.
+    """
+    letters = check_layout(layout, ndim).replace("D", "F")
+    axes = tuple(letters.index(letter) for letter in "NFHWC" if letter in letters)
+    places = tuple("NFHWC".index(letter) for letter in letters)
+    extend = tuple(slice(None) if letter in letters else None for letter in "NFHWC")
+    return View(
+        None if axes == tuple(range(ndim)) else axes,
+        None if ndim == len(extend) else extend,
+        places,
+        itemgetter(*places),
+        "N" in letters,
+    )

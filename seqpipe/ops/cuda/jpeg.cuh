@@ -1,0 +1,264 @@
+// JPEG's distortion. A warp makes two coded units beside each other at a time, and waits for no other: their bytes are copied
+// into shared memory while it makes those before; colors become luminance and differences there, blocks are transformed and
+// rounded in registers, and colors of what is left stand where the bytes were. jpeg.py says what is done, in whole numbers.
+#include "squares.cuh"
+#include "copied.cuh"
+#include "tile.cuh"
+#include "cosine.cuh"
+
+constexpr int WARPS = THREADS / LANES, UNITS = 2, WORDS = UNITS * SIDE * 3 / 4, PITCH = WORDS + 2;  // no bank is met twice
+static_assert(WARPS * UNITS * SIDE * SIDE == TALL * WIDE, "");
+
+// What threads know of their image. It stands in shared memory, for their registers are few.
+struct Known {
+    const Item* item;
+    const Row* row;
+    Address in, out;
+    int in_line, out_line, height, width, last;
+    bool in_words, out_words;  // whether lines are whole words
+    __device__ __forceinline__ void set(const Image& image) {
+        item = &image.item, row = &image.row, in = image.in, out = image.out;
+        height = item->height, width = item->width, last = height - 1;
+        in_line = (int)item->in_strides[2], out_line = (int)item->out_strides[2];
+        in_words = IN == 0 && are_words(in, item->in_strides);
+        out_words = IN == 0 && OUT == 0 && are_words(out, item->out_strides);
+    }
+    __device__ __forceinline__ bool are_words(Address at, const long long* strides) const {
+        const int size = sizeof(unsigned);
+        return at % size == 0 && strides[2] % size == 0 && strides[2] == (int)strides[2] && strides[3] == 3 && strides[4] == 1 &&
+               width % FOUR == 0;
+    }
+    __device__ __forceinline__ Image image() const { return {*item, *row, in, out}; }
+};
+
+// Where units of an image are that a warp makes at a time.
+struct Part {
+    int top, left;
+    __device__ __forceinline__ Part(const Known& known, int number) {
+        const int across = (known.width + UNITS * SIDE - 1) / (UNITS * SIDE);
+        top = number / across * SIDE, left = number % across * (UNITS * SIDE);
+    }
+    __device__ __forceinline__ Part next(const Known& known) const {
+        Part found = *this;
+        found.left += UNITS * SIDE;
+        if (found.left >= known.width) found.left = 0, found.top += SIDE;
+        return found;
+    }
+    // How many words a line of the image has for them.
+    __device__ __forceinline__ int words(const Known& known) const { return min(WORDS, (known.width - left) * 3 / 4); }
+};
+__device__ __forceinline__ int parts_of(const Known& known) {
+    return (known.width + UNITS * SIDE - 1) / (UNITS * SIDE) * ((known.height + SIDE - 1) / SIDE);
+}
+
+// What a warp has of shared memory: bytes that are made, and those of the next units that are on their way.
+struct Room {
+    unsigned words[2][SIDE * PITCH];
+    Planes planes;
+};
+
+// Calls `make(line, word)` for the words that lines have, neighboring threads with neighboring ones: of every FURTHER-th
+// line from that one on.
+constexpr int TURNS = 3, FURTHER = TURNS * LANES / WORDS, EACH = SIDE / FURTHER;
+static_assert(FURTHER * WORDS == TURNS * LANES && EACH * FURTHER == SIDE, "");
+template <class Make> __device__ __forceinline__ void for_words(int words, Make make) {
+#pragma unroll 1
+    for (int turn = 0; turn < TURNS; turn++) {
+        const int at = turn * LANES + threadIdx.x % LANES, line = at / WORDS, word = at % WORDS;
+        if (word < words) make(line, word);
+    }
+}
+
+// The values of a line that a thread has where lines are no whole words: how far each is from the line's first one. Of
+// what is beside the image, as the last pixel's.
+struct Values {
+    static constexpr int COUNT = WORDS * 4 / LANES;
+    Address columns[COUNT];
+    static __device__ __forceinline__ int number(int k) { return k * LANES + threadIdx.x % LANES; }
+    __device__ __forceinline__ Values(const Part& part, const long long* strides, int width) {
+#pragma unroll
+        for (int k = 0; k < COUNT; k++)
+            columns[k] = (Address)(min(part.left + number(k) / 3, width - 1) * strides[3] + number(k) % 3 * strides[4]);
+    }
+};
+
+// Asks for the bytes of units. Beyond the image its last lines come again; what is beside it, `complete` finds.
+__device__ __forceinline__ void ask(const Known& known, const Part& part, unsigned* to) {
+    if (known.in_words) {
+        const int step = known.in_line, last = known.last;
+        const Address begin = known.in + (Address)((long long)part.top * step + part.left * 3);
+        const bool inside = part.top + SIDE <= known.height;
+        for_words(part.words(known), [&](int line, int word) {
+            unsigned* own = to + line * PITCH + word;
+            if (inside) {
+                Address from = begin + (Address)((long long)line * step + word * 4);
+#pragma unroll
+                for (int k = 0; k < EACH; k++, own += FURTHER * PITCH, from += (Address)((long long)FURTHER * step))
+                    copy_word(own, from);
+            } else {
+#pragma unroll 1
+                for (; line < SIDE; line += FURTHER, own += FURTHER * PITCH)
+                    copy_word(own, begin + (Address)((long long)min(line, last - part.top) * step + word * 4));
+            }
+        });
+        return;
+    }
+    const Image image = known.image();
+    const Values own(part, image.item.in_strides, known.width);
+    const Real scale = image.row.scale;
+#pragma unroll 1
+    for (int line = 0; line < SIDE; line++, to += PITCH) {
+        const Address from = image.from(min(part.top + line, known.last), 0);
+#pragma unroll
+        for (int k = 0; k < own.COUNT; k++)
+            ((unsigned char*)to)[own.number(k)] = (unsigned char)stored<0>(load<IN>(from + own.columns[k]) * scale);
+    }
+}
+
+// Waits for them, and puts the last pixel of each line beside it.
+__device__ __forceinline__ void complete(const Known& known, const Part& part, unsigned* words) {
+    wait_for_words();
+    __syncwarp();
+    const int count = part.words(known);
+    if (!known.in_words || count == WORDS) return;
+    unsigned* const line = words + threadIdx.x % SIDE * PITCH;
+    const unsigned color = line[count - 1] >> 8;
+    __syncwarp();
+#pragma unroll 1
+    for (int k = count; k < WORDS; k += 3)
+        line[k] = color | color << 24, line[k + 1] = color >> 8 | color << 16, line[k + 2] = color >> 16 | color << 8;
+    __syncwarp();
+}
+
+// Luminance and differences of a unit: those of lines beyond the image are the last ones of each plane, in its own size.
+__device__ __forceinline__ void take(const Known& known, int top, const unsigned* words, Planes& planes) {
+    const Place place;
+    const unsigned* const own = words + place.y * PITCH + place.x * 3 / 4;
+    const Squares squares(own, PITCH);
+    squares.put_luminance(planes.given + place.luminance());
+    const int beyond = max(0, top + place.y - known.last / 2 * 2);
+    if (!beyond) return squares.put_differences(planes.given + place.difference());
+    Squares(own - beyond * PITCH, PITCH).put_differences(planes.given + place.difference());
+}
+
+// Calls `make` for the six blocks of a unit, two at a time: beside each other, at last the differences; with where in planes
+// a thread's two values of each are.
+template <class Make> __device__ __forceinline__ void for_blocks(Make make) {
+    const int lane = threadIdx.x % LANES, own = lane / 4 * LINE + lane % 4 * 2;
+#pragma unroll
+    for (int pair = 0; pair < 2; pair++) make(pair, own + pair * 8 * LINE, own + pair * 8 * LINE + 8);
+    make(2, own + BLUE, own + RED);
+}
+
+// There for all blocks, and then back: registers hold what either way needs.
+__device__ __forceinline__ void squeeze(const Cosine& cosine, Planes& planes) {
+    unsigned kept[3][2], sums[4];
+    const Way<false> there(cosine);
+    for_blocks([&](int pair, int first, int second) {
+        const unsigned given[2] = {*(const unsigned*)(planes.given + first), *(const unsigned*)(planes.given + second)};
+        there.make(given, sums);
+        round_to(cosine.steps[pair / 2][threadIdx.x % LANES], sums, kept[pair]);
+    });
+    asm volatile("" ::: "memory");
+    const Way<true> back(cosine);
+    for_blocks([&](int pair, int first, int second) {
+        constexpr int SHIFT = BITS + KEPT + 3;
+        back.make(kept[pair], sums);
+        *(unsigned short*)(planes.found + first) = pair_of((int)sums[0] >> SHIFT, (int)sums[1] >> SHIFT);
+        *(unsigned short*)(planes.found + second) = pair_of((int)sums[2] >> SHIFT, (int)sums[3] >> SHIFT);
+    });
+}
+
+// Writes what is made of units.
+__device__ __forceinline__ void give(const Known& known, const Part& part, const unsigned* words) {
+    if (known.out_words) {
+        const int step = known.out_line, lines = known.height - part.top;
+        const Address begin = known.out + (Address)((long long)part.top * step + part.left * 3);
+        for_words(part.words(known), [&](int line, int word) {
+            const unsigned* const own = words + line * PITCH + word;
+            Address to = begin + (Address)((long long)line * step + word * 4);
+            unsigned found[EACH];
+#pragma unroll
+            for (int k = 0; k < EACH; k++) found[k] = own[k * FURTHER * PITCH];
+#pragma unroll
+            for (int k = 0; k < EACH; k++, to += (Address)((long long)FURTHER * step))
+                if (line + k * FURTHER < lines) *(unsigned*)to = found[k];
+        });
+        return;
+    }
+    const Image image = known.image();
+    const Values own(part, image.item.out_strides, known.width);
+    const Real scale = image.row.scale;
+    const int count = (known.width - part.left) * 3;
+#pragma unroll 1
+    for (int line = 0; line < min(SIDE, known.height - part.top); line++, words += PITCH) {
+        const Address to = image.to(part.top + line, 0);
+#pragma unroll
+        for (int k = 0; k < own.COUNT; k++)
+            if (own.number(k) < count)
+                store<OUT>(to + own.columns[k], Real((float)((const unsigned char*)words)[own.number(k)]) / scale);
+    }
+}
+
+// All units of an image, the warps' one after the other.
+__device__ __forceinline__ void make(const Known& known, const Cosine& cosine, Room& room) {
+    const int count = parts_of(known), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
+    const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each;
+    if (first >= count) return;
+    int turn = 0;
+    Part part(known, first);
+    ask(known, part, room.words[0]);
+#pragma unroll 1
+    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(known), turn ^= 1) {
+        unsigned* const words = room.words[turn];
+        complete(known, part, words);
+        if (rest > 1) ask(known, part.next(known), room.words[turn ^ 1]);
+#pragma unroll 1
+        for (int unit = 0; unit < UNITS && part.left + unit * SIDE < known.width; unit++) {
+            unsigned* const own = words + unit * (WORDS / UNITS);
+            take(known, part.top, own, room.planes);
+            __syncwarp();
+            squeeze(cosine, room.planes);
+            __syncwarp();
+            const Place place;
+            put_colors(room.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
+        }
+        __syncwarp();
+        give(known, part, words);
+        __syncwarp();
+    }
+}
+
+// What is given, as it is.
+__device__ __forceinline__ void copy(const Image& image, const Tile& tile) {
+    for (int e = threadIdx.x; e < TALL * WIDE; e += THREADS) {
+        const int y = tile.top + e / WIDE, x = tile.left + e % WIDE;
+        if (y >= image.item.height || x >= image.item.width) continue;
+        const Address in = image.from(y, x), out = image.to(y, x);
+#pragma unroll 1
+        for (int channel = 0; channel < 3; channel++)
+            store<OUT>(out + (Address)(channel * image.item.out_strides[4]),
+                       load<IN>(in + (Address)(channel * image.item.in_strides[4])));
+    }
+}
+
+#if __CUDA_ARCH__ < 800 || __CUDA_ARCH__ >= 1000
+constexpr int BLOCKS = 3;
+#else
+constexpr int BLOCKS = 4;
+#endif
+
+KERNEL(BLOCKS, each) {
+    __shared__ Cosine cosine;
+    __shared__ Room room[WARPS];
+    __shared__ Known known;
+    const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
+    if (number >= job.images) return;
+    const Image image = image_of(job, number);
+    if (image.row.acts) {
+        if (threadIdx.x == 0) known.set(image);
+        prepare(image.row, cosine);
+        return make(known, cosine, room[threadIdx.x / LANES]);
+    }
+    for (int place = blockIdx.x; place < tiles_of(image.item); place += gridDim.x) copy(image, tile_of(image.item, place));
+}

@@ -1,0 +1,278 @@
+"""An operator on a GPU: its source put together, and one launch for all images of a call."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...kernel import CudaDevice, KernelDevice, Source
+from ...source_text import source_text
+from ..core.blocks import Block
+from ..core.body import WORK, Cut, Work
+from ..core.declaration import Declaration
+
+__all__ = [
+    "GRID",
+    "SKELETONS",
+    "TYPES",
+    "CutSource",
+    "Item",
+    "OpSource",
+    "Scratch",
+    "address_of",
+    "cuda_device",
+    "defines_of",
+    "launch",
+    "prelude",
+    "row_text",
+    "run_kernel",
+    "source_of",
+    "widened",
+    "with_fields",
+]
+
+SKELETONS: Final = __package__
+"""The package whose folder holds the CUDA sources of operators."""
+_THREADS: Final = 256
+_IMAGES_IN_Y: Final = 32768
+_SHORT: Final = 4000  # bytes of tables by value, on any device
+_LONG: Final = 32000  # where arguments may be so long; a copy to the device takes longer than most kernels
+TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
+"""The numbers of types in kernels that compute."""
+GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+"""Macros that are the same for all kernels."""
+# as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
+_ITEM: Final = struct.Struct("2Q 10q 10i")
+_HEAD: Final = struct.Struct("Q 4i Q")
+_JOBS: Final = {room: np.dtype((np.void, _HEAD.size + room)) for room in (_SHORT, _LONG)}
+
+
+class Item(NamedTuple):
+    """Images of one shape that a call is about.
+
+    Attributes:
+        x: what is given, ``(N, F, H, W, C)``.
+        out: what is to be written, likewise.
+        sample: the number of its first sample in the call.
+    """
+
+    x: Array
+    out: Array
+    sample: int
+
+
+class Scratch(NamedTuple):
+    """Memory that is kept between the passes of a work, at first 0.
+
+    Attributes:
+        memory: all of it.
+        of_image: bytes of an image.
+    """
+
+    memory: Array
+    of_image: int
+
+
+@dataclass(frozen=True)
+class CutSource(Source, ABC):
+    """A source whose work on images is cut into launches and blocks."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Cut:
+        """How it is cut."""
+
+
+@dataclass(frozen=True)
+class OpSource(CutSource):
+    """A source put together from the prelude, a skeleton, and what an operator states.
+
+    Attributes:
+        row: the fields of a row of parameters, as C has them.
+        body: the statements of the operator.
+        numbers: whole numbers that it has a table of.
+    """
+
+    row: str = ""
+    body: str = ""
+    numbers: str = ""
+
+    @cached_property
+    def work(self) -> Work:
+        """How it is cut into launches and blocks."""
+        return WORK.get(self.name.removesuffix(".cuh"), Work())
+
+    @cached_property
+    def text(self) -> str:
+        """The source."""
+        return f"{prelude()[0]}{self.own}"
+
+    @property
+    def own(self) -> str:
+        """The source without what is the same whatever a row has."""
+        row = f"struct Row {{\n{self.row}\n}};\n\n"
+        if self.work.tile is not None:
+            row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
+        skeleton = source_text(self.package, self.name)
+        skeleton = skeleton.replace("BODY", self.body).replace("NUMBERS", self.numbers)
+        return f"{row}{prelude()[1]}\n{skeleton}"
+
+
+@cache
+def prelude() -> tuple[str, str]:
+    """What every kernel begins with: before the declaration of its rows, and after it."""
+    head, mark, tail = source_text(SKELETONS, "prelude.cuh").partition("// One image of an item.")
+    return head, f"{mark}{tail}"
+
+
+@lru_cache(maxsize=512)
+def source_of(op: type[Declaration]) -> OpSource:
+    """The source of an operator's kernel."""
+    body = op.body
+    if body is None:
+        raise ParameterError(f"{op.name} has no kernel")
+    numbers = ", ".join(map(str, body.numbers())) or "0"
+    return OpSource(SKELETONS, f"{body.kind}.cuh", row_text(op.kernel_dtype()), body.text, numbers)
+
+
+def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:
+    """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
+    shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, **GRID}
+    if op.values == "moved":
+        return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
+    # whether the statements do the same for all channels
+    alike = op.body is not None and "channel" not in op.body.text
+    return {"IN": TYPES[dtype], "OUT": TYPES[result], "ALIKE": int(alike), **shared}
+
+
+@lru_cache(maxsize=1024)
+def _kernel_of(
+    op: type[Declaration], dtype: np.dtype[Any], result: np.dtype[Any], channels: int
+) -> tuple[OpSource, dict[str, int]]:
+    """The source of an operator's kernel, and the macros for some types."""
+    return source_of(op), defines_of(op, dtype.name, result.name, channels)
+
+
+def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
+    """Queue an operator on images in device memory, in one launch.
+
+    Args:
+        op: the operator.
+        items: the images, all of one type.
+        block: the rows that the kernel is given.
+        device: where it runs, on CuPy's current stream.
+    """
+    first = items[0]
+    channels = first.x.shape[4]
+    if len(items) > 1 and any(item.x.shape[4] != channels for item in items):
+        channels = 0
+    source, defines = _kernel_of(type(op), first.x.dtype, first.out.dtype, channels)
+    launch(source, defines, items, block, device)
+
+
+def launch(
+    source: CutSource,
+    defines: Mapping[str, int],
+    items: Seq[Item],
+    block: Block,
+    device: KernelDevice,
+    scratch: Scratch | None = None,
+) -> None:
+    """Queue a kernel on images in device memory.
+
+    Args:
+        source: the kernel, or several, one after the other.
+        defines: its macros, without those that are the same for all.
+        items: the images, all of one type.
+        block: the rows that the kernel is given.
+        device: where it runs, on CuPy's current stream.
+        scratch: what is kept between passes that are launched one by one; otherwise it is made as the work says.
+    """
+    entries, images = [], 0
+    for x, out, sample in items:
+        samples, frames, height, width, channels = out.shape
+        row = block.first[sample]
+        of_sample = block.first[sample + 1] - row if samples > 1 else 0
+        shape = images, frames, channels, *x.shape[2:4], height, width
+        strides = *x.strides, *out.strides
+        entries.append(
+            _ITEM.pack(address_of(x), address_of(out), *strides, *shape, row, of_sample, block.step)
+        )
+        images += samples * frames
+    work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
+    sizes = {item.out.shape[2:4] for item in items}
+    passes = work.launches(block.rows, sizes, images, _THREADS)
+    if work.scratch and len(passes) > 1:
+        of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
+        scratch = Scratch(namespace(x).zeros(of_image * images, np.uint8), of_image)
+    tables = b"".join((*entries, block.rows.tobytes()))
+    room, macros = _SHORT, {**defines, **GRID}
+    if len(tables) > _SHORT:
+        room = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
+        macros["INLINE"] = room or _SHORT
+    head = len(entries), images, len(entries) * _ITEM.size, scratch.of_image if scratch else 0
+    job, kept = _job(tables, room, head, x, scratch.memory if scratch else None)
+    for function, blocks, count in passes:
+        grid = blocks, min(count, in_y), -(-count // in_y)
+        device.launch(source, function, macros, grid, _THREADS, job, None)
+    # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
+    del kept, scratch
+
+
+@lru_cache(maxsize=32)
+def cuda_device(number: int) -> CudaDevice:
+    """The GPU with a number."""
+    return CudaDevice(number)
+
+
+def _job(
+    tables: bytes, room: int, head: tuple[int, ...], x: Array, scratch: Array | None
+) -> tuple[npt.NDArray[Any], object]:
+    """The argument of a launch, and what must live until it is queued; tables are in it if there is room."""
+    dtype = _JOBS[room or _SHORT]
+    kept = None if room else namespace(x).asarray(np.frombuffer(tables, np.uint8))
+    job = bytearray(dtype.itemsize)
+    addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]
+    _HEAD.pack_into(job, 0, addresses[0], *head, addresses[1])
+    if room:
+        job[_HEAD.size : _HEAD.size + len(tables)] = tables
+    return np.ndarray((), dtype, job), kept
+
+
+def address_of(array: Array) -> int:
+    """Where an array's values begin in the memory of its device."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+@lru_cache(maxsize=256)  # to make a structure takes as long as to fill it
+def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """A structure with more fields after its own."""
+    return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])
+
+
+def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Rows with the fields of another structure, which has theirs as well; the others are 0."""
+    made = np.zeros(len(rows), dtype)
+    for name in rows.dtype.names or ():
+        made[name] = rows[name]
+    return made
+
+
+def row_text(dtype: np.dtype[Any]) -> str:
+    """The fields of a row, as C declares them."""
+    lines = []
+    for name in dtype.names or ():
+        kind = dtype[name]
+        length = f"[{int(np.prod(kind.shape))}]" if kind.shape else ""
+        lines.append(f"    {'int' if kind.base == np.int32 else 'Real'} {name}{length};")
+    return "\n".join(lines)

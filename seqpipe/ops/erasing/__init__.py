@@ -1,0 +1,8 @@
+"""Operators that paint over parts of images.
+
+Imports `core`, `call`, `cuda`.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,241 @@
+"""Operators that paint over parts of images."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, IntArray
+from ...errors import ParameterError
+from ..call.op import Op
+from ..core.blocks import values_of_all
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import ANY, levels, param
+from ..core.rounding import put
+from ..core.spec import Spec
+
+__all__ = ["Erase", "RandomErasing"]
+
+_MOST: Final = 16  # regions of an image
+_LEVELS: Final = 4  # levels that a region may have: one for each channel
+_ATTEMPTS: Final = 10  # torchvision's, too
+_ROW: Final = np.dtype(
+    [
+        ("acts", np.int32),
+        ("count", np.int32),
+        ("levels", np.float32, (_LEVELS,)),
+        ("boxes", np.int32, (4 * _MOST,)),
+    ]
+)
+
+
+class _Regions(Op, register=False):
+    """An operator that gives a level to all pixels of some boxes."""
+
+    fill_value: tuple[float, ...] = levels("level of what is erased")
+
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("levels", _LEVELS),)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
+    takes_raw: ClassVar[bool] = True
+
+    @abstractmethod
+    def boxes(self, p: Any, height: int, width: int) -> IntArray:
+        """Top, left, bottom and right of each region, in pixels: ``(K, 4)``; they may reach over the border.
+
+        Args:
+            p: the parameters; where they are arrays with a row for each frame or sample, so is the result.
+            height: rows of the image.
+            width: columns of the image.
+        """
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """The level of each channel.
+
+        Raises:
+            ParameterError: there are levels for more or fewer channels.
+        """
+        found = self.fill_value
+        if len(found) > 1 and (len(found) != spec.channels or len(found) > _LEVELS):
+            raise ParameterError(
+                f"fill_value has {len(found)} levels for {spec.channels} channels",
+                source=self.name,
+                allowed=f"one, or one for each of up to {_LEVELS} channels",
+            )
+        return {"levels": np.resize(found, _LEVELS) if len(found) == 1 else (*found, 0, 0, 0)[:_LEVELS]}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """A copy, with each box painted over."""
+        out = x.copy()
+        # what has more channels has one level for all
+        levels = p.levels[: x.shape[-1]] if x.shape[-1] <= _LEVELS else p.levels[0]
+        for box in self.boxes(p, *x.shape[1:3]).tolist():
+            top, left, bottom, right = (max(place, 0) for place in box)
+            put(out[:, top:bottom, left:right], levels)
+        return out
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same of values as they are: those that stay need not become floats."""
+        return self.reference(x, p)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The boxes, how many they are, and the levels."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The boxes of each row."""
+        made = np.zeros(len(rows), _ROW)
+        made["acts"], made["levels"] = rows["acts"], rows["levels"]
+        boxes = self.boxes(values_of_all(rows), spec.height, spec.width).reshape(len(rows), -1)
+        made["count"], made["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
+        return made
+
+    body = Body("erased")
+
+
+class Erase(_Regions):
+    """Paint over a region, or several, as in DALI.
+
+    A region reaches from ``floor(anchor)`` to ``floor(anchor + shape)``, the latter excluded; what lies outside of the
+    image is left out. The first may differ between samples and frames; ``more`` are the same for all.
+    """
+
+    anchor: Number = param((0.0, 0.0), "top and left of the region", kind=float, unit="pixels", size=2)
+    shape: Number = param(
+        (0.0, 0.0), "rows and columns of it", kind=float, unit="pixels", size=2, lo=0, identity=(0.0, 0.0)
+    )
+    more: tuple[float, ...] | None = param(
+        None, "further regions, each top, left, rows and columns", kind=float, unit="pixels", size=ANY
+    )
+    normalized: bool = param(False, "whether anchors and shapes are parts of the image's size", drawn=False)
+    normalized_anchor: bool | None = param(
+        None, "whether anchors are; None for what normalized says", kind=bool, drawn=False
+    )
+    normalized_shape: bool | None = param(
+        None, "whether shapes are; None for what normalized says", kind=bool, drawn=False
+    )
+    centered_anchor: bool = param(False, "whether anchors are the centers of regions", drawn=False)
+
+    examples = (
+        {"anchor": (1.0, 2.0), "shape": (2.0, 3.0)},
+        {
+            "anchor": ((0.0, 1.0), (0.0, 1.0)),
+            "shape": (0.4, 0.5),
+            "normalized": True,
+            "fill_value": 9,
+            "seed": 2,
+        },
+        {
+            "shape": (2.0, 2.0),
+            "more": (-1.0, 5.0, 3.0, 9.0, 3.0, 1.5, 1.5, 2.0),
+            "fill_value": 200.0,
+        },
+        {"anchor": (0.5, 0.5), "shape": (3.0, 2.0), "normalized_anchor": True, "centered_anchor": True},
+    )
+    errors = (
+        ({"shape": (-1.0, 2.0)}, "shape=-1.0 is not valid; allowed: a number of at least 0 pixels"),
+        ({"more": (1.0, 2.0)}, "more has 2 numbers; allowed: 4 for each of up to 15 regions"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = len(self.more or ())
+        if count % 4 or count > 4 * (_MOST - 1):
+            raise ParameterError(
+                f"more has {count} numbers",
+                source=self.name,
+                allowed=f"4 for each of up to {_MOST - 1} regions",
+            )
+
+    def boxes(self, p: Any, height: int, width: int) -> IntArray:
+        """The regions."""
+        size = np.array([height, width], np.float64)
+        first = np.concatenate([p.anchor, p.shape], axis=-1, dtype=np.float64)[..., None, :]
+        more = np.reshape(self.more or (), (-1, 4))
+        regions = np.concatenate([first, np.broadcast_to(more, (*first.shape[:-2], *more.shape))], axis=-2)
+        by_default = self.normalized
+        anchor, shape = (
+            part * (size if (by_default if relative is None else relative) else 1)
+            for part, relative in (
+                (regions[..., :2], self.normalized_anchor),
+                (regions[..., 2:], self.normalized_shape),
+            )
+        )
+        start = anchor - shape / 2 if self.centered_anchor else anchor
+        reach = np.concatenate([start, start + shape], axis=-1)
+        found: IntArray = np.floor(np.clip(reach, -1, 2.0**30)).astype(np.int64)
+        return found
+
+
+class RandomErasing(_Regions):
+    """Paint over one region of random size, shape and place: one for a sequence, by the rule of torchvision.
+
+    Its area is uniform in ``scale``, the logarithm of its rows by its columns in that of ``ratio``; a region that is
+    not smaller than the image is drawn again, ten times at most, and then nothing is erased (Zhong et al., "Random
+    erasing data augmentation", 2020). There, ``p=0.5`` is usual.
+    """
+
+    scale: tuple[float, float] = param(
+        (0.02, 0.33), "range of its area", unit="of the image's", size=2, lo=0, hi=1, kind=float, drawn=False
+    )
+    ratio: tuple[float, float] = param(
+        (0.3, 3.3), "range of its rows by its columns", size=2, lo=0.001, hi=1000, kind=float, drawn=False
+    )
+
+    samples_together = True
+    derived = (*_Regions.derived, ("draws", 4 * _ATTEMPTS))
+    examples = (
+        {"seed": 1},
+        {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
+    )
+    errors = (
+        ({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is upside down; allowed: \(least, greatest\)"),
+        ({"ratio": (0.0, 1.0)}, "ratio=0.0 is not valid; allowed: a number from 0.001 to 1000"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("scale", "ratio"):
+            lo, hi = getattr(self, name)
+            if lo > hi:
+                raise ParameterError(
+                    f"{name}={(lo, hi)} is upside down", source=self.name, allowed="(least, greatest)"
+                )
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """Four numbers from 0 to 1 for each attempt: they do not depend on the size of the image."""
+        shape = (spec.frames, 4 * _ATTEMPTS) if self.per_frame else (4 * _ATTEMPTS,)
+        return {"draws": rng.random(shape, np.float32)}
+
+    def boxes(self, p: Any, height: int, width: int) -> IntArray:
+        """The region of the first attempt that fits; an empty one if none does."""
+        regions = [
+            self._region(numbers, height, width) for numbers in p.draws.reshape(-1, 4 * _ATTEMPTS).tolist()
+        ]
+        return np.array(regions, np.int64).reshape(*p.draws.shape[:-1], 1, 4)
+
+    def _region(self, numbers: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
+        """The region of the first attempt that fits, of four numbers each; an empty one if none does."""
+        least, most = self.scale
+        lo, hi = self._log_ratio
+        for first in range(0, len(numbers), 4):
+            area = height * width * (least + (most - least) * numbers[first])
+            aspect = math.exp(lo + (hi - lo) * numbers[first + 1])
+            rows, columns = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+            if rows < height and columns < width:
+                top = math.floor(numbers[first + 2] * (height + 1 - rows))
+                left = math.floor(numbers[first + 3] * (width + 1 - columns))
+                return top, left, top + rows, left + columns
+        return 0, 0, 0, 0
+
+    @cached_property
+    def _log_ratio(self) -> tuple[float, float]:
+        lo, hi = self.ratio
+        return math.log(lo), math.log(hi)

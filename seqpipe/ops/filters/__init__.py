@@ -1,0 +1,8 @@
+"""Operators that look at the pixels around a pixel: blurs, sharpening, derivatives.
+
+Imports `core`, `call`, `cuda`, `geometry`.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,205 @@
+"""Operators that look at a window around every pixel, as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array
+from ...errors import ParameterError
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import MATRIX, param
+from ..core.spec import COMPUTED, Spec
+from ..cuda.kernel import widened
+from .base import WHOLE, Neighbors, by_frame, extended, with_reach
+
+__all__ = ["Filter", "MedianBlur"]
+
+_REACH: Final = {
+    (3, 3): 0,
+    (5, 5): 1,
+}  # the number of the kernel of filter.cuh for a window; 2 for all others
+_MOST_WEIGHT: Final = 1e30  # of that kernel, for it takes 2²³ times as much
+_MOST_WEIGHTS: Final = 625  # of a kernel, that then still goes to the GPU with the launch
+
+
+class Filter(Neighbors):
+    """Correlate images with a kernel, as in DALI: it is not turned round.
+
+    ``out[y, x] = sum of kernel[i, j] * in[y + i - anchor[0], x + j - anchor[1]]``, for each channel.
+    """
+
+    kernel: tuple[tuple[float, ...], ...] = param(
+        ((1.0,),), "the weights", kind=float, size=MATRIX, identity=((1.0,),)
+    )
+    anchor: tuple[int, int] | None = param(
+        None,
+        "row and column of the weight of the pixel itself; None for the middle",
+        kind=int,
+        size=2,
+        lo=0,
+        drawn=False,
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    cpu_tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
+    examples = (
+        {"kernel": ((-1.0, 0.0, 1.0), (-2.0, 0.5, 2.0), (-1.0, 0.0, 1.0)), "p": 0.8},
+        {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "border": "clamp"},
+        {"kernel": ((0.1,), (0.7,)), "border": "constant", "fill_value": 50.0, "dtype": "float32"},
+    )
+    errors = (
+        (
+            {"kernel": ((1.0, 2.0), (3.0,))},
+            "kernel=.* is not valid; allowed: rows of values, all of one length",
+        ),
+        ({"kernel": (1.0, 2.0)}, r"kernel=\(1.0, 2.0\) is not valid; allowed: rows of values"),
+        ({"kernel": ((1.0,) * 26,) * 25}, "a kernel of 25×26 weights; allowed: up to 625 weights"),
+        (
+            {"kernel": ((1.0, 2.0),), "anchor": (0, 2)},
+            r"anchor=\(0, 2\) lies outside of the kernel; allowed: .* \(0, 1\)",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows, columns = self._window
+        if rows * columns > _MOST_WEIGHTS:
+            raise ParameterError(
+                f"a kernel of {rows}×{columns} weights",
+                source=self.name,
+                allowed=f"up to {_MOST_WEIGHTS} weights",
+            )
+        if self.anchor and (self.anchor[0] >= rows or self.anchor[1] >= columns):
+            raise ParameterError(
+                f"anchor={self.anchor} lies outside of the kernel",
+                source=self.name,
+                allowed=f"up to {(rows - 1, columns - 1)}",
+            )
+
+    @property
+    def _window(self) -> tuple[int, int]:
+        """Rows and columns of the kernel."""
+        return len(self.kernel), len(self.kernel[0])
+
+    @property
+    def _center(self) -> tuple[int, int]:
+        """The anchor that is meant."""
+        rows, columns = self._window
+        return self.anchor or (rows // 2, columns // 2)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The products of each weight, in the order of reading."""
+        (rows, columns), (up, left) = self._window, self._center
+        around = extended(x, 1, rows, self.border, p.beyond, up)
+        around = extended(around, 2, columns, self.border, p.beyond, left)
+        height, width = x.shape[1:3]
+        total = None
+        for i, line in enumerate(self.kernel):
+            for j, weight in enumerate(line):
+                part = around[:, i : i + height, j : j + width] * np.float32(weight)
+                total = part if total is None else total + part
+        return total
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where the result is a whole number."""
+        weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
+        gain = float(np.abs(weights).sum(dtype=np.float64))
+        whole = gain * 2.0**p.bits <= WHOLE and bool((weights == np.rint(weights)).all())
+        border = self.opencv_border(x, p, 0.0 if whole else gain)
+        if border is None:
+            return self.reference(x, p)
+        import cv2
+
+        return by_frame(
+            np.ascontiguousarray(x),
+            lambda x: cv2.filter2D(x, cv2.CV_32F, weights, anchor=anchor, borderType=border),
+        )
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block, and the kernel."""
+        places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
+        return with_reach(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows with the kernel."""
+        made = widened(rows, self.kernel_dtype())
+        weights = np.array(self.kernel, np.float32).ravel()
+        made["window"], made["anchor"], made["weights"][:, : weights.size] = (
+            self._window,
+            self._center,
+            weights,
+        )
+        short = (
+            self._center == (self._window[0] // 2, self._window[1] // 2)
+            and np.abs(weights).max() < _MOST_WEIGHT
+        )
+        made["reach"] = made["acts"] * (_REACH.get(self._window, 2) if short else 2)
+        return made
+
+    body = Body("filter")
+
+
+class MedianBlur(Neighbors):
+    """Give each pixel the median of a square window, channel by channel.
+
+    Of a window with an even number of values it is the greater of the two in the middle, and the center is the pixel
+    right of and below its middle, as in SciPy.
+    """
+
+    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=15, identity=1)
+
+    examples = (
+        {},
+        {"window_size": (2, 4), "seed": 2},
+        {"window_size": 5, "border": "constant", "fill_value": 30.0},
+    )
+    errors = (
+        ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The values of the window in order, and of these the middle one."""
+        size = p.window_size
+        around = self.padded(x, p, (size, size))
+        windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
+        middle = size * size // 2
+        found: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
+        return found
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """By OpenCV, where it has this."""
+        size, channels = p.window_size, x.shape[-1]
+        if size % 2 == 0 or channels not in (1, 3, 4) or (size > 5 and p.bits != 8):
+            return self.reference(x, p)
+        import cv2
+
+        padded = self.padded(x, p, (size, size))
+        if not p.bits and np.isnan(padded).any():  # OpenCV has no place for it in the order
+            return self.reference(x, p)
+        around = np.ascontiguousarray(padded, np.uint8 if p.bits == 8 else np.float32)
+        half = size // 2
+        inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
+        found = [cv2.medianBlur(frame, size)[inner] for frame in around]
+        return np.stack(found).reshape(x.shape).astype(np.float32)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block."""
+        return with_reach(cls.block_dtype())
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows of the block."""
+        made = widened(rows, self.kernel_dtype())
+        made["reach"] = made["acts"] * (made["window_size"] != 3)
+        return made
+
+    body = Body("median")

@@ -1,0 +1,228 @@
+"""Geometry: operators that move pixels. Each states its mapping once; pixels, metadata and kernels follow it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, namespace
+from ...errors import ParameterError
+from ..call.backends import on_device_of, run
+from ..call.inputs import naming
+from ..call.op import Op
+from ..core.blocks import Block, values_of, values_of_each
+from ..core.body import Body
+from ..core.fields import replaces
+from ..core.spec import MOVED, Spec
+from ..cuda.kernel import Item
+from .mapping import Mapping, Mappings, scaling
+
+__all__ = ["Geometry", "Nearest", "check_sides"]
+
+_ANY_SIZE: Final = (120, 200)  # rows and columns to try a mapping with
+_LONGEST: Final = 1 << 23  # rows or columns whose centers float32 has, which are halves
+
+
+class Geometry(Op, register=False):
+    """An operator that moves pixels, and with them boxes, points, masks and a volume's space.
+
+    It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
+
+    Attributes:
+        whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbors
+            stay neighbors in a row or a column; a text of the body then changes its values, as that of a ``"value"``
+            body does.
+        maps_rows: whether :meth:`mapping` also takes parameters with a value for each of some rows, and then states a
+            matrix for each; otherwise it is asked row by row. It is said anew wherever ``mapping`` is.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    whole_pixels: ClassVar[bool] = False
+    maps_rows: ClassVar[bool] = False
+    values: ClassVar[Literal["computed", "moved"]] = "moved"
+    body: ClassVar[Body | None] = Body("gather")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "mapping" in cls.__dict__ and "maps_rows" not in cls.__dict__:
+            cls.maps_rows = False  # what a base's mapping can, that of a user's subclass need not
+        if replaces(cls, "reference") and "whole_pixels" not in cls.__dict__:
+            cls.whole_pixels = False  # nor need its reference be what follows from the mapping
+        super().__init_subclass__(**options)
+
+    @abstractmethod
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from.
+
+        Args:
+            p: the parameters of one image or sequence, as attributes.
+            height: rows of what is given.
+            width: columns of what is given.
+        """
+
+    def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> Mappings:
+        """The mapping of each row of a block; where the operator does not act, that which changes nothing."""
+        height, width = spec.height, spec.width
+        place = rows.tobytes(), height, width
+        last, found = self.__dict__.get("_last", (None, None))
+        if found is None or last != place:  # a call asks for the sizes first, and then for the matrices
+            found = (self._together if self.maps_rows else self._one_by_one)(rows, height, width)
+            self.__dict__["_last"] = place, found
+        made: Mappings = found
+        return made
+
+    def _one_by_one(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
+        unmoved = Mapping.identity(height, width)
+        found = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
+        return Mappings(np.array([one.matrix for one in found]), [(one.height, one.width) for one in found])
+
+    def _together(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
+        p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
+        found = self.mapping(p, height, width)
+        matrices, size, acts = found.matrix, (found.height, found.width), p.acts.tolist()
+        if all(acts):
+            return Mappings(matrices, [size] * len(rows))
+        matrices[p.acts == 0] = np.eye(3)
+        return Mappings(matrices, [size if one else (height, width) for one in acts])
+
+    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
+        """Rows and columns of the result of one sample.
+
+        Raises:
+            ParameterError: the results of its frames have different sizes.
+        """
+        sizes = set(self.mappings(rows, spec).sizes)
+        if len(sizes) > 1:
+            raise ParameterError(
+                f"frames of different sizes, {sorted(sizes)}, in one sequence",
+                source=self.name,
+                advice="Give p and what decides the size once for each sequence",
+            )
+        return sizes.pop()
+
+    def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
+        """Those of some samples; of the mappings of all rows at once, if they make one size."""
+        rows = block.of_all(samples.start, samples.stop, spec.frames)
+        sizes = set(self.mappings(rows, spec).sizes)
+        return {(spec.frames, *sizes.pop())} if len(sizes) == 1 else super().extents(block, samples, spec)
+
+    def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:
+        """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
+        if not self.whole_pixels or (self.body is not None and self.body.text):
+            return None
+        matrices, sizes = self.mappings(rows, spec)
+        left, top = (int(number) for number in matrices[0, :2, 2])
+        if (matrices != scaling(left, 1, top, 1)).any():
+            return None
+        height, width = sizes[0]
+        return slice(top, top + height), slice(left, left + width)
+
+    @cached_property
+    def _is_identity(self) -> bool:
+        return super()._is_identity or (self.is_constant and self._stays())
+
+    def _stays(self) -> bool:
+        """Whether constant parameters leave every pixel where it is, whatever is given together, and as it is."""
+        changes = self.result_dtype("uint8") != "uint8" or bool(self.body and self.body.text)
+        if changes or type(self).among is not Geometry.among:
+            return False
+        height, width = _ANY_SIZE
+        try:
+            mapping = self.mapping(values_of(self.template[0]), height, width)
+        except Exception:  # what it takes for granted, its own checks may yet refuse, which come after this
+            return False
+        return (mapping.height, mapping.width) == _ANY_SIZE and bool((mapping.matrix == np.eye(3)).all())
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The matrix of the mapping."""
+        return np.dtype([("matrix", np.float32, (3, 3))])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The matrices of a block's rows.
+
+        Raises:
+            ParameterError: the images are longer than a matrix of float32 leads to every pixel of.
+        """
+        check_sides(self, spec.height, spec.width)
+        made = np.zeros(len(rows), self.kernel_dtype())
+        made["matrix"] = self.mappings(rows, spec).matrices
+        return made
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
+        """The affine of a volume's result.
+
+        Raises:
+            ParameterError: its slices are moved by different mappings, or with perspective: the result has no grid.
+        """
+        mappings = self.mappings(rows, spec)
+        if (mappings.matrices != mappings.matrices[0]).any():
+            raise ParameterError(
+                "each slice of a volume with an affine would be moved otherwise",
+                source=self.name,
+                advice="Give one value for all slices, or the array without its affine",
+            )
+        with naming(self):
+            return mappings.each()[0].affine(affine)
+
+    def nearest(self) -> Geometry:
+        """The same for labels: every pixel the nearest, of any type."""
+        return Nearest.of(self)
+
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
+        """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest; 0 outside.
+
+        Args:
+            mask: of any type, in main memory or on a GPU.
+            specs: the samples.
+            block: their parameters.
+        """
+        size = self.result_size(block.of(0, specs[0].frames), specs[0])
+        with on_device_of(mask):
+            out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
+            run(self.nearest(), [Item(mask, out, 0)], specs, block)
+        return out
+
+
+class Nearest(Geometry, register=False):
+    """A geometry that takes the nearest value, whatever its operator does in between; for masks."""
+
+    @classmethod
+    def of(cls, op: Geometry) -> Nearest:
+        """That with the mapping of an operator, for the operator's parameters."""
+        made = cls()
+        made.__dict__["_op"] = op
+        return made
+
+    def _stays(self) -> bool:
+        """It is told by its operator, once it is made."""
+        return False
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """That of the operator."""
+        op: Geometry = self.__dict__["_op"]
+        check_sides(op, height, width)
+        return op.mapping(p, height, width)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Images moved."""
+        return self.mapping(p, *x.shape[1:3]).nearest(x)
+
+
+def check_sides(op: Geometry, height: int, width: int) -> None:
+    """See that an operator that moves whole pixels can do it by a matrix of float32.
+
+    Raises:
+        ParameterError: the images are longer.
+    """
+    if op.whole_pixels and max(height, width) > _LONGEST:
+        raise ParameterError(
+            f"images of {height}×{width} pixels",
+            source=op.name,
+            allowed=f"up to {_LONGEST} rows and columns, for masks and on a GPU",
+        )

@@ -1,0 +1,127 @@
+"""Interpolation at places of a projective map; ``warp.cuh`` says the same in C++, to the last bit."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from .resampling import cubic
+
+__all__ = ["KINDS", "Kind", "interpolated", "places_of", "remap_is_exact", "remapped"]
+
+Kind: TypeAlias = Literal["nearest", "linear", "cubic"]
+KINDS: Final = ("nearest", "linear", "cubic")
+"""Their numbers in the kernel are their places here."""
+
+_FAR: Final = np.float32(1 << 24)  # places are no further away, so that they are whole numbers of 32 bits
+
+Real: TypeAlias = npt.NDArray[Any]  # of float32
+
+
+def places_of(matrix: Real, height: int, width: int) -> tuple[Real, Real]:
+    """Where the pixels of a result come from: x and y, float32 ``(height, width)`` each.
+
+    Args:
+        matrix: float32 ``(3, 3)``, from the result to the source; the corner of the first pixel is at (0, 0).
+        height: rows of the result.
+        width: columns of the result.
+    """
+    half = np.float32(0.5)
+    column = np.arange(width, dtype=np.float32) + half
+    line = (np.arange(height, dtype=np.float32) + half)[:, None]
+    m = matrix
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        x, y, divisor = (m[i, 0] * column + m[i, 1] * line + m[i, 2] for i in range(3))
+        along, down = (np.fmin(np.fmax(place / divisor, -_FAR), _FAR) for place in (x, y))
+    return along, down
+
+
+class _Taps(NamedTuple):
+    """Along one axis: the pixels that are made use of, ``(taps, …)``, whether they are in the source, their weights."""
+
+    at: Any
+    inside: Any
+    weights: Any
+
+
+def interpolated(x: Array, along: Real, down: Real, kind: Kind, fill: float | None) -> Array:
+    """Values at places, each line of pixels summed up first.
+
+    Args:
+        x: images ``(F, H, W, C)`` in float32, in main memory or on a GPU.
+        along: the places' x, ``(height, width)``.
+        down: their y.
+        kind: of the interpolation.
+        fill: the value outside; None repeats the pixels at the border.
+    """
+    library = namespace(x)
+    columns, rows = _taps(along, x.shape[2], kind), _taps(down, x.shape[1], kind)
+    total: Any = np.float32(0)
+    for row, row_inside, row_weight in zip(*map(library.asarray, rows), strict=True):
+        line: Any = np.float32(0)
+        for column, inside, weight in zip(*map(library.asarray, columns), strict=True):
+            value = x[:, row, column]
+            if fill is not None:
+                value = library.where((inside & row_inside)[..., None], value, np.float32(fill))
+            line = line + weight[..., None] * value
+        total = total + row_weight[..., None] * line
+    return total
+
+
+def _taps(places: Real, length: int, kind: Kind) -> _Taps:
+    half, one = np.float32(0.5), np.float32(1)
+    if kind == "nearest":
+        at, weights = np.floor(places)[None], np.ones((1, *places.shape), np.float32)
+    else:
+        first = np.floor(places - half)
+        part = places - half - first
+        if kind == "linear":
+            at, weights = np.stack([first, first + one]), np.stack([one - part, part])
+        else:
+            at = np.stack([first + np.float32(k) for k in (-1, 0, 1, 2)])
+            weights = cubic(np.abs(np.stack([part - np.float32(k) for k in (-1, 0, 1, 2)])))
+    whole = at.astype(np.int64)
+    inside = np.clip(whole, 0, length - 1)
+    return _Taps(inside, inside == whole, weights)
+
+
+def remapped(x: npt.NDArray[Any], along: Real, down: Real, fill: float | None) -> npt.NDArray[Any]:
+    """What :func:`interpolated` gives for ``"linear"``, by OpenCV: up to 1e-5 of the range of the values from it.
+
+    Args:
+        x: images in main memory, of up to 4 channels and 32766 rows and columns.
+        along: the places' x.
+        down: their y.
+        fill: the value outside; None repeats the pixels at the border.
+    """
+    import cv2
+
+    out = np.empty((len(x), *along.shape, x.shape[3]), np.float32)
+    border = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
+    half = np.float32(0.5)
+    places = along - half, down - half
+    for image, into in zip(x, out, strict=True):
+        found = cv2.remap(
+            np.ascontiguousarray(image),
+            *places,
+            cv2.INTER_LINEAR,
+            borderMode=border,
+            borderValue=(fill or 0.0,) * 4,
+        )
+        into[...] = found.reshape(into.shape)
+    return out
+
+
+@lru_cache(maxsize=8)
+def remap_is_exact(channels: int) -> bool:
+    """Whether OpenCV takes the places of such images as they are; its older ways round them to 1/32 of a pixel."""
+    import cv2
+
+    ramp = np.tile(np.arange(64, dtype=np.float32)[:, None], (64, 1, channels))
+    place = np.full((16, 16), 20.01, np.float32)
+    found = cv2.remap(ramp, place, place.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
+    return bool(np.abs(found - np.float32(20.01)).max() < 1e-3)

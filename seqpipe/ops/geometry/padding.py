@@ -1,0 +1,321 @@
+"""Operators that put images on a larger canvas, or show a window that may reach beyond them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ...errors import ParameterError
+from ..call.inputs import Given
+from ..core.declaration import Declaration
+from ..core.distributions import Number
+from ..core.parameters import ANY, at_most_one, levels, param
+from .borders import BORDERS
+from .canvas import Canvas, Window
+
+__all__ = ["Pad", "Paste", "Slice"]
+
+_Pair: TypeAlias = tuple[int, int]
+
+_POLICIES: Final = {
+    "error": "constant",
+    "constant": "constant",
+    "pad": "constant",
+    "edge": "clamp",
+    "clamp": "clamp",
+    "reflect": "reflect_1001",
+    "reflect_1001": "reflect_1001",
+    "reflect_101": "reflect_101",
+    "wrap": "wrap",
+    "trim_to_shape": "constant",
+}
+
+
+class Pad(Canvas):
+    """Enlarge images to a size, to a multiple of a number, or to the largest of those that are given together.
+
+    As in DALI, images that are larger than is asked for keep their size, and without ``shape`` all become as large as
+    the largest: those of a list, or of a batch. What is aligned is the size that follows from ``shape``.
+    """
+
+    axis_names: Literal["HW", "WH", "H", "W"] = param(
+        "HW", "the axes that are padded, in the order of the other arguments", choices=("HW", "WH", "H", "W")
+    )
+    shape: tuple[int, ...] | None = param(
+        None,
+        "least extent of each axis, or one for all; -1 for that of the largest image; None for -1",
+        kind=int,
+        unit="pixels",
+        lo=-1,
+        size=ANY,
+    )
+    align: tuple[int, ...] | None = param(
+        None,
+        "what the extent of each axis is a multiple of, or one for all; None for 1",
+        kind=int,
+        unit="pixels",
+        lo=1,
+        size=ANY,
+    )
+    fill_value: tuple[float, ...] = levels("level beyond the images")
+    border: str = param("constant", "what lies beyond the border", choices=BORDERS)
+    pad_pos_x: Number = param(0.0, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    pad_pos_y: Number = param(0.0, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+    examples = (
+        {"shape": (8, 9), "fill_value": 300.0},
+        {
+            "axis_names": "WH",
+            "shape": (1, 8),
+            "align": (4, 3),
+            "border": "reflect_101",
+            "pad_pos_x": (0.0, 1.0),
+            "pad_pos_y": (0.0, 1.0),
+            "seed": 2,
+        },
+        {"shape": (1,), "align": (8,), "border": "clamp", "pad_pos_x": 0.5, "pad_pos_y": 0.5},
+        {"shape": (6, -1), "fill_value": (1.0, 2.0, 3.0)},
+    )
+    errors = (
+        ({"shape": (0, 3)}, "shape=0 is not valid; allowed: a whole number of at least 1, or -1"),
+        ({"shape": (3, 4, 5)}, "shape has 3 values for the axes HW; allowed: 2, or one for all"),
+        ({"axis_names": "W", "align": (2, 2)}, "align has 2 values for the axes W; allowed: 1, or one for"),
+        ({"align": 0}, "align=0 is not valid; allowed: a whole number of at least 1"),
+        ({"axis_names": "FHW"}, "axis_names='FHW' is not valid; allowed: 'HW', 'WH', 'H', 'W'"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("shape", "align"):
+            values = getattr(self, name) or ()
+            if len(values) not in (0, 1, len(self.axis_names)):
+                raise ParameterError(
+                    f"{name} has {len(values)} values for the axes {self.axis_names}",
+                    source=self.name,
+                    allowed=f"{len(self.axis_names)}, or one for all",
+                )
+        if 0 in (self.shape or ()):
+            raise ParameterError(
+                "shape=0 is not valid", source=self.name, allowed="a whole number of at least 1, or -1"
+            )
+
+    @property
+    def beyond(self) -> str:
+        """What is asked for."""
+        return self.border
+
+    def among(self, parts: Seq[Given]) -> Declaration:
+        """The same with the extents of the largest of the images."""
+        shape = self._of_axes(self.shape, -1)
+        if -1 not in shape.values() or len(parts) < 2:
+            return self
+        largest = {"H": max(part.spec.height for part in parts), "W": max(part.spec.width for part in parts)}
+        extents = tuple(largest[axis] if extent < 0 else extent for axis, extent in shape.items())
+        return type(self)(**{**self.settings(), "shape": extents})
+
+    def window(self, p: Any, height: int, width: int) -> Window:
+        """The image, and what is added around it."""
+        given = {"H": height, "W": width}
+        shape, align = self._of_axes(self.shape, -1), self._of_axes(self.align, 1)
+        size = {axis: -(-max(given[axis], shape[axis]) // align[axis]) * align[axis] for axis in shape}
+        rows, columns = (size.get(axis, given[axis]) for axis in "HW")
+        # halves up, as a crop of that size in that place takes it back
+        top = math.floor(float(p.pad_pos_y) * (rows - height) + 0.5)
+        left = math.floor(float(p.pad_pos_x) * (columns - width) + 0.5)
+        return self.checked((-top, -left, rows, columns))
+
+    def _of_axes(self, values: tuple[int, ...] | None, by_default: int) -> dict[str, int]:
+        given = values or (by_default,)
+        every = given if len(given) > 1 else given * len(self.axis_names)
+        return dict(zip(self.axis_names, every, strict=True))
+
+
+class Paste(Canvas):
+    """Put images on a larger canvas, as in DALI.
+
+    Its sides are ``floor(ratio * side)``, and not less than ``floor(min_canvas_size)``; the image lies at
+    ``floor(paste * (side of the canvas - side))`` of it. :class:`BboxPaste` moves boxes in parts of the image alike.
+    """
+
+    ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0, by_frame=False)
+    paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    fill_value: tuple[float, ...] = levels("level of the canvas")
+    min_canvas_size: Number = param(
+        0.0, "what no side of the canvas is less than", unit="pixels", lo=0, identity=0.0, by_frame=False
+    )
+
+    examples = (
+        {"ratio": 1.5, "fill_value": 9.0},
+        {
+            "ratio": 1.9,
+            "paste_x": (0.0, 1.0),
+            "paste_y": (0.0, 1.0),
+            "fill_value": (9.0, 80.0, 255.0),
+            "seed": 4,
+        },
+        {"min_canvas_size": 12.5, "paste_x": 0.3},
+        {"ratio": 2.0},
+    )
+    errors = (
+        ({"ratio": 0.5}, "ratio=0.5 is not valid; allowed: a number of at least 1"),
+        ({"fill_value": ()}, r"fill_value=\(\) is not valid; allowed: one value or more"),
+        ({"paste_x": 1.5}, "paste_x=1.5 is not valid; allowed: a number from 0 to 1"),
+    )
+
+    def window(self, p: Any, height: int, width: int) -> Window:
+        """The canvas around the image."""
+        least = math.floor(p.min_canvas_size)
+        # in float32, as DALI: 1.3 times 10 is 13
+        rows, columns = (
+            max(math.floor(np.float32(p.ratio) * np.float32(n)), least, n) for n in (height, width)
+        )
+        top = math.floor(np.float32(p.paste_y) * np.float32(rows - height))
+        left = math.floor(np.float32(p.paste_x) * np.float32(columns - width))
+        return self.checked((-top, -left, rows, columns))
+
+
+class Slice(Canvas):
+    """Cut a window out of images, by its begin and its end or its shape, in pixels or in parts of the image.
+
+    Pixels and parts may be mixed, as in DALI. A place between pixels is rounded, halves away from 0; an end that
+    follows from a shape in parts is rounded as an end. :class:`RandomBboxCrop` gives what ``rel_start`` and
+    ``rel_shape`` take.
+    """
+
+    start: Number | None = param(
+        None, "where the window begins; None for 0", kind=float, unit="pixels", size=2
+    )
+    rel_start: Number | None = param(None, "the same in parts of the image", kind=float, size=2)
+    end: Number | None = param(
+        None,
+        "where it ends; None for the end of the image",
+        kind=float,
+        unit="pixels",
+        size=2,
+        by_frame=False,
+    )
+    rel_end: Number | None = param(None, "the same in parts of the image", kind=float, size=2, by_frame=False)
+    shape: Number | None = param(
+        None,
+        "its columns and rows, in place of an end",
+        kind=float,
+        unit="pixels",
+        lo=1,
+        size=2,
+        by_frame=False,
+    )
+    rel_shape: Number | None = param(
+        None, "the same in parts of the image, a pixel at least", kind=float, lo=0, size=2, by_frame=False
+    )
+    axis_names: Literal["WH", "HW"] = param("WH", "the order of both numbers", choices=("WH", "HW"))
+    out_of_bounds_policy: str = param(
+        "error",
+        "what is done where the window reaches beyond the image: refuse it, take levels (constant, pad),"
+        " the nearest pixel (edge, clamp), a mirror image, repeat the image, or cut the window off (trim_to_shape)",
+        choices=tuple(_POLICIES),
+    )
+    fill_values: tuple[float, ...] = levels("level beyond the image")
+
+    fill_of = "fill_values"
+    examples = (
+        {
+            "start": ((-3.0, 3.0), (-3.0, 3.0)),
+            "shape": (6.0, 4.0),
+            "out_of_bounds_policy": "pad",
+            "fill_values": 77.0,
+            "seed": 3,
+        },
+        {"rel_start": (0.2, 0.6), "shape": (4.0, 5.0), "out_of_bounds_policy": "reflect_101"},
+        {"start": (-2.0, 1.0), "rel_shape": (1.5, 0.5), "axis_names": "HW", "out_of_bounds_policy": "wrap"},
+        {
+            "start": (-2.0, -1.0),
+            "out_of_bounds_policy": "pad",
+            "fill_values": (1.0, 2.0, 3.0),
+        },
+        {"start": (-2.0, -1.0), "end": (4.0, 30.0), "out_of_bounds_policy": "trim_to_shape"},
+        {"rel_start": (0.2, 0.1), "rel_end": (0.7, 0.8)},
+    )
+    errors = (
+        (
+            {"start": (1, 1), "rel_start": (0.1, 0.1)},
+            "slice: start and rel_start given; allowed: one of start, rel_start",
+        ),
+        (
+            {"end": (1, 1), "shape": (1, 1)},
+            "slice: end and shape given; allowed: one of end, rel_end, shape, rel_shape",
+        ),
+        ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixels"),
+        ({"start": (0, 1, 2)}, "start.* allowed: 2 values, each a number"),
+        ({"out_of_bounds_policy": "cut"}, "out_of_bounds_policy='cut' is not valid; allowed: 'error'"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
+            at_most_one(self, *names)
+
+    @property
+    def beyond(self) -> str:
+        """What is asked for."""
+        return _POLICIES[self.out_of_bounds_policy]
+
+    def window(self, p: Any, height: int, width: int) -> Window:
+        """The window.
+
+        Raises:
+            ParameterError: it is empty, or reaches beyond the image where that is not allowed.
+        """
+        size = (width, height) if self.axis_names == "WH" else (height, width)
+        start, end = self._reach(p, size)
+        if self.out_of_bounds_policy == "trim_to_shape":
+            start, end = _within(start, size), _within(end, size)
+        elif self.out_of_bounds_policy == "error" and (
+            min(start) < 0 or end[0] > size[0] or end[1] > size[1]
+        ):
+            raise ParameterError(
+                f"a window from {start} to {end} of images of {height}×{width} pixels",
+                source=self.name,
+                allowed=f"from (0, 0) to {size}, in the order {self.axis_names}",
+                advice="Give an out_of_bounds_policy for what lies beyond",
+            )
+        turn = -1 if self.axis_names == "WH" else 1
+        top, left, bottom, right = *start[::turn], *end[::turn]
+        return self.checked((top, left, bottom - top, right - left))
+
+    def _reach(self, p: Any, size: _Pair) -> tuple[_Pair, _Pair]:
+        """Where the window begins and ends, rounded; in float32, as DALI."""
+        relative = self.rel_start is not None
+        begin = p.start if self.start is not None else _in_pixels(p.rel_start if relative else 0, size)
+        start = _rounded(begin)
+        if self.shape is not None:
+            columns, rows = _rounded(p.shape)
+            return start, (start[0] + columns, start[1] + rows)
+        if self.rel_shape is not None:
+            whole = _in_pixels(p.rel_start + p.rel_shape if relative else p.rel_shape, size)
+            first, second = _rounded(whole if relative else begin + whole)
+            return start, (max(first, start[0] + 1), max(second, start[1] + 1))
+        if self.rel_end is not None:
+            return start, _rounded(_in_pixels(p.rel_end, size))
+        return start, size if self.end is None else _rounded(p.end)
+
+
+def _in_pixels(parts: Any, size: _Pair) -> Any:
+    return parts * np.array(size, np.float32)
+
+
+def _rounded(places: Any) -> _Pair:
+    """Halves away from 0, as DALI rounds; nothing is further away than a window may be."""
+    first, second = (
+        math.floor(min(abs(place), 2.0**31) + 0.5) * (-1 if place < 0 else 1) for place in places.tolist()
+    )
+    return first, second
+
+
+def _within(places: _Pair, size: _Pair) -> _Pair:
+    """Places within an image, each that which is nearest."""
+    first, second = (min(max(place, 0), side) for place, side in zip(places, size, strict=True))
+    return first, second

@@ -1,0 +1,169 @@
+"""Operators that move pixels by affine and projective maps, one value interpolated for each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.distributions import Number
+from ..core.parameters import at_most_one, param
+from .mapping import Mapping
+from .warped import Warped
+
+__all__ = ["Rotate", "WarpAffine", "WarpPerspective"]
+
+
+class WarpAffine(Warped):
+    """Move pixels by an affine map.
+
+    ``out(x, y) = in(m11 x + m12 y + m13, m21 x + m22 y + m23)``, where the corner of the first pixel is at (0, 0).
+    """
+
+    matrix: Number = param(
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), "of the map: m11, m12, m13, m21, m22, m23", kind=float, size=6
+    )
+    inverse_map: bool = param(
+        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+    )
+
+    maps_rows = True
+    examples = (
+        {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5), "size": (4, 6), "fill_value": 42.0},
+        {
+            "matrix": ((0.8, 1.2), (-0.2, 0.2), (-1.0, 1.0), (-0.2, 0.2), (0.8, 1.2), (-1.0, 1.0)),
+            "inverse_map": False,
+            "interp_type": "cubic",
+            "seed": 4,
+        },
+        {"matrix": (0.5, 0.0, 0.3, 0.1, 0.5, 0.0), "interp_type": "nearest", "dtype": "float32"},
+    )
+    errors = (
+        (
+            {"matrix": (1, 0, 0, 1)},
+            r"matrix=.* allowed: 6 values, each a number|matrix is .* allowed: 6 values",
+        ),
+        ({"size": (0, 4)}, "size=0 is not valid; allowed: a whole number of at least 1"),
+        ({"interp_type": "area"}, "interp_type='area' is not valid; allowed: 'nearest', 'linear', 'cubic'"),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from."""
+        maps = np.shape(p.matrix)[:-1]
+        matrix = np.zeros((*maps, 3, 3))
+        matrix[..., :2, :] = np.reshape(p.matrix, (*maps, 2, 3))
+        matrix[..., 2, 2] = 1
+        return self.mapped(matrix, height, width, inverse_map=self.inverse_map)
+
+
+class WarpPerspective(Warped):
+    """Move pixels by a projective map.
+
+    ``out(x, y) = in(u / w, v / w)`` with ``(u, v, w) = matrix (x, y, 1)``.
+
+    A result shows the source on both sides of the horizon of the map, whatever the sign of ``w``, as OpenCV's do. A box
+    across that goes to infinity both ways: what is left of it is the smallest box around what the result shows of it,
+    cut off at the borders; 0, 0, 0, 0 if that is nothing.
+    """
+
+    matrix: Number = param(
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), "of the map, row by row", kind=float, size=9
+    )
+    inverse_map: bool = param(
+        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+    )
+    pixel_origin: Literal["corner", "center"] = param(
+        "corner", "what of the first pixel is at (0, 0); center is OpenCV's way", choices=("corner", "center")
+    )
+
+    examples = (
+        {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.01, -0.02, 1.0), "size": (6, 5), "fill_value": 9.0},
+        {
+            "matrix": (1.0, 0.0, (-1.0, 1.0), 0.0, 1.0, (-1.0, 1.0), (-0.02, 0.02), (-0.02, 0.02), 1.0),
+            "interp_type": "cubic",
+            "pixel_origin": "center",
+            "inverse_map": False,
+            "seed": 4,
+        },
+    )
+    errors = (
+        ({"matrix": 2.0}, "matrix=2.0 is not valid; allowed: 9 values"),
+        ({"pixel_origin": "middle"}, "pixel_origin='middle' is not valid; allowed: 'corner', 'center'"),
+    )
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from."""
+        mapping = self.mapped(
+            np.asarray(p.matrix, np.float64).reshape(3, 3), height, width, inverse_map=self.inverse_map
+        )
+        if self.pixel_origin == "corner":
+            return mapping
+        to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+        return Mapping(to_corner @ mapping.matrix @ np.linalg.inv(to_corner), mapping.height, mapping.width)
+
+
+class Rotate(Warped):
+    """Rotate images around their center.
+
+    Unless a size is given or kept, the result is as large as it takes to show all of the image. As in DALI, its sides
+    are then even where those of the image are, so that the center stays what it is, a pixel or a corner of four.
+    """
+
+    angle: Number = param(0.0, "counter-clockwise", unit="degrees")
+    keep_size: bool = param(False, "whether the result has the size of the image", drawn=False)
+
+    examples = (
+        {"angle": 30.0, "size": (6, 8), "fill_value": 0.0},
+        {"angle": (-20.0, 20.0), "keep_size": True, "seed": 1},
+        {"angle": 75.0, "interp_type": "cubic"},
+        {"angle": 90.0},
+    )
+    errors = (
+        ({"angle": "left"}, "angle='left' is not valid; allowed: a number"),
+        (
+            {"keep_size": True, "size": (4, 4)},
+            "rotate: keep_size and size given; allowed: one of keep_size, size",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_most_one(self, "keep_size", "size")
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from: its center is that of the image."""
+        angle = float(p.angle)
+        cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        if angle % 90 == 0:
+            cosine, sine = round(cosine), round(sine)
+        size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width)
+        x, y = size[1] / 2, size[0] / 2
+        matrix = np.array(
+            [
+                [cosine, -sine, width / 2 - cosine * x + sine * y],
+                [sine, cosine, height / 2 - sine * x - cosine * y],
+                [0, 0, 1],
+            ],
+            np.float64,
+        )
+        return Mapping(matrix, *size)
+
+
+def _canvas(angle: float, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns that show all of a rotated image, by DALI's rule.
+
+    Args:
+        angle: in degrees.
+        height: rows of the image.
+        width: columns of the image.
+    """
+    turn = float(
+        np.float32(angle) * np.float32(math.pi / 180)
+    )  # as DALI, which decides by its last bit at 45 degrees
+    cosine, sine = abs(math.cos(turn)), abs(math.sin(turn))
+    # a hundredth of a pixel is cut off rather than a row or column added
+    columns = math.ceil(cosine * width + sine * height - 0.01)
+    rows = math.ceil(cosine * height + sine * width - 0.01)
+    across, down = (width, height) if sine <= cosine else (height, width)
+    return rows + (rows - down) % 2, columns + (columns - across) % 2

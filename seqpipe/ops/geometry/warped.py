@@ -1,0 +1,165 @@
+"""Warped: the base of operators that interpolate one value for each pixel where a projective map says."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray
+from ...errors import ParameterError
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..core.rounding import put
+from ..core.spec import COMPUTED, RANGES, Spec
+from .base import Geometry
+from .interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, remapped
+from .mapping import Mapping
+from .window import Extent
+
+__all__ = ["Warped"]
+
+_SMALL: Final = 1 << 12  # pixels whose places are kept for several operators
+_SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # all but the shift, of a matrix that does no more
+_SIDE: Final = 32766  # of images that OpenCV takes
+_CHANNELS: Final = 4  # likewise
+_FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their centers are at
+_ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
+
+
+class Warped(Extent, Geometry, register=False):
+    """An operator that takes each pixel from one place of the source, between its pixels.
+
+    Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
+    """
+
+    fill_value: Number = param(
+        None, "level outside of the images; None repeats the pixels at their border", kind=float
+    )
+    interp_type: Kind = param(
+        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("warp")
+    takes_raw: ClassVar[bool] = True
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
+    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
+    # the other
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Whether the results are whole numbers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The matrix of the mapping, the level outside, which is NaN if there is none, and the interpolation."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """Those of a block's rows; the identity where the operator does not act."""
+        made = np.zeros(len(rows), _ROW)
+        made["matrix"] = self.mappings(rows, spec).matrices
+        made["fill"] = rows["fill_value"]
+        made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Weighted sums of the pixels around each place."""
+        places = _places_of(self.mapping(p, *x.shape[1:3]))
+        return interpolated(x, *places, self.interp_type, _fill_of(p))
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same for whole numbers: by OpenCV between two by two pixels, and copied by maps that only shift."""
+        mapping = self.mapping(p, *x.shape[1:3])
+        shift = _shift_of(mapping) if p.whole and self.dtype is None else None
+        if shift is not None:
+            return _shifted(x, shift, mapping.height, mapping.width, _fill_of(p))
+        floats = x.astype(np.float32)
+        along, down = _places_of(mapping)
+        takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
+        # floats may be so large, or no numbers, that 1e-5 of a weight makes all the difference
+        exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
+        if exact or not takes or not remap_is_exact(x.shape[3]):
+            return interpolated(floats, along, down, self.interp_type, _fill_of(p))
+        return remapped(floats, along, down, _fill_of(p))
+
+    def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
+        """The mapping of a matrix that is given.
+
+        Args:
+            matrix: 3×3; or several of them.
+            height: rows of what is given.
+            width: columns of what is given.
+            inverse_map: whether it leads from the result to the source.
+
+        Raises:
+            ParameterError: it leads to the result and cannot be inverted.
+        """
+        if not inverse_map:
+            for one in matrix.reshape(-1, 3, 3):
+                if not np.linalg.cond(one) < 1e12:
+                    raise ParameterError(
+                        f"matrix={one.tolist()} has no inverse",
+                        source=self.name,
+                        allowed="a matrix that sends no two places to one, or inverse_map=True",
+                    )
+            matrix = np.asarray(np.linalg.inv(matrix), np.float64)
+        return Mapping(matrix, *(self.size or (height, width)))
+
+
+def _fill_of(p: Any) -> float | None:
+    return None if np.isnan(p.fill_value) else float(p.fill_value)
+
+
+def _shift_of(mapping: Mapping) -> tuple[int, int] | None:
+    """The columns and rows that a map shifts by; None if it does more than that, or not by whole pixels."""
+    across, down, last = mapping.matrix.tolist()
+    left, top = across[2], down[2]
+    moves = [*across[:2], *down[:2], *last] == _SHIFTS and max(abs(left), abs(top)) < _FAR
+    return (int(left), int(top)) if moves and left.is_integer() and top.is_integer() else None
+
+
+def _shifted(
+    x: npt.NDArray[Any], by: tuple[int, int], height: int, width: int, fill: float | None
+) -> npt.NDArray[Any]:
+    """Images of whole numbers shifted by whole pixels: of all taps one has the weight 1, the others 0."""
+    (left, right), (top, bottom) = ((way, way + side) for way, side in zip(by, (width, height), strict=True))
+    if fill is None:
+        rows, columns = (
+            np.clip(np.arange(first, end), 0, length - 1)
+            for first, end, length in ((top, bottom, x.shape[1]), (left, right, x.shape[2]))
+        )
+        repeated: npt.NDArray[Any] = x[:, rows[:, None], columns]
+        return repeated
+    out = np.empty((len(x), height, width, x.shape[3]), x.dtype)
+    put(out, np.array(fill, np.float32))
+    shown = x[:, max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    above, before = max(-top, 0), max(-left, 0)
+    out[:, above : above + shown.shape[1], before : before + shown.shape[2]] = shown
+    return out
+
+
+def _places_of(mapping: Mapping) -> tuple[Any, Any]:
+    matrix, height, width = mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width
+    return (_few if height * width <= _SMALL else _many)(matrix, height, width)
+
+
+@lru_cache(maxsize=2)  # the frames of a sequence come one after the other
+def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
+    return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
+
+
+_few = lru_cache(maxsize=64)(_many.__wrapped__)

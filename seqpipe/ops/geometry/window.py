@@ -1,0 +1,74 @@
+"""Windows cut out of images, and their mirror images, as mappings."""
+
+from __future__ import annotations
+
+import math
+
+from ...errors import ParameterError
+from ..core.declaration import Declaration
+from ..core.distributions import Number
+from ..core.parameters import param
+from .mapping import Mapping, scaling
+
+__all__ = ["Extent", "Windowed", "mirrored", "window_of"]
+
+
+class Windowed(Declaration, register=False):
+    """An operator that cuts out a window."""
+
+    crop: tuple[int, int] | None = param(
+        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
+    )
+    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+
+class Extent(Declaration, register=False):
+    """An operator whose result has a size that can be given."""
+
+    size: tuple[int, int] | None = param(
+        None,
+        "rows and columns of the result; None for those that are given",
+        kind=int,
+        size=2,
+        lo=1,
+        drawn=False,
+    )
+
+
+def window_of(
+    crop: tuple[int, int] | None, place: tuple[float, float], height: int, width: int, source: str
+) -> Mapping:
+    """The mapping of a window.
+
+    Args:
+        crop: its rows and columns; None takes all.
+        place: where it lies, x from 0 at the left to 1 at the right, and y likewise from the top.
+        height: rows of what it is cut out of.
+        width: columns of that.
+        source: the name of the operator, for messages.
+
+    Raises:
+        ParameterError: the window is larger than what it is cut out of.
+    """
+    rows, columns = crop or (height, width)
+    if rows > height or columns > width:
+        raise ParameterError(
+            f"crop={crop} of images of {height}×{width} pixels",
+            source=source,
+            allowed=f"up to {height} rows and {width} columns",
+            advice="Resize or pad the images first",
+        )
+    # halves up, as DALI rounds
+    left, top = (
+        math.floor(float(part) * room + 0.5)
+        for part, room in zip(place, (width - columns, height - rows), strict=True)
+    )
+    return Mapping(scaling(left, 1, top, 1), rows, columns)
+
+
+def mirrored(mapping: Mapping, *, left_right: bool) -> Mapping:
+    """A mapping whose result is mirrored afterwards, or is not."""
+    if not left_right:
+        return mapping
+    return mapping.then(Mapping(scaling(mapping.width, -1, 0, 1), mapping.height, mapping.width))

@@ -1,0 +1,119 @@
+"""The windows that a random crop for boxes tries: of random sides and places, until one suits the boxes."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import FloatArray
+from ...native import load_functions, memory
+
+__all__ = ["BboxWindows", "centered"]
+
+
+class BboxWindows(NamedTuple):
+    """What windows are tried, and which suit.
+
+    Attributes:
+        scaling: least and greatest width, and height, in parts of the image.
+        aspect_ratio: least and greatest width by height.
+        of_both: whether the common area is meant as a part of both areas together; otherwise of that of the box.
+        each: whether all boxes must overlap enough; otherwise one of them.
+    """
+
+    scaling: tuple[float, float]
+    aspect_ratio: tuple[float, float]
+    of_both: bool
+    each: bool
+
+    def first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
+        """The first window that suits; None if none does.
+
+        Args:
+            drawn: four numbers from 0 to 1 for each window: for width, height, left and top.
+            boxes: ``(K, 4)``, left, top, right and bottom.
+            threshold: how much is enough.
+
+        Returns:
+            Left, top, right and bottom.
+        """
+        native = _native()
+        if native is None:
+            return self._first(drawn, boxes, threshold)
+        boxes, found = np.ascontiguousarray(boxes), np.empty(4)
+        ranges = *self.scaling, *self.aspect_ratio, threshold, self.of_both, self.each
+        held = memory(boxes) if len(boxes) else None
+        suits = native.seqpipe_bbox_window(
+            memory(drawn), len(drawn), held, len(boxes), *ranges, memory(found)
+        )
+        return found if suits else None
+
+    def _first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
+        windows = self._candidates(drawn)
+        suited = self._suited(boxes, windows, threshold)
+        if not suited.any():
+            return None
+        found: FloatArray = windows[suited.argmax()]
+        return found
+
+    def _candidates(self, drawn: FloatArray) -> FloatArray:
+        """The windows ``(M, 4)`` of a size that is allowed: others have sides that do not go together."""
+        least, most = self.aspect_ratio
+        lo, hi = self.scaling
+        sizes = lo + (hi - lo) * drawn[:, :2]
+        if least == most:  # which two draws would never hit
+            sizes[:, 1] = sizes[:, 0] / least
+        ratio, height = sizes[:, 0] / sizes[:, 1], sizes[:, 1]
+        fits = (
+            (least <= ratio * (1 + 1e-12)) & (ratio <= most * (1 + 1e-12)) & (lo <= height) & (height <= hi)
+        )
+        sizes = sizes[fits]
+        begin = drawn[fits, 2:] * (1 - sizes)
+        windows: FloatArray = np.concatenate((begin, begin + sizes), axis=-1)
+        return windows
+
+    def _suited(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
+        """Which windows overlap enough; all, if there are no boxes."""
+        if not len(boxes):
+            return np.ones(len(windows), np.bool_)
+        windows = windows[:, None]
+        shared = _overlaps(boxes, windows, of_both=self.of_both) >= threshold
+        enough = shared.all(axis=-1) if self.each else shared.any(axis=-1)
+        return np.asarray(enough & centered(boxes, windows).any(axis=-1))
+
+
+def centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    found = (centers >= window[..., :2]) & (centers <= window[..., 2:])
+    return np.asarray(found[..., 0] & found[..., 1])
+
+
+def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
+    """The area that boxes have in common with windows ``(M, 1, 4)``, in parts of both together or of the box's."""
+    ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
+    sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
+    common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
+    every = own + all_of_it[..., 0] * all_of_it[..., 1] - common if of_both else own
+    found: FloatArray = np.divide(common, every, out=np.zeros_like(common), where=every > 0)
+    return found
+
+
+def _sides(boxes: FloatArray) -> FloatArray:
+    found: FloatArray = boxes[..., 2:] - boxes[..., :2]
+    return found
+
+
+@cache
+def _native() -> Any:
+    """``bbox_windows.c``; None where there is no C compiler."""
+    count, number, pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+    arguments = pointer, count, pointer, count, *[number] * 5, count, count, pointer
+    library = load_functions(__package__, "bbox_windows.c", {"bbox_window": arguments}, quick=True)
+    if library is not None:
+        library.seqpipe_bbox_window.restype = count
+    return library

@@ -1,0 +1,244 @@
+"""Operators on bounding boxes, to go with what is done to their images."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray
+from ...errors import ParameterError
+from ...random import place_number, streams
+from ..call.dispatch import indices_of
+from ..call.inputs import admitted, check_some, like
+from ..core.deferred import or_node
+from ..core.distributions import Flag, Number
+from ..core.nodes import DataNode, parts_of
+from ..core.parameters import ANY, param
+from .bbox_windows import BboxWindows, centered
+from .box_base import Boxes
+
+__all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
+
+_WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
+_FROM: Final = np.array([0, 1, 0, 1])  # for each side of a box, that of a window which it is counted from
+_TO: Final = np.array([2, 3, 2, 3])
+_AT_ONCE: Final = 64  # windows that are tried together, of those for one threshold
+
+
+class BbFlip(Boxes):
+    """Mirror boxes, as :class:`Flip` mirrors their images.
+
+    ``x`` becomes ``1 - x``; the left and the right side change places.
+    """
+
+    horizontal: Flag = param(True, "mirror left to right", identity=False)
+    vertical: Flag = param(False, "mirror top to bottom", identity=False)
+
+    examples = (
+        {"ltrb": True},
+        {"horizontal": False, "vertical": True},
+        {"vertical": True, "p": 0.5, "seed": 3},
+    )
+    errors = (
+        ({"horizontal": 2}, "horizontal=2 is not valid; allowed: True or False"),
+        ({"per_frame": True}, "per_frame asks for a value for each frame"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Sides in their new places."""
+        found = x.copy()
+        for axis, flag in enumerate((p.horizontal, p.vertical)):
+            if flag:
+                found[..., [axis, axis + 2]] = 1 - x[..., [axis + 2, axis]]
+        return found
+
+
+class BboxPaste(Boxes):
+    """Move boxes as their image is pasted on a larger canvas.
+
+    ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
+    """
+
+    ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0)
+    paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
+    paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+
+    examples = (
+        {"ratio": 2.0, "ltrb": True},
+        {"ratio": (1.0, 4.0), "paste_x": (0.0, 1.0), "paste_y": (0.0, 1.0), "seed": 4},
+    )
+    errors = (({"ratio": 0.5}, "ratio=0.5 is not valid; allowed: a number of at least 1"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        ratio = float(p.ratio)
+        room = (1 - 1 / ratio) * np.array([p.paste_x, p.paste_y, p.paste_x, p.paste_y], np.float64)
+        return x / ratio + room
+
+
+class BoxCrop(NamedTuple):
+    """What :class:`RandomBboxCrop` gives; of a list of samples, arrays with a row for each, and lists.
+
+    Attributes:
+        anchor: x and y of the window's left top corner, in parts of the image; float32.
+        shape: width and height of the window, likewise.
+        boxes: those whose center is in the window, cut off at its borders, in parts of the window.
+        labels: those of the boxes that are left; None where none were given.
+    """
+
+    anchor: npt.NDArray[np.float32]
+    shape: npt.NDArray[np.float32]
+    boxes: Any
+    labels: Any
+
+
+class RandomBboxCrop(Boxes):
+    """Draw a window that overlaps enough with the boxes, as SSD does.
+
+    One of the thresholds, or no crop, is drawn; then windows are, until one overlaps with the boxes by the threshold
+    and contains the center of one of them at least. After ``num_attempts`` windows, the threshold is drawn anew, after
+    ``total_num_attempts`` the whole image is taken. Source: W. Liu and others, "SSD: Single shot multibox detector",
+    2016, section 2.2; ``fn.crop`` or ``fn.slice`` cuts the image.
+    """
+
+    aspect_ratio: tuple[float, float] = param(
+        (1.0, 1.0), "least and greatest width by height", lo=1e-3, size=2, kind=float, drawn=False
+    )
+    scaling: tuple[float, float] = param(
+        (1.0, 1.0),
+        "least and greatest width, and height, in parts of the image",
+        lo=1e-3,
+        hi=1,
+        size=2,
+        kind=float,
+        drawn=False,
+    )
+    thresholds: tuple[float, ...] = param((0.0,), "overlaps to draw from", kind=float, lo=0, hi=1, size=ANY)
+    threshold_type: str = param(
+        "iou",
+        "what of the common area is meant: its part of both areas together, or of the box",
+        choices=("iou", "overlap"),
+    )
+    all_boxes_above_threshold: bool = param(
+        True, "whether all boxes must overlap as much; otherwise one of them", drawn=False
+    )
+    allow_no_crop: bool = param(True, "whether the whole image is one of the choices", drawn=False)
+    p: float = param(
+        1.0, "always 1, for allow_no_crop is what leaves the whole image", lo=1, hi=1, drawn=False
+    )
+    num_attempts: int = param(1, "windows to try for one threshold", lo=1, drawn=False)
+    total_num_attempts: int = param(300, "windows to try", lo=1, drawn=False)
+    ltrb: bool = param(
+        True,
+        "whether boxes are left, top, right and bottom; otherwise left, top, width and height",
+        drawn=False,
+    )
+
+    examples = (
+        {
+            "aspect_ratio": (0.5, 2.0),
+            "scaling": (0.3, 1.0),
+            "thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
+            "num_attempts": 40,
+        },
+        {"scaling": (0.1, 0.9), "allow_no_crop": False, "threshold_type": "overlap", "ltrb": False},
+    )
+    errors = (
+        ({"scaling": (0.5, 1.5)}, "scaling=1.5 is not valid; allowed: a number from 0.001 to 1"),
+        ({"scaling": (0.9, 0.5)}, r"scaling=\(0.9, 0.5\) is upside down; allowed: \(least, greatest\)"),
+        ({"thresholds": ()}, r"thresholds=\(\) is not valid; allowed: one value or more"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("aspect_ratio", "scaling"):
+            value = getattr(self, name)
+            if value[0] > value[1]:
+                raise ParameterError(
+                    f"{name}={value} is upside down", source=self.name, allowed="(least, greatest)"
+                )
+
+    @or_node
+    def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it gives more than boxes
+        """A window, and what is left of the boxes within it.
+
+        Args:
+            boxes: ``(K, 4)`` of one sample, from 0 to 1, in main memory; or a list with one for each sample.
+            labels: ``(K, …)``, for each box; or a list with an array for each sample.
+            epoch: the epoch that it is drawn for.
+            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+        Raises:
+            ParameterError: these are not boxes, or not in parts of the image, or not as many as there are labels.
+        """
+        if not isinstance(boxes, (list, tuple)):
+            return self._sample(boxes, labels, epoch, indices_of(self, index, 1)[0])
+        check_some(self, boxes)
+        count = len(boxes) if labels is None else len(labels) if hasattr(labels, "__len__") else "no"
+        if count != len(boxes):
+            raise ParameterError(
+                f"labels of {count} samples",
+                source=self.name,
+                allowed=f"{len(boxes)}, as there are boxes",
+            )
+        all_labels = [None] * len(boxes) if labels is None else labels
+        indices = indices_of(self, index, len(boxes))
+        each = zip(boxes, all_labels, indices, strict=True)
+        found = [self._sample(box, label, epoch, n) for box, label, n in each]
+        anchors, shapes, *rest = zip(*found, strict=True)
+        return BoxCrop(
+            np.stack(anchors), np.stack(shapes), list(rest[0]), None if labels is None else list(rest[1])
+        )
+
+    def results(self, node: DataNode) -> BoxCrop:
+        """A node for each value."""
+        each: Any = parts_of(node, BoxCrop._fields)
+        return BoxCrop(*each)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Boxes in a window ``p.window``, cut off at its borders."""
+        begin, size = p.window[_FROM], p.window[_TO] - p.window[_FROM]
+        found: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
+        return found
+
+    def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
+        corners = self.corners(boxes)
+        names = None if labels is None else admitted(self, labels)
+        if corners.ndim != 2 or (names is not None and names.shape[:1] != corners.shape[:1]):
+            count = "no" if names is None else len(names) if names.ndim else "unnumbered"
+            raise ParameterError(
+                f"boxes of shape {corners.shape} with {count} labels",
+                source=self.name,
+                allowed="(K, 4), and a label for each if there are labels",
+            )
+        for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
+            window = self._window(corners, rng)
+        kept = centered(corners, window)
+        moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
+        left = None if names is None else like(labels, names[kept])
+        return BoxCrop(
+            window[:2].astype(np.float32), (window[2:] - window[:2]).astype(np.float32), moved, left
+        )
+
+    def _window(self, boxes: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Left, top, right and bottom of a window."""
+        choices = [*self.thresholds, *([None] if self.allow_no_crop else [])]
+        for begin in range(0, self.total_num_attempts, self.num_attempts):
+            threshold = choices[rng.integers(len(choices))]
+            if threshold is None:
+                return _WHOLE
+            left = min(self.num_attempts, self.total_num_attempts - begin)
+            for count in (*[_AT_ONCE] * (left // _AT_ONCE), left % _AT_ONCE):
+                found = self._windows.first(rng.random((count, 4)), boxes, threshold) if count else None
+                if found is not None:
+                    return found
+        return _WHOLE
+
+    @cached_property
+    def _windows(self) -> BboxWindows:
+        of_both = self.threshold_type == "iou"
+        return BboxWindows(self.scaling, self.aspect_ratio, of_both, self.all_boxes_above_threshold)

@@ -1,0 +1,91 @@
+"""Labels as one value that is on among others: by the array's library, or by one launch on a GPU."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ...kernel import KernelDevice
+from ..call.backends import cuda_device_of
+from ..core.blocks import Block
+from ..cuda.kernel import SKELETONS, Item, OpSource, launch, row_text
+
+__all__ = ["one_hot", "one_hot_by_kernel"]
+
+_ROW: Final = np.dtype(
+    [("classes", np.int32), ("inner", np.int32), ("on", np.int32, 2), ("off", np.int32, 2)]
+)
+_SOURCE: Final = OpSource(SKELETONS, "one_hot.cuh", row_text(_ROW))
+_MOST: Final = 2**31 - 16  # results that a kernel counts; if there are more, it takes some labels at a time
+_TOGETHER: Final = 16  # bytes that a thread writes at once, from the first of those results on
+
+
+def one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
+    """A new axis with a value for each class.
+
+    Args:
+        labels: whole numbers, or truth values.
+        axis: the place of the new axis.
+        classes: how many.
+        values: that of a label's class, and that of all others.
+
+    Returns:
+        An array of the type of ``values``.
+    """
+    library = namespace(labels)
+    if library is not np:
+        found: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
+        if one_hot_by_kernel(labels, axis, values, found):
+            return found
+    numbers = library.arange(classes).reshape(-1, *[1] * (labels.ndim - axis))
+    same = library.expand_dims(labels.astype(np.int64), axis) == numbers
+    chosen: Array = library.where(same, *values).astype(values.dtype)
+    return chosen
+
+
+def one_hot_by_kernel(
+    labels: Array, axis: int, values: npt.NDArray[Any], out: Array, device: KernelDevice | None = None
+) -> bool:
+    """Write what :func:`one_hot` gives by one launch.
+
+    Args:
+        labels: as there.
+        axis: likewise.
+        values: likewise.
+        out: the result.
+        device: what the kernel runs on; None for the GPU that holds the labels.
+
+    Returns:
+        Whether it was done: there may be too many results for a label and those that follow it.
+    """
+    if not out.size:
+        return True
+    inner, classes = prod(labels.shape[axis:]), out.shape[axis]
+    given = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
+    made = out.reshape(-1, inner * classes)
+    step = len(made) if made.size <= _MOST else _MOST // made.shape[1] // _TOGETHER * _TOGETHER
+    if not step:
+        return False
+    items = [
+        Item(_in_a_row(given[first : first + step]), _in_a_row(made[first : first + step]), 0)
+        for first in range(0, len(given), step)
+    ]
+    row = np.zeros(1, _ROW)
+    row["classes"], row["inner"] = classes, inner
+    row["on"][0], row["off"][0] = (_bits(value) for value in values)
+    size = labels.dtype.itemsize.bit_length() - 1 + 4 * (labels.dtype.kind == "i")
+    defines = {"ELEMENT_BYTES": out.itemsize, "LABEL": size, "CHANNELS": 1}
+    launch(_SOURCE, defines, items, Block(row, (0,), 0), device or cuda_device_of(labels))
+    return True
+
+
+def _in_a_row(array: Array) -> Array:
+    return array.reshape(1, 1, 1, -1, 1)
+
+
+def _bits(value: np.generic) -> npt.NDArray[np.int32]:
+    return np.frombuffer(value.tobytes().ljust(8, b"\0"), np.int32)

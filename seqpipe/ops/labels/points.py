@@ -1,0 +1,153 @@
+"""Operators on points."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, namespace
+from ...errors import ParameterError
+from ..call.backends import on_device_of
+from ..call.dispatch import indices_of
+from ..call.inputs import admitted, check_some, gathered, like
+from ..core.blocks import resolve, values_of
+from ..core.declaration import Declaration, Takes
+from ..core.deferred import or_node
+from ..core.distributions import Number, PerFrame
+from ..core.parameters import param
+from ..core.rounding import placed
+from ..core.spec import MOVED, Spec
+
+__all__ = ["CoordTransform"]
+
+X = TypeVar("X")
+
+_MATRICES: Final = {"M": (2, 2), "MT": (2, 3)}
+
+
+class CoordTransform(Declaration):
+    """Move points by an affine map: ``out = M in + T``, as in DALI.
+
+    Of ``M`` and of ``MT``, which is both with ``T`` as the last column, the rows stand one after the other, or in an
+    array; a number is that many times the identity, and for ``T`` the same along both axes.
+    """
+
+    M: Number | None = param(None, "the matrix, 2×2; None for the identity", kind=float, size=4)
+    T: Number | None = param(None, "what is added; None for nothing", kind=float, size=2)
+    MT: Number | None = param(None, "both, 2×3, in place of them", kind=float, size=6)
+    dtype: str | None = param(
+        "float32", "type of the result; None for that which is given", choices=MOVED[1:], optional=True
+    )
+
+    takes: ClassVar[Takes] = "points"
+    dtypes: ClassVar[tuple[str, ...]] = MOVED[1:]
+    examples = (
+        {"T": (1.5, -2.0)},
+        {"M": ((0.9, 1.1), (-0.1, 0.1), (-0.1, 0.1), (0.9, 1.1)), "p": 0.5, "seed": 2},
+        {"MT": ((0.0, -1.0, 10.0), (1.0, 0.0, 0.0))},
+    )
+    errors = (
+        (
+            {"M": (1.0, 2.0)},
+            r"coord_transform: M .* of shape \(2,\); allowed: 4 values|M=.*; allowed: 4 values",
+        ),
+        ({"M": 2.0, "MT": 2.0}, "coord_transform: M and MT given; allowed: M and T, or MT"),
+        ({"T": (1.0, 2.0), "MT": 1.0}, "coord_transform: T and MT given; allowed: M and T, or MT"),
+        ({"dtype": "complex64"}, "dtype='complex64' is not valid; allowed: 'int8'"),
+    )
+
+    def __post_init__(self) -> None:
+        for name, (rows, columns) in _MATRICES.items():
+            object.__setattr__(self, name, _in_a_row(getattr(self, name), rows, columns))
+        shift: Any = self.T
+        if isinstance(shift, (int, float)) and not isinstance(shift, bool):
+            object.__setattr__(self, "T", (shift, shift))
+        super().__post_init__()
+        given = [name for name in ("M", "T") if getattr(self, name) is not None]
+        if given and self.MT is not None:
+            raise ParameterError(f"{given[0]} and MT given", source=self.name, allowed="M and T, or MT")
+
+    @or_node
+    def __call__(self, points: X, *, epoch: int = 0, index: Any = None) -> X:
+        """The points moved.
+
+        Args:
+            points: ``(…, 2)`` of one sample, x and y, a NumPy, CuPy or torch array; the first axis counts frames where
+                parameters differ between frames. Or a list with an array for each sample.
+            epoch: the epoch that random parameters are drawn for.
+            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+        Returns:
+            What came in, of the same kind, in memory of its own.
+
+        Raises:
+            ParameterError: these are not points.
+        """
+        given: Any = points
+        many = isinstance(given, (list, tuple))
+        parts = list(given) if many else [given]
+        check_some(self, parts)
+        arrays = [self._admitted(part) for part in parts]
+        specs = [Spec(len(array) if array.ndim > 1 else 1, 1, 1, 2, array.dtype.name) for array in arrays]
+        block = resolve(self, specs, epoch, indices_of(self, index, len(parts)))
+        found = []
+        for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
+            with on_device_of(array):
+                found.append(like(part, self._moved(array, block.of(n, spec.frames))))
+        result: Any = gathered(given, found) if many else found[0]
+        return result  # type: ignore[no-any-return]  # of the type of what was given
+
+    def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:
+        """The points of a sample, all by one map or those of each frame by its own."""
+        parts = [array] if len(rows) == 1 else array
+        moved = [self.reference(x, values_of(row)) for x, row in zip(parts, rows, strict=True)]
+        whole = moved[0] if len(rows) == 1 else namespace(array).stack(moved)
+        return self._typed(whole.reshape(array.shape), array)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula, in double precision."""
+        if not p.acts:
+            return x.astype(np.float64)
+        library = namespace(x)
+        matrix, shift = (library.asarray(part) for part in self._map(p))
+        return x @ matrix.T + shift
+
+    def _map(self, p: Any) -> tuple[FloatArray, FloatArray]:
+        """Matrix and shift."""
+        if self.MT is not None:
+            both = np.asarray(p.MT, np.float64).reshape(2, 3)
+            return both[:, :2], both[:, 2]
+        matrix = np.eye(2) if self.M is None else np.asarray(p.M, np.float64).reshape(2, 2)
+        return matrix, np.zeros(2) if self.T is None else np.asarray(p.T, np.float64)
+
+    def _admitted(self, points: Any) -> Array:
+        array = admitted(self, points)
+        if array.dtype.name not in self.dtypes or not array.ndim or array.shape[-1] != 2:
+            raise ParameterError(
+                f"points of {array.dtype} of shape {tuple(array.shape)}",
+                source=self.name,
+                allowed="numbers (…, 2)",
+            )
+        return array
+
+    def _typed(self, values: Array, given: Array) -> Array:
+        return placed(values, np.dtype(self.dtype or given.dtype))
+
+
+def _in_a_row(value: Any, rows: int, columns: int) -> Any:
+    """A matrix with its rows one after the other; what is none, as it is."""
+    if isinstance(value, PerFrame):
+        return PerFrame(_in_a_row(value.values, rows, columns))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return tuple(np.eye(rows, columns).ravel() * value)
+    if (
+        isinstance(value, (tuple, list))
+        and len(value) == rows
+        and all(np.size(row) == columns for row in value)
+    ):
+        return tuple(part for row in value for part in row)
+    if isinstance(getattr(value, "shape", None), tuple) and tuple(value.shape[-2:]) == (rows, columns):
+        return value.reshape(*value.shape[:-2], rows * columns)
+    return value

@@ -1,0 +1,289 @@
+"""Policy: an operator that draws for each sample which other operators act on it, and how much."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping as Named
+from collections.abc import Sequence as Seq
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ...kernel import KernelDevice
+from ..call.backends import applied, cuda_device_of, looked_up
+from ..call.dispatch import indices_of
+from ..core.blocks import Block, resolve, values_of_each
+from ..core.declaration import Declaration
+from ..core.parameters import at_most_one, param
+from ..core.sampling import InSteps
+from ..core.spec import RANGES, Spec
+from ..cuda.kernel import Item
+from ..geometry.base import Geometry
+from ..geometry.interpolate import KINDS, Kind
+from ..geometry.mapping import Mapping
+from ..geometry.warped import Warped
+from .plan import Act, Plan, kernel_of_steps
+from .published import Range
+from .steps import STEPS
+from .walk import Walk, walk
+
+__all__ = ["Drawn", "Policy", "fields"]
+
+_SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # draws do not depend on what a sample is
+_TRANSLATIONS: Final = ("translate_x", "translate_y")
+_KEPT: Final = 4096  # acts of a policy; the parameters of one are less than a kibibyte
+
+Values: TypeAlias = dict[str, Any]
+
+
+class Drawn(NamedTuple):
+    """A step that was drawn.
+
+    Attributes:
+        name: of the step.
+        magnitude: as papers have it: degrees, bits, factors less 1; translations in pixels or in parts of the image,
+            thresholds in parts of the range. 0 where there is none.
+    """
+
+    name: str
+    magnitude: float
+
+
+def fields(most: int) -> tuple[tuple[str, int], ...]:
+    """The derived fields of a policy of so many steps: which they are, -1 for none, their bins, and their signs."""
+    return ("steps", most), ("bins", most), ("signs", most)
+
+
+class Policy(InSteps, Geometry, register=False):
+    """An operator made of steps that are drawn for each sample, once for all of its frames.
+
+    Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does for every sample
+    what comes next.
+
+    Attributes:
+        ranges: the magnitudes that were published, by the names of steps.
+        relative: whether translations among them are parts of the image's size; otherwise they are pixels.
+    """
+
+    max_translate_abs: float | None = param(
+        None,
+        "greatest translation; None for what was published",
+        kind=float,
+        unit="pixels",
+        lo=0,
+        drawn=False,
+    )
+    max_translate_rel: float | None = param(
+        None,
+        "greatest translation, in place of max_translate_abs",
+        kind=float,
+        unit="of the width or the height",
+        lo=0,
+        drawn=False,
+    )
+    fill_value: float | None = param(
+        128.0,
+        "level outside of the images; None repeats the pixels at their border",
+        kind=float,
+        drawn=False,
+        optional=True,
+    )
+    interp_type: Kind = param(
+        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+    )
+
+    dtypes = tuple(RANGES)
+    channels = (3, 1)
+    by_frame = False
+    body = None
+    composed = True
+    # of OpenCV's interpolation alone: a level more may be on the other side of a threshold
+    cpu_tolerance = (255.0, 0.02)
+    ranges: ClassVar[Named[str, Range]] = {}
+    relative: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_most_one(self, "max_translate_abs", "max_translate_rel")
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The steps, in the order of their numbers."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many magnitudes a step has."""
+
+    @cached_property
+    def magnitudes(self) -> npt.NDArray[np.float64]:
+        """The magnitude of each step and bin, without a sign."""
+        most = self.max_translate_abs if self.max_translate_rel is None else self.max_translate_rel
+        own = {} if most is None else dict.fromkeys(_TRANSLATIONS, Range(0.0, most, signed=True))
+        ranges = [{**self.ranges, **own}[name] for name in self.names]
+        return np.stack([np.linspace(one.first, one.last, self.count) for one in ranges])
+
+    @cached_property
+    def _table(self) -> list[tuple[str, bool, list[float]]]:
+        """Of each step its name, whether its magnitude may be negative, and the magnitudes, as float32 has them."""
+        columns = self.magnitudes.astype(np.float32).tolist()
+        return [(name, self.ranges[name].signed, own) for name, own in zip(self.names, columns, strict=True)]
+
+    @overload
+    def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[Drawn, ...]: ...
+    @overload
+    def drawn(self, *, epoch: int = 0, index: Seq[int]) -> list[tuple[Drawn, ...]]: ...
+    def drawn(self, *, epoch: int = 0, index: Any = 0) -> Any:
+        """What is drawn for a sample, or for several.
+
+        Args:
+            epoch: the epoch.
+            index: the index of a sample within its dataset; or of several.
+
+        Returns:
+            A tuple of :class:`Drawn`, one for each step; a list of them for several samples.
+        """
+        one = np.ndim(index) == 0
+        count = 1 if one else len(index)
+        block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
+        found = [tuple(self._chosen(p)) for p in _values_of(block)]
+        return found[0] if one else found
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The references of the steps, one after the other."""
+        return self._stepped(x, p, fast=False)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Their fast forms."""
+        return self._stepped(x, p, fast=True)
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from, by all of its steps."""
+        whole = Mapping.identity(height, width)
+        for step in self._plan(p, _SAMPLE._replace(height=height, width=width)).acts:
+            if isinstance(step.op, Geometry):
+                whole = whole.then(step.op.mapping(SimpleNamespace(**step.values), height, width))
+        return whole
+
+    def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
+        """Masks ``(N, F, H, W, C)`` moved step by step: what one moves out of an image, no later one brings back."""
+        moved = []
+        for n, spec in enumerate(specs):
+            part = mask[n : n + 1]
+            (p,) = values_of_each(block.of(n, 1))
+            for step in self._plan(p, spec).acts:
+                if isinstance(step.op, Geometry):
+                    part = step.op.moved_mask(part, (spec,), Block(step.rows, (0,), 0))
+            moved.append(part)
+        return namespace(mask).concatenate(moved)
+
+    def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
+        """Write the results on a GPU: launch by launch, each of which takes all samples further."""
+        legs = [self._plan(p, spec).legs for p, spec in zip(_values_of(block), specs, strict=True)]
+        for channels in sorted({spec.channels for spec in specs}):
+            walks = [
+                Walk(legs[n], x, out)
+                for item in items
+                if item.x.shape[4] == channels
+                for n, (x, out) in enumerate(
+                    zip(item.x[:, None], item.out[:, None], strict=True), item.sample
+                )
+            ]
+            walk(kernel_of_steps(channels), walks, device or cuda_device_of(items[0].x))
+
+    @cached_property
+    def _operators(self) -> dict[str, Declaration]:
+        """The operator of each step; steps of one kind share it."""
+        made: dict[type[Declaration], Declaration] = {}
+        for name in self.names:
+            if name in STEPS and (kind := STEPS[name].op) not in made:
+                own: Values = {"fill_value": self.fill_value, "interp_type": self.interp_type}
+                values = STEPS[name].values(1.0, _SAMPLE)
+                made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
+        return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
+
+    def _plan(self, p: Any, spec: Spec) -> Plan:
+        """What acts on a sample with some parameters; it is kept, for these are few mostly."""
+        place = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
+        found = self._plans.get(place)
+        if found is None:
+            found = Plan(self._steps(self._chosen(p), spec), spec.channels)
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            self._plans[place] = found
+        return found
+
+    def _chosen(self, p: Any) -> list[Drawn]:
+        """The steps of a sample with some parameters."""
+        found = []
+        for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
+            if p.acts and n >= 0:
+                name, signed, magnitudes = self._table[int(n)]
+                magnitude = magnitudes[int(place)]
+                found.append(Drawn(name, magnitude * sign if signed else magnitude))
+        return found
+
+    def _bins(self, p: Any) -> list[float]:
+        """The number of the magnitude of each step of a sample; there are no more steps than these."""
+        found: list[float] = p.bins.tolist()
+        return found
+
+    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> list[Act]:
+        """What acts on a sample; steps are kept, for there are as many as there are magnitudes."""
+        found = []
+        for one in drawn:
+            step = STEPS.get(one.name)
+            # images of one channel have no color to change
+            if step is None or (one.name == "color" and spec.channels == 1):
+                continue
+            key = one, spec[1:] if step.sized else spec[3:]
+            found.append(self._acts.get(key) or self._made(key, spec))
+        return found
+
+    def _made(self, key: tuple[Drawn, Any], spec: Spec) -> Act:
+        """A step of a sample, made and kept."""
+        name, magnitude = key[0]
+        values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
+        found = Act(self._operators[name], values, spec)
+        if len(self._acts) >= _KEPT:
+            self._acts.clear()
+        self._acts[key] = found
+        return found
+
+    @cached_property
+    def _plans(self) -> dict[tuple[Any, ...], Plan]:
+        return {}
+
+    @cached_property
+    def _acts(self) -> dict[tuple[Any, ...], Act]:
+        return {}
+
+    def _size_of(self, name: str, spec: Spec) -> int:
+        """What a magnitude is a part of, if it is one."""
+        in_parts = self.max_translate_rel is not None or (self.relative and self.max_translate_abs is None)
+        return {"translate_x": spec.width, "translate_y": spec.height}.get(name, 1) if in_parts else 1
+
+    def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
+        """Images of one sample after all steps."""
+        for step in self._plan(p, _spec_of(x.shape, x.dtype)).acts:
+            if fast and step.table is not None:
+                x = looked_up(x, step.table)
+            else:
+                x = applied(step.op, step.op.cpu if fast else step.op.reference, x, step.p, fast=fast)
+        return x
+
+
+def _values_of(block: Block) -> list[SimpleNamespace]:
+    """The parameters of each sample."""
+    return [one.p for one in block.constants] or values_of_each(block.rows)
+
+
+@lru_cache(maxsize=256)  # to ask a type for its name takes as long as to change a tiny image
+def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
+    frames, height, width, channels = shape
+    return Spec(frames, height, width, channels, dtype.name)

@@ -1,0 +1,135 @@
+"""Operators that policies of augmentation are made of, with the meaning that Pillow's ``ImageEnhance`` gave them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ..call.backends import looked_up
+from ..call.op import Op
+from ..core.body import Body
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..core.rounding import put
+from ..core.spec import RANGES
+
+__all__ = ["MeanContrast", "Sharpness"]
+
+_CHANNELS: Final = 4  # of images that OpenCV filters at once
+_LUMA: Final = np.array((0.299, 0.587, 0.114), np.float32)
+
+
+class MeanContrast(Op, register=False):
+    """Change contrast around the mean luma of each frame.
+
+    ``out = mean + contrast * (in - mean)``, where ``mean`` is that of ``0.299 R + 0.587 G + 0.114 B``; like the luma of
+    each pixel, it is rounded to a level.
+    """
+
+    contrast: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
+
+    dtypes = tuple(RANGES)
+    channels = (3, 1)
+    takes_raw = True
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each frame around its own mean."""
+        return _around(x, namespace(x).array(_means(x), np.float32).reshape(-1, 1, 1, 1), p.contrast)
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Levels of 8 bits by a table for each frame."""
+        if x.dtype != np.uint8:
+            return self.reference(x.astype(np.float32), p)
+        tables = [_table(mean, float(p.contrast)) for mean in _means(x)]
+        if len(tables) == 1:
+            return looked_up(x, tables[0])
+        return np.stack([looked_up(frame, table) for frame, table in zip(x, tables, strict=True)])
+
+    body = Body(
+        "surveyed",
+        """constexpr bool LUMA = true;
+__device__ __forceinline__ Real changed(Real value, const Known& known, const Row& row) {
+    return (value - known.mean) * row.contrast + known.mean;
+}""",
+    )
+
+
+class Sharpness(Op, register=False):
+    """Blend images with what a window of 3 by 3 pixels smooths.
+
+    ``out = smooth + amount * (in - smooth)``, where ``smooth`` is the mean of the window with five times the weight for
+    its center, rounded to a level. The pixels at the border stay.
+    """
+
+    amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
+
+    dtypes = tuple(RANGES)
+    takes_raw = True
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The sum of all nine, and four times the center again."""
+        library = namespace(x)
+        height, width = x.shape[1:3]
+        out = x.copy()
+        if min(height, width) < 3:
+            return out
+        center = x[:, 1:-1, 1:-1]
+        lines = x[:, :-2] + x[:, 1:-1] + x[:, 2:]
+        total = lines[:, :, :-2] + lines[:, :, 1:-1] + lines[:, :, 2:] + center * np.float32(4)
+        smooth = library.rint(total / np.float32(13))
+        out[:, 1:-1, 1:-1] = smooth + (center - smooth) * p.amount
+        return out
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Sums by OpenCV."""
+        floats = x.astype(np.float32)
+        if x.shape[-1] > _CHANNELS or min(x.shape[1:3]) < 3:
+            return self.reference(floats, p)
+        import cv2
+
+        inside = slice(1, -1), slice(1, -1)
+        for frame in floats:
+            smooth = cv2.boxFilter(frame, -1, (3, 3), normalize=False).reshape(frame.shape)
+            smooth += frame * np.float32(4)
+            smooth /= np.float32(13)
+            np.rint(smooth, out=smooth)
+            apart = frame - smooth
+            apart *= p.amount
+            apart += smooth
+            frame[inside] = apart[inside]
+        return floats
+
+    body = Body("smoothed")
+
+
+def _around(x: Array, means: Any, contrast: Any) -> Array:
+    """Levels whose distance from their mean is changed."""
+    return (x - means) * contrast + means
+
+
+@lru_cache(maxsize=4096)  # there are as many means as levels, and policies have few contrasts
+def _table(mean: int, contrast: float) -> npt.NDArray[np.uint8]:
+    """What becomes of each level of 8 bits."""
+    table = np.empty(256, np.uint8)
+    put(table, _around(np.arange(256, dtype=np.float32), mean, np.float32(contrast)))
+    return table
+
+
+def _means(x: Array) -> list[int]:
+    """The mean luma of each frame as a level."""
+    library = namespace(x)
+    luma = x
+    if x.shape[-1] == 3:
+        parts = x * library.asarray(_LUMA)
+        luma = parts[..., 0] + parts[..., 1]
+        luma += parts[..., 2]
+        library.rint(luma, luma)
+    # sums of whole numbers, which double precision holds
+    sums = luma.sum(axis=(1, 2) if luma.ndim == 3 else (1, 2, 3), dtype=np.float64).tolist()
+    pixels = x.shape[1] * x.shape[2]
+    return [math.floor(one / pixels + 0.5) for one in sums]

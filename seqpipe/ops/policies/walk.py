@@ -1,0 +1,196 @@
+"""Samples on their way through operators side by side: a launch does for each of them what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...kernel import KernelDevice
+from ..core.blocks import Block
+from ..core.body import Work
+from ..cuda.kernel import GRID, TYPES, Item, Scratch, launch
+from .beside import RUN, Beside, Steps, changes_levels
+
+__all__ = ["Leg", "Walk", "legs_of", "walk"]
+
+
+class Leg(NamedTuple):
+    """What is done to a sample in one go, the same for every sample that it is done to.
+
+    Attributes:
+        part: the number of the part of the kernel that does it.
+        work: how that is cut.
+        own: of the sample's row, what is behind the head.
+        order: where it stands in a launch: what has more passes is first, and what is least work is last.
+    """
+
+    part: int
+    work: Work
+    own: bytes
+    order: int
+
+
+def legs_of(source: Beside, steps: Steps) -> tuple[Leg, ...]:
+    """All that is done to a sample, operators one after the other, by as few legs as can be; none copies it.
+
+    Args:
+        source: the kernel that does them.
+        steps: the operators, each with its row.
+    """
+    legs = []
+    for some in _together(steps):
+        part = source.part_of(some)
+        work = source.works[part]
+        legs.append(Leg(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
+    return tuple(legs)
+
+
+class Walk:
+    """A sample on its way.
+
+    Args:
+        legs: all that is done to it.
+        x: its images, ``(1, F, H, W, C)``.
+        out: where they go in the end.
+
+    Attributes:
+        x: the images as they are.
+        out: where the leg that comes next puts them.
+        leg: that one.
+        turn: the number of its pass that comes next.
+        kept_at: the number of the first image whose memory is used between its passes.
+        frames: how many images there are.
+        size: their rows and columns.
+        between: the memory that images are in on their way, of as many legs in turn as it has.
+    """
+
+    __slots__ = ("_at", "_last", "between", "frames", "kept_at", "leg", "legs", "out", "size", "turn", "x")
+
+    def __init__(self, legs: tuple[Leg, ...], x: Array, out: Array) -> None:
+        self.legs, self.x, self._last = legs, x, out
+        _, self.frames, height, width, _ = x.shape
+        self.size = height, width
+        self.leg, self.out = legs[0], out
+        self.turn = self.kept_at = self._at = 0
+        self.between: Seq[Array] = ()
+
+    @property
+    def passes(self) -> list[int]:
+        """How many passes each leg has."""
+        return [len(leg.work.passes) for leg in self.legs]
+
+    def begins(self, between: Seq[Array]) -> None:
+        """Set out, with memory for the way."""
+        self.between = between
+        self.out = self._target()
+
+    def goes_on(self) -> bool:
+        """Go on to the next pass; whether there is one."""
+        passes = len(self.leg.work.passes)
+        self.turn = (self.turn + 1) % passes
+        if self.turn:
+            return True
+        if passes > 1:
+            self.kept_at += self.frames
+        self._at += 1
+        if self._at == len(self.legs):
+            return False
+        self.leg, self.x = self.legs[self._at], self.out
+        self.out = self._target()
+        return True
+
+    def _target(self) -> Array:
+        is_last = self._at == len(self.legs) - 1
+        return self._last if is_last else self.between[self._at % len(self.between)]
+
+
+def walk(source: Beside, walks: Seq[Walk], device: KernelDevice) -> None:
+    """Queue all that is to become of some samples, of one type and with as many channels.
+
+    Each launch does the next pass of every sample, whatever it is, so that none waits for others, and the GPU has much
+    to do at a time.
+
+    Args:
+        source: the kernel.
+        walks: the samples.
+        device: where it runs.
+    """
+    _set_out(walks)
+    scratch = _scratch(source, walks)
+    going = list(walks)
+    while going:
+        going.sort(key=_order)
+        _launch(source, going, scratch, device)
+        going = [way for way in going if way.goes_on()]
+
+
+def _order(way: Walk) -> int:
+    return way.leg.order
+
+
+def _set_out(walks: Seq[Walk]) -> None:
+    """Give every sample memory for its way: one array for all of one shape, for a GPU's pool takes time for each."""
+    shapes: dict[tuple[int, ...], list[Walk]] = {}
+    for way in walks:
+        if len(way.legs) > 1:
+            shapes.setdefault(way.x.shape, []).append(way)
+    for shape, some in shapes.items():
+        counts = [min(len(way.legs) - 1, 2) for way in some]
+        x = some[0].x
+        memory = iter(namespace(x).empty((sum(counts), *shape), x.dtype))
+        for way, count in zip(some, counts, strict=True):
+            way.begins([next(memory) for _ in range(count)])
+
+
+def _scratch(source: Beside, walks: Seq[Walk]) -> Scratch | None:
+    """What is kept between passes, for every time that a sample needs it; says to each where its own begins."""
+    count = 0
+    for way in walks:
+        way.kept_at = count
+        count += way.frames * sum([passes > 1 for passes in way.passes])
+    if not count:
+        return None
+    x = walks[0].x
+    of_image = max(work.scratch.get(x.dtype.name, 0) for work in source.works) * x.shape[4]
+    return Scratch(namespace(x).zeros(of_image * count, np.uint8), of_image)
+
+
+def _launch(source: Beside, walks: Seq[Walk], scratch: Scratch | None, device: KernelDevice) -> None:
+    """Queue the next pass of some samples."""
+    images = sum([way.frames for way in walks])
+    blocks: dict[tuple[int, Any], int] = {}
+    rows: list[bytes] = []
+    items: list[Item] = []
+    first = 0
+    for number, way in enumerate(walks):
+        part, work, own, _ = way.leg
+        count = blocks.get((part, way.size))
+        if count is None:
+            count = blocks[part, way.size] = work.blocks(*way.size, GRID["THREADS"], images)
+        rows += source.head_of(part, way.turn, count, way.kept_at - first), own
+        items.append(Item(way.x, way.out, number))
+        first += way.frames
+    block = Block(np.frombuffer(b"".join(rows), source.row), tuple(range(len(items))), 0)
+    launch(source, _defines(items[0].x.dtype, items[0].x.shape[4]), items, block, device, scratch)
+
+
+def _together(steps: Steps) -> Iterator[Steps]:
+    """Steps as they are done in one go: as many as can be of those on levels, else one; or one that does nothing."""
+    rest = steps
+    while rest or rest is steps:
+        some = list(takewhile(lambda step: changes_levels(step[0]), rest[:RUN])) or rest[:1]
+        yield some
+        rest = rest[len(some) :]
+
+
+@lru_cache(maxsize=64)
+def _defines(dtype: np.dtype[Any], channels: int) -> dict[str, int]:
+    """The macros for images of a type."""
+    kind = TYPES[dtype.name]
+    return {"IN": kind, "OUT": kind, "CHANNELS": channels, "BESIDE": 1}

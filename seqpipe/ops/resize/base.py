@@ -1,0 +1,274 @@
+"""Scaled: the base of operators that resample images along rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, has_torch, resized_by_torch
+from ...errors import ParameterError
+from ..core.blocks import values_of_each
+from ..core.body import Body
+from ..core.parameters import param
+from ..core.spec import COMPUTED, RANGES, Spec
+from ..geometry.base import Geometry, Nearest
+from ..geometry.mapping import Mapping
+from ..geometry.resampling import COMPAT, FILTERS, ONE, Axes, Axis, Compat, Filter, resampled, taps_of
+from .cpu import picked, quickly_resampled, shrunk_by_opencv, tiny_resampled
+
+__all__ = ["Scaled"]
+
+_ROW: Final = np.dtype(
+    [
+        ("begin", np.int32, 4),  # two numbers of 64 bits; and likewise the next ones
+        ("step", np.int32, 4),
+        ("reach", np.int32, 4),
+        ("taps", np.int32, 2),
+        ("filter", np.int32, 2),
+        ("cut", np.int32, 2),
+        ("scale", np.float32, 2),
+    ]
+)
+
+_WIDE: Final = np.dtype(
+    [
+        (name, np.int64, 2) if name in ("begin", "step", "reach") else (name, _ROW[name])
+        for name in _ROW.names or ()
+    ]
+)
+"""The same, with numbers of 64 bits as such."""
+
+_SMALL: Final = 1 << 14  # values, of images or of matrices, for which those are made that do it at once
+_LARGE: Final = 1 << 16  # values for which torch is worth its import
+
+
+class Scaled(Geometry, register=False):
+    """An operator that resamples images along rows and columns, as its mapping says.
+
+    Pixel centers are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
+    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Where a window goes so far beyond
+    the images that the centers of some pixels are there, all filters repeat the border along that axis, as DALI's do:
+    nothing would be left of such pixels.
+
+    ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
+    ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,
+    which is not that at the center; its area is ours unless one side grows and the other shrinks. ``"tf1"`` is
+    ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixels: as OpenCV, all places being
+    ``i * step``. Pixels alone follow it; boxes, points, masks and space go by the sizes. These libraries round on their
+    way: Pillow and OpenCV levels between rows and columns, TensorFlow 1 the places of a cubic to 1/1024 of a pixel.
+    """
+
+    interp_type: Filter = param(
+        "linear",
+        "the filter; triangular is linear by another name, area the mean of what a pixel covers",
+        choices=FILTERS,
+    )
+    antialias: bool = param(
+        True, "whether filters are widened to shrink; nearest never is, area always", drawn=False
+    )
+    compat: Compat | None = param(
+        None,
+        "whose conventions are taken; opencv and tf1 have no antialias, pillow has nothing else",
+        choices=tuple(COMPAT),
+    )
+    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("resample")
+    # of the fast form alone, for whole numbers: torch rounds between rows and columns, too. Sums of float32 in another
+    # order round one value in a hundred to the next level
+    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.3)
+    takes_raw: ClassVar[bool] = True
+    threads_within: ClassVar[bool] = True  # torch's, and those of NumPy's products
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compat is None:
+            return
+        filters = COMPAT[self.compat]
+        if self.interp_type not in filters:
+            raise ParameterError(
+                f"interp_type={self.interp_type!r} with compat={self.compat!r}",
+                source=self.name,
+                allowed=", ".join(map(repr, filters)),
+            )
+        if self.compat == "pillow" and not self.antialias:
+            raise ParameterError("antialias=False with compat='pillow'", source=self.name, allowed="True")
+
+    def result_dtype(self, dtype: str) -> str:
+        """The type that is asked for."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Whether the results are whole numbers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether pixels may lie beyond the images."""
+        return False
+
+    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  those who may have an own
+        """Whether the centers of some columns, and of some rows, lie beyond the images, before any are cut off.
+
+        Asked only of those that may.
+
+        Args:
+            p: the parameters of one image or sequence.
+            height: rows of the images.
+            width: their columns.
+        """
+        return False, False
+
+    def axes(self, mapping: Mapping) -> tuple[Axis, Axis]:
+        """How columns and rows are made."""
+        (across, _, left), (_, down, top), _ = (
+            mapping.matrix.tolist()
+        )  # Python's numbers are quicker one by one
+        how: dict[str, Any] = {"kind": self.interp_type, "antialias": self.antialias, "compat": self.compat}
+        return Axis.of(left, across, **how), Axis.of(top, down, **how)
+
+    def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
+        """Those of a block's rows ``(R, 2)``; where the operator does not act, each pixel of the one that it is."""
+        matrices = self.mappings(rows, spec).matrices
+        made = Axes.of(
+            *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
+        )
+        if self.may_leave:
+            leaving = [self.leaves(p, spec.height, spec.width) for p in values_of_each(rows)]
+            made = made._replace(cut=made.cut & ~np.array(leaving))
+        acts = rows["acts"]
+        return made if 0 not in acts.tolist() else made.where(acts[:, None] != 0, _all_nearest(matrices))
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both axes: of columns, then of rows."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The axes of a block's rows."""
+        return _rows_of(self._all_axes(rows, spec)).view(_ROW)
+
+    def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
+
+        Args:
+            rows: a block of parameters of one sample, or of some of one size.
+            spec: the sample.
+            moves: ``(R, 3, 3)``, the matrices of what comes after; one for all rows, or one for each.
+
+        Returns:
+            As many rows as there are of either, with numbers of 64 bits as such.
+        """
+        offset, direction = _along_and_down(moves)
+        axes = self._all_axes(rows, spec)
+        return _rows_of(axes.moved(direction.astype(np.int64), offset.astype(np.int64)))
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Weighted sums down the columns, then along the rows."""
+        along, down, mapping = self._taps(x, p)
+        return resampled(
+            x, taps_of(down, mapping.height, x.shape[1]), taps_of(along, mapping.width, x.shape[2])
+        )
+
+    def cpu(self, x: Array, p: Any) -> Array:
+        """The same by torch, OpenCV or products of matrices; floats, for which the order of sums matters, by none."""
+        if not p.whole or x.dtype.kind == "f":
+            return self.reference(x.astype(np.float32), p)
+        along, down, mapping = self._taps(x, p)
+        size = mapping.height, mapping.width
+        if max(x.size, size[0] * x.shape[1], size[1] * x.shape[2]) < _SMALL:
+            return tiny_resampled(x.astype(np.float32), (down, size[0]), (along, size[1]))
+        rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
+        if down.picks and along.picks:
+            # of large images, products of matrices take hundreds of times as long
+            pixels = picked(x, rows, columns)
+            return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
+        if x.size < _SMALL:
+            return self.reference(x.astype(np.float32), p)
+        means = shrunk_by_opencv(x, (down, size[0]), (along, size[1]))
+        if means is not None:
+            return means
+        if x.size > _LARGE and has_torch() and self._is_torchs(x, along, down, size):
+            return resized_by_torch(x, size)
+        return quickly_resampled(x.astype(np.float32), rows, columns)
+
+    def at_once(self, x: Array, p: Any) -> bool:
+        """Whether torch does it, whose kernel keeps no more between for several frames than for one."""
+        if not (p.whole and has_torch()):
+            return False
+        along, down, mapping = self._taps(x, p)
+        return self._is_torchs(x, along, down, (mapping.height, mapping.width))
+
+    def nearest(self) -> Geometry:
+        """The same for labels, whose places must be those of pixels to the last bit."""
+        return _Picked.of(self)
+
+    def _is_torchs(self, x: Array, along: Axis, down: Axis, size: tuple[int, int]) -> bool:
+        """Whether it is what torch does of bytes: all of the images, by the triangle that is widened to shrink."""
+        whole = all(
+            axis.begin == 0 and axis.step == round(length / side * ONE)
+            for axis, length, side in ((down, x.shape[1], size[0]), (along, x.shape[2], size[1]))
+        )
+        takes = x.dtype == np.uint8 and self.dtype in (None, "uint8") and down.cut and down.filter == 1
+        return whole and takes and not (down.picks and along.picks)
+
+    def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
+        mapping = self.mapping(p, *x.shape[1:3])
+        along, down = self.axes(mapping)
+        if self.may_leave:
+            pairs = zip((along, down), self.leaves(p, *x.shape[1:3]), strict=True)
+            along, down = (axis._replace(cut=axis.cut and not leaves) for axis, leaves in pairs)
+        return along, down, mapping
+
+
+class _Picked(Nearest, register=False):
+    """The nearest pixel, found by whole numbers: right between two pixels float32 and float64 may differ."""
+
+    keeps_size: ClassVar[bool] = False
+    body: ClassVar[Body | None] = Body("pick")
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both axes: of columns, then of rows."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """The axes of a block's rows."""
+        return _rows_of(_all_nearest(self.mappings(rows, spec).matrices)).view(_ROW)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Rows and columns, some of them several times."""
+        mapping = self.mapping(p, *x.shape[1:3])
+        along, down = _nearest_axes(mapping)
+        rows = taps_of(down, mapping.height, x.shape[1]).places[0]
+        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).places[0]]
+
+
+def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
+    matrix = mapping.matrix.tolist()
+    along, down = (Axis.of(matrix[i][2], matrix[i][i], "nearest", antialias=False) for i in (0, 1))
+    return along, down
+
+
+def _all_nearest(matrices: FloatArray) -> Axes:
+    return Axes.of(*_along_and_down(matrices), "nearest", antialias=False)
+
+
+def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where maps ``(R, 3, 3)`` along both axes begin, and their steps: of columns, then of rows ``(R, 2)``."""
+    return matrices[:, :2, 2], matrices.diagonal(0, 1, 2)[:, :2]
+
+
+def _rows_of(axes: Axes) -> npt.NDArray[Any]:
+    """Axes ``(R, 2)`` as kernels are given them, with numbers of 64 bits as such."""
+    made = np.empty(len(axes.begin), _WIDE)
+    for name, values in zip(axes._fields, axes, strict=True):
+        made[name] = values
+    return made

@@ -1,0 +1,92 @@
+"""The windows of random resized crops: of random area and shape, drawn again while they do not fit."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import IntArray
+from ...draws import Draws, Numbers
+from ...native import load_functions, memory
+
+__all__ = ["CropWindows"]
+
+_WORDS: Final = 12  # random ones of a sample: five attempts, and nearly always one of them fits
+
+
+class CropWindows:
+    """What windows are drawn.
+
+    Args:
+        area: least and greatest one, of that of the images.
+        ratio: least and greatest one of the width to the height.
+        attempts: how often one is drawn; after that it is the largest one in the middle whose ratio is allowed.
+    """
+
+    def __init__(self, area: tuple[float, float], ratio: tuple[float, float], attempts: int) -> None:
+        (least, most), (lo, hi) = area, map(math.log, ratio)
+        self._ranges = least, most - least, lo, hi - lo
+        self._ratio, self._attempts = ratio, attempts
+
+    def draw(self, rng: np.random.Generator | Draws, height: int, width: int, frames: int | None) -> Any:
+        """Left, top, columns and rows of a window, or of one for each frame.
+
+        Args:
+            rng: random numbers of a sample; or of several, and then there is an axis of them before the others.
+            height: rows of the images.
+            width: columns of the images.
+            frames: how many there are; None for one window.
+        """
+        if not isinstance(rng, Draws):
+            return self._some(Numbers.of(rng), height, width, frames)
+        found = self._by_native(rng, height, width) if frames is None else None
+        if found is None:
+            found = np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
+        return found
+
+    def _by_native(self, draws: Draws, height: int, width: int) -> IntArray | None:
+        """The window of each sample in C; None without it, and where one takes more steps than it does."""
+        native = _native()
+        if native is None:
+            return None
+        words = draws.words(_WORDS)
+        found = np.empty((len(words), 4), np.int64)
+        size = (*words.shape, height, width)
+        missing = native.seqpipe_crop_windows(
+            memory(words), *size, *self._ranges, self._attempts, memory(found)
+        )
+        return None if missing else found
+
+    def _some(self, numbers: Numbers, height: int, width: int, frames: int | None) -> Any:
+        if frames is None:
+            return self._one(numbers, height, width)
+        return [self._one(numbers, height, width) for _ in range(frames)]
+
+    def _one(self, numbers: Numbers, height: int, width: int) -> tuple[int, int, int, int]:
+        least, more, log_least, log_more = self._ranges
+        for _ in range(self._attempts):
+            area = height * width * (least + more * numbers.random())
+            ratio = math.exp(log_least + log_more * numbers.random())
+            columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < columns <= width and 0 < rows <= height:
+                left = numbers.below(width - columns + 1)
+                return left, numbers.below(height - rows + 1), columns, rows
+        lo, hi = self._ratio
+        columns = max(1, min(width, round(height * hi)))
+        rows = max(1, min(height, round(width / lo)))
+        return (width - columns) // 2, (height - rows) // 2, columns, rows
+
+
+@cache
+def _native() -> Any:
+    """``crop_windows.c``; None where there is no C compiler."""
+    count, pointer = ctypes.c_int64, ctypes.c_void_p
+    arguments = pointer, *[count] * 4, *[ctypes.c_double] * 4, count, pointer
+    library = load_functions(__package__, "crop_windows.c", {"crop_windows": arguments}, quick=True)
+    if library is not None:
+        library.seqpipe_crop_windows.restype = count
+    return library

@@ -1,0 +1,159 @@
+"""The last step before a network: cut out, mirror, normalize, and arrange."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array
+from ...errors import ParameterError
+from ..core.body import Body
+from ..core.distributions import Flag
+from ..core.parameters import ANY, param
+from ..core.spec import COMPUTED, Spec
+from ..geometry.base import Geometry
+from ..geometry.mapping import Mapping
+from ..geometry.window import Windowed, mirrored, window_of
+
+__all__ = ["CropMirrorNormalize"]
+
+_OWN: Final = 4  # channels that may have a mean each
+_ROW: Final = np.dtype(
+    [
+        ("acts", np.int32),
+        ("left", np.int32),
+        ("top", np.int32),
+        ("step", np.int32),
+        ("mean", np.float32, _OWN),
+        ("gain", np.float32, _OWN),
+        ("shift", np.float32),
+    ]
+)
+
+
+class CropMirrorNormalize(Windowed, Geometry):
+    """Cut a window out of images, mirror it left to right, and normalize its values; then change type and layout.
+
+    ``out = scale * (in - mean) / std + shift``, for each channel.
+    """
+
+    mirror: Flag = param(False, "mirror left to right")
+    mean: tuple[float, ...] = param((0.0,), "level that is subtracted, of each channel", kind=float, size=ANY)
+    std: tuple[float, ...] = param(
+        (1.0,), "what the difference is divided by, of each channel", kind=float, size=ANY, lo=1e-12
+    )
+    scale: float = param(1.0, "factor of the quotient", drawn=False)
+    shift: float = param(0.0, "what is added in the end", drawn=False)
+    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+    output_layout: Literal["CHW", "HWC"] | None = param(
+        None, "order of the result's last three axes; None for that which is given", choices=("CHW", "HWC")
+    )
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    whole_pixels: ClassVar[bool] = True
+    body: ClassVar[Body | None] = Body(
+        "normalized",
+        "const int k = min(channel, 3);  // of more than four channels, all have the same\n"
+        "value = (value - row.mean[k]) * row.gain[k] + row.shift;",
+    )
+    derived = (("means", _OWN), ("gains", _OWN))
+    derived_from = ()
+    examples = (
+        {
+            "crop": (3, 4),
+            "mean": 120.0,
+            "std": 60.0,
+            "scale": 64.0,
+            "dtype": "uint8",
+        },
+        {
+            "crop": (4, 4),
+            "crop_pos_x": (0.0, 1.0),
+            "crop_pos_y": (0.0, 1.0),
+            "mirror": True,
+            "mean": 127.5,
+            "std": 127.5,
+            "dtype": "float16",
+            "seed": 2,
+        },
+        {"std": 255.0, "shift": -0.5},
+    )
+    errors = (
+        ({"std": 0}, "std=0 is not valid; allowed: a number of at least 1e-12"),
+        ({"output_layout": "WHC"}, "output_layout='WHC' is not valid; allowed: 'CHW', 'HWC'"),
+        ({"mean": "imagenet"}, "mean='imagenet' is not valid; allowed: one value or more, each a number"),
+    )
+
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  whatever is given
+        """The type that is asked for."""
+        return self.dtype
+
+    def result_layout(self, layout: str) -> str:
+        """The layout that is asked for; of images without channels, that which is given.
+
+        Raises:
+            ParameterError: a volume cannot have its channels before its rows.
+        """
+        if self.output_layout is None or "C" not in layout:
+            return layout
+        if self.output_layout == "CHW" and "D" in layout:
+            raise ParameterError(
+                f"output_layout='CHW' of a volume of layout {layout}", source=self.name, allowed="'HWC', None"
+            )
+        return layout.replace("CHW", "HWC").replace("HWC", self.output_layout)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
+        """Mean and factor of up to four channels; more have the same.
+
+        Raises:
+            ParameterError: there is not one for each channel, nor one for all.
+        """
+        for name in ("mean", "std"):
+            count = len(getattr(self, name))
+            if count not in (1, spec.channels) or count > _OWN:
+                own = f", or {spec.channels}" if 1 < spec.channels <= _OWN else ""
+                raise ParameterError(
+                    f"{name} has {count} values, for pixels of {spec.channels}",
+                    source=self.name,
+                    allowed=f"1{own}",
+                )
+        means, stds = (np.resize(np.asarray(values, np.float32), _OWN) for values in (self.mean, self.std))
+        return {"means": means, "gains": np.float32(self.scale) / stds}
+
+    def mapping(self, p: Any, height: int, width: int) -> Mapping:
+        """Where the pixels of the result come from.
+
+        Raises:
+            ParameterError: the window is larger than the images.
+        """
+        place = (float(p.crop_pos_x), float(p.crop_pos_y))
+        return mirrored(window_of(self.crop, place, height, width, self.name), left_right=bool(p.mirror))
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """The first pixel, the way to the next in its row, and the numbers of the formula."""
+        return _ROW
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
+        """Those of a block's rows."""
+        made = np.zeros(len(rows), _ROW)
+        matrices = self.mappings(rows, spec).matrices
+        made["acts"], made["mean"], made["gain"] = rows["acts"], rows["means"], rows["gains"]
+        made["step"], made["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
+        made["left"] = matrices[:, 0, 2] - (made["step"] < 0)
+        made["shift"] = self.shift
+        return made
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The window, and the formula."""
+        place = (float(p.crop_pos_x), float(p.crop_pos_y))
+        window = window_of(self.crop, place, x.shape[1], x.shape[2], self.name)
+        left, top = window.matrix[:2, 2].astype(int)
+        part = x[:, top : top + window.height, left : left + window.width]
+        part = part[:, :, ::-1] if p.mirror else part
+        own = slice(0, x.shape[3] if x.shape[3] <= _OWN else 1)
+        return (part - p.means[own]) * p.gains[own] + np.float32(self.shift)

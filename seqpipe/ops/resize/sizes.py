@@ -1,0 +1,172 @@
+"""Sized: the base of operators that are told a size in one of the ways that DALI has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Literal, TypeAlias
+
+from ...errors import ParameterError
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..geometry.mapping import Mapping, scaling
+from .base import Scaled
+
+__all__ = ["Sized"]
+
+Mode: TypeAlias = Literal["default", "stretch", "not_larger", "not_smaller"]
+_MODES: Final = ("default", "stretch", "not_larger", "not_smaller")
+_LEAST: Final = 1e-3
+_FAR: Final = 1 << 24  # places of 64 bits, 32 of them of fraction, hold what comes of it
+_WAYS: Final = {
+    "size": ("size",),
+    "resize_x or resize_y": ("resize_x", "resize_y"),
+    "resize_shorter": ("resize_shorter",),
+    "resize_longer": ("resize_longer",),
+}
+
+
+class Sized(Scaled, register=False):
+    """An operator that is told a size in one of the ways that DALI has, for images or for a window of them.
+
+    A side that is drawn is a whole number, one for all frames of a sequence; samples whose results differ in size come
+    as a list.
+    """
+
+    size: tuple[int, int] | None = param(
+        None, "rows and columns; 0 for one that follows from the other", kind=int, size=2, lo=0, drawn=False
+    )
+    resize_x: Number | None = param(None, "columns", kind=int, unit="px", lo=1, by_frame=False)
+    resize_y: Number | None = param(None, "rows", kind=int, unit="px", lo=1, by_frame=False)
+    resize_shorter: Number | None = param(
+        None, "the shorter side; the other follows", kind=int, unit="px", lo=1, by_frame=False
+    )
+    resize_longer: Number | None = param(
+        None, "the longer side; the other follows", kind=int, unit="px", lo=1, by_frame=False
+    )
+    mode: Mode = param(
+        "default",
+        "default: as is asked for, a side that is not in proportion to the other; stretch: that side as it is;"
+        " not_larger, not_smaller: in proportion, no side larger or smaller than is asked for",
+        choices=_MODES,
+    )
+    max_size: int | None = param(None, "what no side may exceed", kind=int, unit="px", lo=1, drawn=False)
+    subpixel_scale: bool = param(
+        False,
+        "whether a side that has to be rounded keeps its scale, and takes somewhat more or less than all of the"
+        " images; DALI's way unless told otherwise",
+        drawn=False,
+    )
+    roi_start: Number | None = param(
+        None, "top and left of the window that is resized; None for all of the images", kind=float, size=2
+    )
+    roi_end: Number | None = param(
+        None,
+        "its bottom and right; where they come before its start, the result is mirrored",
+        kind=float,
+        size=2,
+    )
+    roi_relative: bool = param(
+        False, "whether the window is in parts of the images, and not in pixels", drawn=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [
+            way for way, names in _WAYS.items() if any(getattr(self, name) is not None for name in names)
+        ]
+        if len(given) != 1 or self.size == (0, 0):
+            raise ParameterError(
+                f"{' and '.join(given)} given" if len(given) > 1 else "no size is given",
+                source=self.name,
+                allowed=f"one of {', '.join(_WAYS)}",
+            )
+        if self.mode != "default" and given[0] in ("resize_shorter", "resize_longer"):
+            raise ParameterError(f"mode={self.mode!r} with {given[0]}", source=self.name, allowed="'default'")
+        if (self.roi_start is None) != (self.roi_end is None):
+            raise ParameterError(
+                "one of roi_start and roi_end is given", source=self.name, allowed="both, or none"
+            )
+
+    def whole(self, p: Any, height: int, width: int) -> Mapping:
+        """The mapping that resizes images of a size, or the window of them.
+
+        Args:
+            p: the parameters of one image or sequence.
+            height: rows of the images.
+            width: their columns.
+
+        Raises:
+            ParameterError: the window is empty.
+        """
+        window = self._window(p, height, width)
+        sides = self._sides(p, *(abs(end - start) for start, end in window))
+        (top, down, rows), (left, across, columns) = (
+            self._axis(start, end, side) for (start, end), side in zip(window, sides, strict=True)
+        )
+        return Mapping(scaling(left, across, top, down), rows, columns)
+
+    @property
+    def may_leave(self) -> bool:
+        """A window may be anywhere."""
+        return self.roi_start is not None
+
+    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:
+        """Whether the window goes that far beyond the images."""
+        whole = self.whole(p, height, width)
+        first, last = whole.matrix @ [0.5, 0.5, 1], whole.matrix @ [whole.width - 0.5, whole.height - 0.5, 1]
+        columns, rows = (
+            not 0 <= min(first[n], last[n]) <= max(first[n], last[n]) <= length
+            for n, length in enumerate((width, height))
+        )
+        return columns, rows
+
+    def _axis(self, start: float, end: float, side: float) -> tuple[float, float, int]:
+        """Where an axis of the result begins, the source pixels for each of its pixels, and how many these are."""
+        # what is a whole number but for its last bits is that number; halves are rounded up, and 0 to 1
+        rounded = max(1, math.floor(side + 0.5 + 1e-9))
+        step = (end - start) / (side if self.subpixel_scale else rounded)
+        return (start + end) / 2 - step * rounded / 2 if self.subpixel_scale else start, step, rounded
+
+    def _window(self, p: Any, height: int, width: int) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Its top and bottom, and its left and right, in pixels.
+
+        Raises:
+            ParameterError: it is empty, or too far away.
+        """
+        if self.roi_start is None:
+            return (0.0, height), (0.0, width)
+        units = (height, width) if self.roi_relative else (1, 1)
+        rows, columns = (
+            (float(p.roi_start[n]) * unit, float(p.roi_end[n]) * unit) for n, unit in enumerate(units)
+        )
+        least, most = min(abs(b - a) for a, b in (rows, columns)), max(map(abs, (*rows, *columns)))
+        if least < _LEAST or most > _FAR:
+            raise ParameterError(
+                f"a window of rows {rows[0]:g} to {rows[1]:g} and columns {columns[0]:g} to {columns[1]:g}",
+                source=self.name,
+                allowed=f"windows with sides of at least {_LEAST} pixels, up to {_FAR} pixels away",
+            )
+        return rows, columns
+
+    def _sides(self, p: Any, height: float, width: float) -> tuple[float, float]:
+        """Rows and columns of the result for what has so many, before they are rounded."""
+        mode, wanted = self._wanted(p)
+        given = (height, width)
+        ratios = [side / old for side, old in zip(wanted, given, strict=True) if side]
+        if mode in ("not_larger", "not_smaller"):
+            ratio = min(ratios) if mode == "not_larger" else max(ratios)
+            limit = min(1.0, self.max_size / (max(given) * ratio)) if self.max_size else 1.0
+            return height * ratio * limit, width * ratio * limit
+        absent = 1.0 if mode == "stretch" else ratios[0]
+        rows, columns = (
+            min(side or old * absent, self.max_size or math.inf)
+            for side, old in zip(wanted, given, strict=True)
+        )
+        return rows, columns
+
+    def _wanted(self, p: Any) -> tuple[Mode, tuple[int, int]]:
+        if self.resize_shorter is not None:
+            return "not_smaller", (p.resize_shorter, p.resize_shorter)
+        if self.resize_longer is not None:
+            return "not_larger", (p.resize_longer, p.resize_longer)
+        return self.mode, self.size or (p.resize_y, p.resize_x)

@@ -1,0 +1,322 @@
+"""Operators that depend on statistics of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, namespace, to_numpy
+from ...errors import ParameterError
+from ..arrays.base import axes_from_0
+from ..call.backends import on_device_of
+from ..call.inputs import Given
+from ..call.op import Op
+from ..core.body import Body
+from ..core.declaration import Declaration
+from ..core.distributions import Number
+from ..core.parameters import ANY, at_most_one, param
+from ..core.spec import COMPUTED, Spec
+from ..cuda.kernel import widened, with_fields
+from .sums import inverse_of, mean_of, sum_of, variance_of
+
+__all__ = ["Normalize"]
+
+_CHANNELS: Final = 16  # that may have a mean each
+_SAMPLE: Final = "FHWC"
+_SMALL: Final = 1 << 13  # values that are changed before it is known how to do it quicker
+
+
+class Normalize(Op):
+    """Remove the mean and divide by the standard deviation.
+
+    ``out = scale * (in - mean) / sqrt(stddev ** 2 + epsilon) + shift``, as in DALI. Both may be given, as a number or
+    as one for each channel. What is not given is computed over the axes that are named: ``"HW"`` for each channel of
+    each frame, ``"FHW"`` for each channel of a sequence, without names over all of a sample; with ``batch``, over all
+    samples that are given together as well. Where there is nothing to divide by, because all values are the same, the
+    result is ``shift``.
+    """
+
+    mean: tuple[float, ...] | None = param(
+        None,
+        "what is removed: a number, or one for each of up to 16 channels; None computes it",
+        kind=float,
+        size=ANY,
+    )
+    stddev: tuple[float, ...] | None = param(
+        None,
+        "what is divided by: a number, or one for each of up to 16 channels; None computes it, around the mean",
+        kind=float,
+        size=ANY,
+        lo=0,
+    )
+    axis_names: str | None = param(
+        None, "the axes that are computed over, as letters of a layout; None for all of a sample", kind=str
+    )
+    axes: tuple[int, ...] | None = param(
+        None, "the same as numbers: axes of a sample, from 0 on, or from -1 backwards", kind=int, size=ANY
+    )
+    batch: bool = param(False, "whether it is computed over all samples that are given together", drawn=False)
+    scale: Number = param(1.0, "factor of the result")
+    shift: Number = param(0.0, "what is added to the result")
+    epsilon: float = param(0.0, "added to the variance", lo=0, drawn=False)
+    ddof: int = param(0, "by which the number of values is lowered for the variance", lo=0, drawn=False)
+    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+
+    derived = (("means", _CHANNELS), ("factors", _CHANNELS))
+    examples = (
+        {
+            "mean": (120.0, 115.0, 100.0),
+            "stddev": (60.0, 55.0, 50.0),
+            "scale": 64,
+            "shift": 128,
+            "dtype": "uint8",
+        },
+        {"axis_names": "HW", "epsilon": 1e-3, "dtype": "float32"},
+        {"axis_names": "FHW", "scale": (0.5, 2.0), "p": 0.7, "seed": 3},
+        {"mean": 128.0, "stddev": 64.0, "shift": (-0.5, 0.5), "seed": 1},
+    )
+    errors = (
+        ({"mean": (1.0,) * 17}, "mean has 17 values; allowed: 1, or one for each of up to 16 channels"),
+        ({"mean": (1.0, 2.0), "stddev": (1.0, 2.0, 3.0)}, "mean has 2 values and stddev 3; allowed: as many"),
+        ({"stddev": 0.0}, r"stddev=\(0.0,\) divides by 0; allowed: numbers above 0, or an epsilon above 0"),
+        ({"axis_names": "HH"}, "axis_names='HH' is not valid; allowed: letters of F, D, H, W, C, each once"),
+        ({"axis_names": "NHW"}, "axis_names='NHW' is not valid; .* batch=True for all samples"),
+        ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of axis_names, axes"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_numbers()
+        names = (self.axis_names or "").replace("D", "F")
+        if self.axis_names is not None and (not names or len(set(names) & set(_SAMPLE)) < len(names)):
+            raise ParameterError(
+                f"axis_names={self.axis_names!r} is not valid",
+                source=self.name,
+                allowed="letters of F, D, H, W, C, each once",
+                advice="Give batch=True for all samples that are given together",
+            )
+        at_most_one(self, "axis_names", "axes")
+        # of this object alone: what its parameters ask for
+        own = self.__dict__
+        lengths = {name: len(getattr(self, name) or ()) for name in ("mean", "stddev")}
+        several = [name for name, length in lengths.items() if length > 1]
+        own["channels"] = tuple({lengths[name] for name in several})
+        own["channels_from"] = several[0] if several else ""
+        if self._computes:
+            own["keeps_frames"] = "F" not in names
+            own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
+
+    def _check_numbers(self) -> None:
+        mean, stddev = self.mean or (), self.stddev or ()
+        for name, values in (("mean", mean), ("stddev", stddev)):
+            if len(values) > _CHANNELS:
+                raise ParameterError(
+                    f"{name} has {len(values)} values",
+                    source=self.name,
+                    allowed=f"1, or one for each of up to {_CHANNELS} channels",
+                )
+        if min(len(mean), len(stddev)) > 1 and len(mean) != len(stddev):
+            raise ParameterError(
+                f"mean has {len(mean)} values and stddev {len(stddev)}",
+                source=self.name,
+                allowed="as many, or one",
+            )
+        if 0 in stddev and not self.epsilon:
+            raise ParameterError(
+                f"stddev={self.stddev} divides by 0",
+                source=self.name,
+                allowed="numbers above 0, or an epsilon above 0",
+            )
+
+    @property
+    def _computes(self) -> bool:
+        """Whether it looks at the values before it changes them."""
+        return self.mean is None or self.stddev is None
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The axes of ``(F, H, W, C)`` that it computes over."""
+        names = (self.axis_names or _SAMPLE).replace("D", "F")
+        return tuple(n for n, letter in enumerate(_SAMPLE) if letter in names)
+
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
+        """The type that is asked for."""
+        return self.dtype
+
+    def among(self, parts: Seq[Given]) -> Declaration:
+        """The same with its axes by their names, and with the statistics of the batch if they are asked for."""
+        if not self._computes:
+            return self
+        names = self.axis_names or self._names(parts[0].view.places)
+        kept: dict[str, _Computed] = self.__dict__.setdefault("_computed", {})
+        op = kept.get(names)
+        if op is None:
+            settings = {**self.settings(), "axis_names": names, "axes": None, "batch": False}
+            op = kept[names] = _Computed(**settings)
+        if not self.batch:
+            return op
+        with on_device_of(parts[0].array):
+            return _Found.of(op, *op.of_batch(parts))
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
+        """What is given, for each channel."""
+        variance = np.square(self.stddev or 1.0) + self.epsilon
+        factors = rows["scale"][:, None] / np.sqrt(variance)
+        return {"means": _for_channels(self.mean or (0.0,)), "factors": _for_channels(factors)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula; statistics in double precision."""
+        library = namespace(x)
+        at = library.minimum(library.arange(x.shape[-1]), _CHANNELS - 1)
+        means, factors = (values[..., at].reshape(-1, 1, 1, len(at)) for values in (p.means, p.factors))
+        scale, shift, acts = (_by_frame(value) for value in (p.scale, p.shift, p.acts))
+        if self.mean is None:
+            means = mean_of(x, self.places)
+        if self.stddev is None:
+            variance = variance_of(x, means, self.places, self.ddof) + self.epsilon
+            factors = scale * inverse_of(variance)
+        out = _formula(x, means.astype(np.float32), factors.astype(np.float32), shift)
+        return out if np.all(acts) else library.where(acts, out, x)
+
+    def _names(self, places: Seq[int]) -> str:
+        """The letters of the axes.
+
+        Args:
+            places: for each axis of what is given, its place among N, F, H, W and C.
+
+        Raises:
+            ParameterError: there is no such axis, or one is named twice.
+        """
+        letters = [_SAMPLE[place - 1] for place in places if place]
+        chosen = range(len(letters)) if self.axes is None else self.axes
+        return "".join(letters[axis] for axis in axes_from_0(self, chosen, len(letters)))
+
+    body = Body(
+        "value",
+        f"const int at = channel < {_CHANNELS} ? channel : {_CHANNELS - 1};\n"
+        "    value = (value - row.means[at]) * row.factors[at] + row.shift;",
+    )
+
+
+class _Computed(Normalize, register=False, called="normalize"):
+    """Normalization by statistics of what is given, over axes that are known by name."""
+
+    body = Body("statistics")
+
+    def among(self, parts: Seq[Given]) -> Declaration:  # noqa: ARG002  it knows all
+        """The same."""
+        return self
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """A row of the block, and what is computed over which axes."""
+        names = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
+        numbers = ((name, np.int32) for name in names)
+        return with_fields(cls.block_dtype(), *numbers, ("epsilon", np.float32, (2,)))
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
+        """Rows with that."""
+        made = widened(rows, self.kernel_dtype())
+        made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
+        made["over_frames"], made["over_channels"] = 0 in self.places, 3 in self.places
+        made["ddof"] = self.ddof
+        nearest = np.float32(self.epsilon)
+        made["epsilon"] = nearest, self.epsilon - float(nearest)
+        return made
+
+    def of_batch(self, parts: Seq[Given]) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that is computed over.
+
+        Raises:
+            ParameterError: samples differ along the other axes.
+        """
+        places = self.places
+        kept = {
+            tuple(n for axis, n in enumerate(part.five.shape[1:]) if axis not in places) for part in parts
+        }
+        if len(kept) > 1:
+            raise ParameterError(
+                f"samples of different shapes, {sorted(kept)}, along the axes that are not computed over",
+                source=self.name,
+                allowed="one for all, with batch=True",
+            )
+        own = math.prod(kept.pop())
+        count = sum(part.five.size for part in parts) // own
+        every = (0, *(place + 1 for place in places))
+        mean = np.asarray(self.mean)
+        if self.mean is None:
+            mean = sum(to_numpy(sum_of(part.five, every))[0] for part in parts) / count
+        if self.stddev is not None:
+            return mean, np.square(self.stddev) + 0.0 * mean
+        squares: Any = 0.0
+        for part in parts:
+            about = namespace(part.five).asarray(mean[None])
+            squares = squares + to_numpy(variance_of(part.five, about, every))[0] * (part.five.size // own)
+        return mean, np.asarray(squares / max(count - self.ddof, 1))
+
+
+class _Found(Normalize, register=False, called="normalize"):
+    """Normalization by statistics of a batch."""
+
+    body = Normalize.body
+
+    @classmethod
+    def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _Found:
+        """What an operator does with mean and variance, ``(F, H, W, C)`` or with 1 in place of each."""
+        made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
+        mean, variance = (
+            np.reshape(value, (1,) * (4 - value.ndim) + value.shape) for value in (mean, variance)
+        )
+        own = made.__dict__
+        own["_statistics"] = mean, inverse_of(variance + op.epsilon)
+        own["channels"], own["channels_from"] = op.channels, op.channels_from
+        if max(*mean.shape[:3], *variance.shape[:3]) > 1 or mean.shape[3] > _CHANNELS:
+            own["body"] = None
+        return made
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
+        """The statistics of each channel, as kernels have them."""
+        mean, inverse = (value[0, 0, 0] for value in self.__dict__["_statistics"])
+        return {"means": _for_channels(mean), "factors": _for_channels(rows["scale"][:, None] * inverse)}
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The formula."""
+        mean, inverse = (namespace(x).asarray(value) for value in self.__dict__["_statistics"])
+        return _formula(
+            x, mean.astype(np.float32), (p.scale * inverse).astype(np.float32), _by_frame(p.shift)
+        )
+
+
+def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
+    """``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size > _SMALL:
+        # along a whole line at once, for NumPy is slow with a few channels
+        shape, (width, channels) = x.shape, x.shape[2:]
+        x, means, factors = (
+            np.broadcast_to(part, (*part.shape[:2], width, channels)).reshape(*part.shape[:2], -1)
+            for part in (x, means, factors)
+        )
+        out = x - means
+        out *= factors
+        out += shift[..., 0] if np.ndim(shift) else shift
+        return out.reshape(shape)
+    out = x - means
+    out *= factors
+    out += shift
+    return out
+
+
+def _for_channels(values: Any) -> npt.NDArray[Any]:
+    """A value for each channel that a row has room for, the last one for all that follow."""
+    given = np.asarray(values, np.float64)
+    at = np.minimum(np.arange(_CHANNELS), given.shape[-1] - 1)
+    return np.asarray(given[..., at])
+
+
+def _by_frame(value: Any) -> Any:
+    """A number as it is, and numbers of frames for images of frames."""
+    return value.reshape(-1, 1, 1, 1) if np.ndim(value) else value

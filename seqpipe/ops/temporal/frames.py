@@ -1,0 +1,321 @@
+"""Operators that move frames, or compare them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, IntArray
+from ...errors import ParameterError
+from ...sequence import Batch, Sequence
+from ..call.dispatch import apply
+from ..call.inputs import gathered
+from ..call.op import Op
+from ..core.body import Body
+from ..core.deferred import or_node
+from ..core.distributions import Number
+from ..core.nodes import DataNode, parts_of
+from ..core.parameters import ANY, param
+from ..core.spec import COMPUTED, Spec
+from ..core.views import DEFAULT_LAYOUTS
+from .base import Frames, Order
+
+__all__ = ["ElementExtract", "FrameDifference", "Reverse", "SequenceRearrange", "Subsample", "TemporalJitter"]
+
+X = TypeVar("X")
+
+_SIGNED: Final = {"uint8": "int16", "uint16": "float32", "int16": "float32"}
+_UNSIGNED: Final = {"int16": "uint16"}
+
+
+class ElementExtract(Order):
+    """Take single frames out of sequences: one result for each, without the axis of the frames."""
+
+    element_map: tuple[int, ...] = param(
+        (0,),
+        "frames, counted from 0, or from -1 at the end backwards; one may come again",
+        kind=int,
+        size=ANY,
+    )
+    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+
+    examples = ({"element_map": (2, -1, 0, 0)}, {"element_map": (1,)})
+    errors = (
+        (
+            {"element_map": ()},
+            r"element_map=\(\) is not valid; allowed: one value or more, each a whole number",
+        ),
+        ({"element_map": (0, 0.5)}, "element_map=0.5 is not valid; allowed: a whole number"),
+    )
+
+    @or_node
+    def __call__(
+        self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None
+    ) -> tuple[X, ...]:
+        """The frames.
+
+        Args:
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            layout: of arrays; by default FHWC or NFHWC, by the number of axes.
+            epoch: nothing depends on it, as nothing is drawn.
+            index: likewise.
+
+        Returns:
+            For each element what came in, of one frame, without the axis that counts frames.
+
+        Raises:
+            ParameterError: there is no such frame, or no axis of frames.
+        """
+        several = apply(self, x, layout=layout, epoch=epoch, index=index)
+        return tuple(_element(several, x, layout, n, at) for n, at in enumerate(self.element_map))
+
+    def results(self, node: DataNode) -> tuple[DataNode, ...]:
+        """A node for each element."""
+        return parts_of(node, map(str, self.element_map))
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
+        """The elements.
+
+        Raises:
+            ParameterError: there is no such frame.
+        """
+        return _numbered(self.element_map, frames, self.name, "element_map")
+
+    def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002
+        """That of the volume; each slice has its own place in it."""
+        return affine
+
+
+class FrameDifference(Frames, Op):
+    """What changes between frames: frame ``t + lag`` minus frame ``t``.
+
+    Of F frames, F - lag are left, with the numbers and the times of the later ones. The type of the result is one
+    that holds every difference: int16 for uint8, float32 for uint16 and int16, and that of floats; with ``absolute``
+    that of what is given, uint16 for int16.
+    """
+
+    lag: int = param(1, "how far apart the frames are", unit="frames", lo=1, drawn=False)
+    absolute: bool = param(False, "whether the sign is dropped", drawn=False)
+    dtype: str | None = param(
+        None, "type of the result; None for one that holds every difference", choices=COMPUTED
+    )
+    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+
+    takes_raw = True
+    examples = ({}, {"lag": 2, "absolute": True}, {"dtype": "float32"})
+    errors = (
+        ({"lag": 0}, "lag=0 is not valid; allowed: a whole number of at least 1"),
+        ({"p": 0.5}, "p=0.5 is not valid; allowed: "),
+    )
+
+    def result_dtype(self, dtype: str) -> str:
+        """One that holds every difference, unless another is asked for."""
+        return self.dtype or (_UNSIGNED if self.absolute else _SIGNED).get(dtype, dtype)
+
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  nothing is drawn
+        """The later frames.
+
+        Raises:
+            ParameterError: there are not so many frames.
+        """
+        if self.lag >= spec.frames:
+            raise ParameterError(
+                f"lag={self.lag} in a sequence of {spec.frames}",
+                source=self.name,
+                allowed=f"up to {spec.frames - 1}" if spec.frames > 1 else "sequences of two frames or more",
+            )
+        return np.arange(self.lag, spec.frames)
+
+    @classmethod
+    def kernel_dtype(cls) -> np.dtype[Any]:
+        """Both parameters, as numbers."""
+        return np.dtype([("lag", np.int32), ("absolute", np.int32)])
+
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  they are all alike
+        """One row."""
+        return np.array([(self.lag, self.absolute)], self.kernel_dtype())
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The difference."""
+        found = x[self.lag :] - x[: -self.lag]
+        return abs(found) if self.absolute else found
+
+    def cpu(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """Bytes as such, by OpenCV, where the result holds their difference."""
+        later, earlier = x[self.lag :], x[: -self.lag]
+        if x.dtype == np.uint8 and self.result_dtype("uint8") == ("uint8" if self.absolute else "int16"):
+            import cv2
+
+            a, b = (np.ascontiguousarray(part).reshape(len(later), -1) for part in (later, earlier))
+            bytes_: Any = cv2.absdiff(a, b) if self.absolute else cv2.subtract(a, b, dtype=cv2.CV_16S)
+            return np.asarray(bytes_).reshape(later.shape)
+        found: Array = np.subtract(later, earlier, dtype=np.float32)
+        return np.abs(found, out=found) if self.absolute else found
+
+    body = Body(
+        "difference",
+        "value = value - earlier;\n    if (row.absolute && value < Real(0.0f)) value = -value;",
+    )
+
+
+class Reverse(Order, Op):
+    """Turn the order of frames round, so that the last one is the first."""
+
+    examples = ({}, {"p": 0.5, "seed": 3})
+    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it has no parameters
+        """From the last to the first."""
+        return np.arange(frames)[::-1]
+
+    def inverse(self) -> Op:
+        """The same again."""
+        return self
+
+
+class SequenceRearrange(Order, Op):
+    """Put frames in an order that is given, in which frames may be left out and repeated."""
+
+    new_order: tuple[int, ...] | None = param(
+        None,
+        "which frame each frame of the result is; counted from 0, or from -1 at the end backwards; None for all",
+        kind=int,
+        size=ANY,
+    )
+
+    examples = (
+        {"new_order": (2, 0, 1)},
+        {"new_order": (0, 0, -1, 1, 1)},
+        {"new_order": (-1, 1, 1), "p": 0.5, "seed": 2},
+    )
+    errors = (
+        ({"new_order": ()}, r"new_order=\(\) is not valid; allowed: one value or more, each a whole number"),
+        ({"new_order": (0, 0.5)}, "new_order=0.5 is not valid; allowed: a whole number"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
+        """That which is given.
+
+        Raises:
+            ParameterError: there is no such frame.
+        """
+        given = range(frames) if self.new_order is None else self.new_order
+        return _numbered(given, frames, self.name, "new_order")
+
+
+class Subsample(Order, Op):
+    """Keep one frame of several: frames ``offset``, ``offset + stride``, and so on."""
+
+    stride: Number = param(1, "from a frame to the next", unit="frames", lo=1, identity=1)
+    offset: Number = param(0, "the first frame", unit="frames", lo=0, identity=0)
+
+    examples = ({"stride": 2}, {"stride": 3, "offset": (0, 2), "seed": 5}, {"stride": 2, "offset": 1})
+    errors = (
+        ({"stride": 0}, "stride=0 is not valid; allowed: a whole number of at least 1"),
+        ({"offset": -1}, "offset=-1 is not valid; allowed: a whole number of at least 0"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
+        """Frames evenly spaced.
+
+        Raises:
+            ParameterError: the first one is beyond the last.
+        """
+        if p.offset >= frames:
+            raise ParameterError(
+                f"offset={p.offset} in a sequence of {frames} frames",
+                source=self.name,
+                allowed=f"up to {frames - 1}",
+            )
+        return np.arange(p.offset, frames, p.stride)
+
+
+class TemporalJitter(Order, Op):
+    """Replace every frame by one near it: frame ``t`` by frame ``t + offset``, within the sequence.
+
+    The number of frames stays; so does their order, because what is drawn is sorted (unless ``keep_order=False``), so
+    that frames may be repeated but time never runs backwards. Numbers and times are those of the frames taken.
+    """
+
+    offset: Number = param((-1, 1), "how far each frame moves", kind=int, unit="frames", identity=0)
+    keep_order: bool = param(True, "whether frames stay in the order of time", drawn=False)
+    per_frame: bool = param(
+        True, "whether each frame has a draw of its own; otherwise all move by the same", drawn=False
+    )
+
+    by_frame = True
+    rows_together = True
+    examples = (
+        {"offset": (-2, 2), "seed": 4},
+        {"offset": (-2, 2), "keep_order": False, "p": 0.7, "seed": 6},
+        {"offset": (-1, 1), "per_frame": False, "seed": 1},
+    )
+    errors = (
+        ({"offset": 0.5}, "offset=0.5 is not valid; allowed: a whole number"),
+        ({"offset": (2, -2)}, r"offset=\(2, -2\) is not valid; allowed: a range \(least, greatest\)"),
+    )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
+        """Frames near those that are given."""
+        near: IntArray = np.minimum(np.maximum(np.arange(frames) + p.acts * p.offset, 0), frames - 1)
+        if self.keep_order:
+            near.sort()
+        return near
+
+    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:  # noqa: ARG002  it is the same for all
+        """As many frames as are given."""
+        return spec.frames, spec.height, spec.width
+
+
+def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
+    """Frame ``n`` of what has only the elements, which is frame ``at`` of what was given."""
+    if isinstance(several, (list, tuple)):
+        return gathered(several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)])
+    if isinstance(several, Sequence):
+        return _image(several, given, several.data[_place(several.layout, n)], n, at)
+    if isinstance(several, Batch):
+        pixels = several.sequences if several.stacked is None else several.stacked[_place(several.layout, n)]
+        pairs = zip(several.sequences, given.sequences, pixels, strict=True)
+        images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
+        stacked = None if several.stacked is None else pixels
+        mask = None if several.mask is None else several.mask[:, n : n + 1]
+        return replace(several, sequences=images, stacked=stacked, mask=mask)
+    return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
+
+
+def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> Sequence:
+    clocks = {
+        name: values[n : n + 1]
+        for name in ("frames", "timestamps")
+        if (values := getattr(several, name)) is not None
+    }
+    affine = several.affine
+    if affine is not None:
+        affine = affine.copy()
+        affine[:, 3] += affine[:, 0] * (at % len(given))
+    letters = several.layout.replace("F", "").replace("D", "")
+    return replace(several, data=data, layout=letters, affine=affine, **clocks)
+
+
+def _place(layout: str, n: int) -> tuple[Any, ...]:
+    """What picks frame ``n``."""
+    return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
+
+
+def _numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
+    """Numbers of frames from 0, of which some are counted from the end.
+
+    Raises:
+        ParameterError: there is no such frame.
+    """
+    for number in given:
+        if not -frames <= number < frames:
+            raise ParameterError(
+                f"{what} has {number}, but there are {frames} frames",
+                source=name,
+                allowed=f"{-frames} to {frames - 1}",
+            )
+    return np.asarray(given) % frames

@@ -1,0 +1,79 @@
+"""Converter: surfaces to pixels, straight into the caller's memory.
+
+A surface is cut, its planes are scaled or upsampled to one grid as code values, and the color matrix is
+applied last, at the final size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import ParameterError
+from ..probe.info import StreamInfo
+from .color import resolve
+from .output import OutputSpec
+from .recipe import Recipe
+from .scratch import Scratch
+from .surface import Surface
+
+__all__ = ["Converter", "OutputSpec"]
+
+
+class Converter:
+    """Makes pictures of the surfaces of one stream. It works in its scratch, so it belongs to one thread.
+
+    A frame that differs in size from the stream's headers is scaled to the same picture.
+
+    Args:
+        info: the stream; its tags decide the color, its size the geometry.
+        output: what the pictures are to be.
+        scratch: memory for what is made on the way, which converters of one thread may share; its own by default.
+
+    Raises:
+        ParameterError: the crop leaves the picture; the message names its size.
+    """
+
+    def __init__(self, info: StreamInfo, output: OutputSpec, scratch: Scratch | None = None) -> None:
+        self._info, self._scratch = info, scratch or Scratch()
+        self._output = output
+        self._color = resolve(info)
+        self._placement = output.place(info)
+        self._shape = output.frame_shape(info)
+        self._dtype = np.dtype(output.dtype)
+        self._recipe: Recipe | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, columns, channels) of a picture, or (channels, rows, columns) if the layout is FCHW."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a value."""
+        return self._dtype
+
+    def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
+        """Write the picture of one surface.
+
+        Args:
+            surface: a frame of the stream.
+            out: contiguous memory of ``shape`` and ``dtype``.
+
+        Raises:
+            ParameterError: ``out`` is not such memory.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
+        """
+        if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
+            raise ParameterError(
+                f"out has shape {out.shape} and dtype {out.dtype}",
+                allowed=f"contiguous memory of shape {self.shape} and dtype {self.dtype}",
+            )
+        recipe = self._recipe
+        if recipe is None or not recipe.fits(surface):
+            recipe = self._recipe = Recipe(
+                self._info, self._color, self._output, self._placement, surface, self._scratch
+            )
+        recipe(surface, out)

@@ -1,0 +1,298 @@
+"""OutputSpec: what a decoded frame is to become. No pixels here, and no library that handles them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from ...errors import ParameterError
+from ...param import Param, choice, keep_checked, listed
+from ..probe.info import StreamInfo
+from .geometry import Placement, place
+
+if TYPE_CHECKING:
+    from ..probe.facts import Facts
+
+__all__ = [
+    "COLOR",
+    "CROP",
+    "DTYPE",
+    "INTEGER_DTYPE",
+    "LAYOUT",
+    "MAX_SIDE",
+    "MEAN",
+    "MIRROR",
+    "PART",
+    "ROTATE",
+    "ROUNDED",
+    "SHORT_SIDE",
+    "SIZE",
+    "STD",
+    "WINDOW",
+    "Color",
+    "DType",
+    "FrameLayout",
+    "OutputSpec",
+    "check_output",
+]
+
+Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
+DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
+FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
+_MAX_SIDE_PX = 32768
+
+COLOR: Final = choice(
+    "color",
+    "what the channels are; GRAY is full-range luma, YCbCr the stream's own code values",
+    ("RGB", "BGR", "GRAY", "YCbCr"),
+)
+DTYPE: Final = choice(
+    "dtype",
+    "type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted; floats span 0 to 1",
+    ("uint8", "uint16", "float16", "float32"),
+)
+INTEGER_DTYPE: Final = replace(
+    DTYPE,
+    doc="type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted",
+    choices=("uint8", "uint16"),
+)
+LAYOUT: Final = choice("layout", "order of the axes of a sequence", ("FHWC", "FCHW"))
+MEAN: Final = Param(
+    name="mean",
+    doc="taken off float values of 0 to 1: one number, or one for each channel",
+    kind=float,
+    lo=-1e6,
+    hi=1e6,
+    optional=True,
+)
+STD: Final = Param(
+    name="std",
+    doc="what float values are divided by after that: one number, or one for each channel",
+    kind=float,
+    lo=1e-6,
+    hi=1e6,
+    optional=True,
+)
+MIRROR: Final = Param(name="mirror", doc="mirror the upright picture left to right", kind=bool)
+ROTATE: Final = Param(name="rotate", doc="apply the rotation that the container asks for", kind=bool)
+SHORT_SIDE: Final = Param(
+    name="short_side",
+    doc="scale so that the shorter side has this length",
+    unit="pixels",
+    lo=1,
+    hi=_MAX_SIDE_PX,
+    optional=True,
+)
+MAX_SIDE: Final = Param(
+    name="max_side",
+    doc="shrink so that the longer side has at most this length",
+    unit="pixels",
+    lo=1,
+    hi=_MAX_SIDE_PX,
+    optional=True,
+)
+SIZE: Final = Param(
+    name="size", doc="exact width and height of the result", unit="pixels", lo=1, hi=_MAX_SIDE_PX
+)
+CROP: Final = Param(
+    name="crop", doc="x, y, width and height of the part to show", unit="pixels", lo=0, hi=_MAX_SIDE_PX
+)
+WINDOW: Final = Param(
+    name="window",
+    doc="x, y, width and height within the crop of what is scaled, with the pixels beside it in reach of the filter",
+    unit="pixels",
+    lo=0,
+    hi=_MAX_SIDE_PX,
+)
+ROUNDED: Final = replace(
+    INTEGER_DTYPE,
+    name="rounded",
+    doc="the type to which colors are rounded before a window of them is scaled; None scales the planes themselves",
+    optional=True,
+)
+PART: Final = Param(
+    name="part",
+    doc="x, y, width and height of the part of the scaled picture that is made",
+    unit="pixels",
+    lo=0,
+    hi=_MAX_SIDE_PX,
+)
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """What a decoded frame is to become.
+
+    Attributes:
+        color: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
+            own code values with chroma upsampled, no matrix).
+        dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colors span 0…255, 0…65535 or 0…1
+            for every bit depth. Code values of YCbCr stay as they are in uint16, and are divided by
+            ``2**(bits - 8)`` for uint8; as floats they have no meaning.
+        crop: (x, y, width, height) in pixels of the upright picture, applied before scaling.
+        size: (width, height) of the result in pixels, whatever the aspect ratio.
+        short_side: length of the shorter side of the result in pixels, the aspect ratio kept.
+        max_side: the most that the longer side may have in pixels, the aspect ratio kept; never enlarges.
+        rotate: whether the display matrix is applied.
+        mirror: whether the upright picture is mirrored left to right, after crop and scaling.
+        layout: ``"FHWC"`` or ``"FCHW"``: the axes of a sequence. A single frame has them without F.
+        mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
+            of ``color``; a single number stands for all of them. None is 0.
+        std: what the difference is divided by, given in the same way. None is 1.
+        window: (x, y, width, height) within the crop, or the upright picture. It is scaled instead of the crop: pixels
+            beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop there
+            are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
+        part: (x, y, width, height) of the part of the scaled picture that is made, before it is mirrored.
+        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are limited and rounded before they are
+            scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colors
+            of that, which is half the work and differs where they lie beyond black and white.
+
+    Raises:
+        ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
+            mean, std or a float dtype does not go with the rest.
+    """
+
+    color: Color = "RGB"
+    dtype: DType = "uint8"
+    crop: tuple[int, int, int, int] | None = None
+    size: tuple[int, int] | None = None
+    short_side: int | None = None
+    max_side: int | None = None
+    rotate: bool = True
+    mirror: bool = False
+    layout: FrameLayout = "FHWC"
+    mean: float | tuple[float, ...] | None = None
+    std: float | tuple[float, ...] | None = None
+    window: tuple[int, int, int, int] | None = None
+    part: tuple[int, int, int, int] | None = None
+    rounded: DType | None = None
+
+    def __post_init__(self) -> None:
+        keep_checked(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
+        self._check_geometry()
+        if self.color == "YCbCr" and self.is_float:
+            raise ParameterError(
+                f"dtype={self.dtype!r} and color='YCbCr' exclude one another",
+                allowed="dtype='uint8' or 'uint16' for code values",
+                advice="Ask for another color: floats are colors of 0 to 1, code values are not",
+            )
+        for param in (MEAN, STD):
+            object.__setattr__(self, param.name, self._per_channel(param))
+
+    def _check_geometry(self) -> None:
+        if self.size is not None:
+            object.__setattr__(self, "size", _checked(SIZE, self.size, 2))
+        for param in (CROP, WINDOW, PART):
+            if (box := getattr(self, param.name)) is not None:
+                object.__setattr__(self, param.name, _box(param, box))
+        fits = self.window is not None and (self.is_float or self.rounded == self.dtype)
+        if self.rounded is not None and not fits:
+            raise ParameterError(
+                f"rounded={self.rounded!r} with window={self.window!r} and dtype={self.dtype!r}",
+                allowed="a window, and a dtype that is the same or a float",
+            )
+        given = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ParameterError(
+                f"{' and '.join(given)} exclude one another", allowed="one of size, short_side, max_side"
+            )
+
+    def _per_channel(self, param: Param) -> tuple[float, ...] | None:
+        """The value of mean or std, one number for each channel."""
+        value = getattr(self, param.name)
+        if value is None:
+            return None
+        if not self.is_float:
+            raise ParameterError(
+                f"{param.name}={value!r} and dtype={self.dtype!r} exclude one another",
+                allowed=f"{param.name} with dtype='float16' or 'float32'",
+            )
+        if isinstance(value, Iterable):
+            return _checked(param, value, self.channels)
+        return (param.check(value),) * self.channels
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floats."""
+        return self.dtype.startswith("float")
+
+    @property
+    def channels(self) -> int:
+        """Channels of a picture."""
+        return 1 if self.color == "GRAY" else 3
+
+    @property
+    def frame_layout(self) -> str:
+        """The axes of a single frame, ``"HWC"`` or ``"CHW"``."""
+        return self.layout[1:]
+
+    def frame_shape(self, info: StreamInfo | Facts) -> tuple[int, int, int]:
+        """The shape of one frame of a stream, in the order of :attr:`frame_layout`.
+
+        Raises:
+            ParameterError: the crop, the window or the part leaves what it is a part of.
+        """
+        rows, columns = self.place(info).shape
+        if self.layout == "FCHW":
+            return self.channels, rows, columns
+        return rows, columns, self.channels
+
+    def place(self, info: StreamInfo | Facts) -> Placement:
+        """Where the output's pixels lie in a stream's surfaces.
+
+        Raises:
+            ParameterError: the crop, the window or the part leaves what it is a part of.
+        """
+        return place(
+            (info.width, info.height),
+            rotation_degrees=info.rotation_degrees if self.rotate else 0,
+            flipped=info.flipped and self.rotate,
+            crop=self.crop,
+            window=self.window,
+            size=self.size,
+            short_side=self.short_side,
+            max_side=self.max_side,
+            part=self.part,
+            mirror=self.mirror,
+        )
+
+
+def check_output(output: OutputSpec | None) -> OutputSpec:
+    """The output that was asked for, by default the plain one.
+
+    Raises:
+        ParameterError: it is no output.
+    """
+    if output is None:
+        return OutputSpec()
+    if not isinstance(output, OutputSpec):
+        raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
+    return output
+
+
+def _box(param: Param, value: Any) -> tuple[Any, ...]:
+    """The four numbers of a box.
+
+    Raises:
+        ParameterError: they are none, or it is empty.
+    """
+    box = _checked(param, value, 4)
+    if not (box[2] and box[3]):
+        raise ParameterError(
+            f"{param.name}={value!r} is empty", allowed="a width and a height of at least 1 pixel"
+        )
+    return box
+
+
+def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
+    """The values, each checked.
+
+    Raises:
+        ParameterError: there are not as many as the parameter has, or one of them is not allowed.
+    """
+    allowed = f"{count} values, each {param.allowed}"
+    given = listed(param.name, values, allowed)
+    if len(given) != count:
+        raise ParameterError(f"{param.name}={values!r} is not valid", allowed=allowed, advice=param.doc)
+    return tuple(param.check(value) for value in given)

@@ -1,0 +1,315 @@
+"""Conversion: everything about a launch that is the same for all surfaces of one kind, worked out on the host."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import FloatArray
+from ...errors import SourceError
+from ...kernel import Source
+from ..convert.chroma import ChromaAxis
+from ..convert.color import ColorSpec, chroma_offset, resolve
+from ..convert.geometry import Placement
+from ..convert.matrix import output_matrix
+from ..convert.output import Color, DType, OutputSpec
+from ..convert.surface import SurfaceFormat
+from ..probe.info import StreamInfo
+from .device_surface import DeviceSurface
+from .filters import FilterAxis, filter_axis
+
+__all__ = ["COUNT_AT", "FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
+
+KERNEL: Final = Source(__package__, "kernel.cu")
+FRAMES: Final = 64
+"""Frames of a launch: what describes them fits into 4 KB, which a kernel takes by value on every GPU."""
+THREADS: Final = 256
+"""Threads of a block."""
+_BLOCKS: Final = 528  # that an H200 has under way at once; where there are fewer, more of them wait
+
+_OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
+_PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
+# as kernel.cu has them; a structure of NumPy takes ten times as long to fill
+_FRAME: Final = struct.Struct("4Q 2i")
+_AXES: Final = struct.Struct("40i")
+_MIXTURE: Final = struct.Struct("19f")
+_GEOMETRY: Final = struct.Struct("6i")
+_COUNT: Final = struct.Struct("i")
+_NO_FILTERS: Final = bytes(_AXES.size)
+_JOB: Final = np.dtype(
+    (np.void, FRAMES * _FRAME.size + _AXES.size + _MIXTURE.size + _GEOMETRY.size + _COUNT.size)
+)
+COUNT_AT: Final = _JOB.itemsize - _COUNT.size
+"""Where in the argument of a launch the number of its frames stands."""
+
+
+@dataclass(frozen=True)
+class SurfaceKind:
+    """What surfaces must agree on to be converted together.
+
+    Attributes:
+        format: of the samples.
+        width: columns in pixels.
+        height: rows in pixels.
+        interleaved: whether Cb and Cr share a plane.
+        shift: bits that samples are shifted up by.
+        aligned: whether rows begin at multiples of four samples.
+    """
+
+    format: SurfaceFormat
+    width: int
+    height: int
+    interleaved: bool
+    shift: int
+    aligned: bool
+
+    @classmethod
+    def of(cls, surface: DeviceSurface) -> SurfaceKind:
+        """The kind of a surface."""
+        shape = surface.shape
+        return cls(
+            shape.format, shape.width, shape.height, shape.interleaved, shape.shift, is_aligned(surface)
+        )
+
+
+def is_aligned(surface: DeviceSurface) -> bool:
+    """Whether the rows of all planes begin at multiples of four samples."""
+    shape = surface.shape
+    combined = shape.pitch | shape.chroma_pitch
+    for plane in surface.planes:
+        combined |= plane
+    return not combined % (4 * shape.sample_bytes)
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """How surfaces of one kind become pictures.
+
+    Attributes:
+        defines: macros of the kernel.
+        tiles: blocks along the picture's columns and rows, before the turn.
+        rest: the kernel's argument behind the frames.
+    """
+
+    defines: dict[str, int]
+    tiles: tuple[int, int]
+    rest: bytes
+
+    @classmethod
+    def of(cls, info: StreamInfo, output: OutputSpec, kind: SurfaceKind) -> Conversion:
+        """The conversion of surfaces of a stream.
+
+        Raises:
+            ParameterError: the crop leaves the picture.
+            SourceError: the stream's color cannot be converted to the one that is asked for.
+        """
+        color = resolve(info)
+        placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
+        levels = output.rounded if placement.window is not None else None
+        unscaled = not placement.is_scaled
+        # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
+        rounded = kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
+        try:
+            planes, zeros, mixture = _mixture(
+                color,
+                output.color,
+                levels or output.dtype,
+                output.mean,
+                output.std,
+                kind.format,
+                kind.shift,
+                _units(levels is not None, rounded=rounded),
+            )
+        except SourceError as error:
+            error.source = info.source
+            raise
+        axes = _axes(color, placement, kind)
+        direct = unscaled and (planes == 1 or max(axis.shift for axis in axes) <= 1)
+        filters = () if direct else _filters(axes, placement)
+        defines = {
+            "SAMPLE_BYTES": 1 if kind.format.bits <= 8 else 2,
+            "INTERLEAVED": int(kind.interleaved),
+            "PLANES": planes,
+            "CHANNELS": output.channels,
+            "OUTPUT": _OUTPUTS[output.dtype],
+            "ROUNDED": int(rounded),
+            "PLANAR": int(output.layout == "FCHW"),
+            **_orientation(placement),
+            "WIDE": int(any(axis.wide for axis in filters)),
+            "ENDS": int(placement.window is not None),
+            "LEVELS": 0 if levels is None else int(_PEAKS[levels]),
+            "ZEROS": 0 if levels is None else zeros,
+            **_siting(axes[2:] if direct or levels else ()),
+            **_tiling(axes, kind, placement, scaled=not direct),
+            "JOB_BYTES": _JOB.itemsize,
+        }
+        tile = defines["TILE_U"], defines["TILE_V"]
+        columns, rows = (-(-length // side) for length, side in zip(placement.size, tile, strict=True))
+        chroma = (axis.samples for axis in axes[2:])
+        geometry = _GEOMETRY.pack(*placement.box[:2], *placement.size, *chroma)
+        numbers = _AXES.pack(*chain.from_iterable(filters)) if filters else _NO_FILTERS
+        return cls(defines, (columns, rows), numbers + mixture + geometry)
+
+    def grid(self, frames: int) -> tuple[int, int, int]:
+        """The blocks of a launch; where pictures are scaled a block may make its tile of several frames."""
+        columns, rows = self.tiles
+        at_once = max(1, _BLOCKS // (columns * rows)) if self.defines["SCALED"] else frames
+        each = -(-frames // at_once)
+        return columns, rows, -(-frames // each)
+
+    def argument(self, surfaces: Seq[DeviceSurface], outs: Seq[int]) -> npt.NDArray[Any]:
+        """The argument of one launch.
+
+        Args:
+            surfaces: up to ``FRAMES`` of them.
+            outs: the address of each one's picture.
+        """
+        job, at = self.blank(), 0
+        for surface, out in zip(surfaces, outs, strict=True):
+            planes, shape = surface.planes, surface.shape
+            luma, second, third = (*planes, 0, 0)[:3]
+            _FRAME.pack_into(job, at, luma, second, third, out, shape.pitch, shape.chroma_pitch)
+            at += _FRAME.size
+        _COUNT.pack_into(job, COUNT_AT, len(surfaces))
+        return np.ndarray((), _JOB, job)
+
+    def blank(self) -> bytearray:
+        """The argument of a launch without its frames, which begin it, and without their number."""
+        job = bytearray(_JOB.itemsize)
+        job[COUNT_AT - len(self.rest) : COUNT_AT] = self.rest
+        return job
+
+
+def _orientation(placement: Placement) -> dict[str, int]:
+    """Which axis of the picture before the turn runs along the result's rows, and which run backwards."""
+    turns = placement.quarter_turns
+    return {
+        "TRANSPOSED": turns % 2,
+        "REVERSED_U": int(placement.flipped != (turns in (1, 2))),
+        "REVERSED_V": int(turns in (2, 3)),
+    }
+
+
+def _siting(chroma: Seq[ChromaAxis]) -> dict[str, int]:
+    """Where chroma lies among luma; planes that are scaled by themselves need none of it."""
+    shifts = [axis.shift for axis in chroma] or [0, 0]
+    offsets = [round(2 * axis.offset) for axis in chroma] or [0, 0]
+    return dict(zip(("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y"), (*shifts, *offsets), strict=True))
+
+
+def _tiling(
+    axes: Seq[ChromaAxis], kind: SurfaceKind, placement: Placement, *, scaled: bool
+) -> dict[str, int]:
+    """The size of a tile, and how its luma samples begin."""
+    if scaled:
+        return {"SCALED": 1, "ODD_X": 0, "ODD_Y": 0, "ALIGNED": int(kind.aligned), "TILE_U": 32, "TILE_V": 32}
+    left, top = (axis.start for axis in axes[:2])
+    transposed = placement.quarter_turns % 2
+    return {
+        "SCALED": 0,
+        "ODD_X": left % 2,
+        "ODD_Y": top % 2,
+        "ALIGNED": int(kind.aligned and left % 4 == 0),
+        "TILE_U": 64 if transposed else 128,
+        "TILE_V": 32 if transposed else 16,
+    }
+
+
+def _axes(color: ColorSpec, placement: Placement, kind: SurfaceKind) -> tuple[ChromaAxis, ...]:
+    """The axes of luma columns and rows, and of chroma columns and rows."""
+    left, top, width, height = placement.box
+    luma = ChromaAxis(0, 0.0, left, width, kind.width), ChromaAxis(0, 0.0, top, height, kind.height)
+    form = kind.format
+    if form.chroma in ("gray", "rgb"):
+        return luma * 2
+    offset_x, offset_y = chroma_offset(color, form)
+    samples_x, samples_y = -(-kind.width >> form.shift_x), -(-kind.height >> form.shift_y)
+    return (
+        *luma,
+        ChromaAxis(form.shift_x, offset_x, left, width, samples_x),
+        ChromaAxis(form.shift_y, offset_y, top, height, samples_y),
+    )
+
+
+def _filters(axes: Seq[ChromaAxis], placement: Placement) -> tuple[FilterAxis, ...]:
+    """The filters of luma columns and rows, and of chroma columns and rows."""
+    stretches = placement.stretches
+    sizes = [stretch.size for stretch in stretches]
+    # the samples beside a window are on the luma grid, and so are those within it
+    directly = placement.is_scaled and placement.window is None
+    skip = directly and all(map(ChromaAxis.skips_luma_grid, axes[2:], sizes))
+    return tuple(
+        filter_axis(axis, stretch, skip_luma_grid=skip and axis.shift > 0)
+        for axis, stretch in zip(axes, stretches * 2, strict=True)
+    )
+
+
+def _units(levels: bool, *, rounded: bool) -> tuple[float, float, float]:
+    """What the kernel has luma, chroma and their mixtures in, as levels.cuh says.
+
+    All of them are powers of two, so that no bit of a product or a sum depends on them.
+    """
+    if not levels:
+        return 1.0, 1.0, 1.0
+    return 2.0**-149, 2.0**-149 if rounded else 2.0**-33, 2.0**-33
+
+
+@lru_cache(maxsize=1024)
+def _mixture(
+    color: ColorSpec,
+    wanted: Color,
+    dtype: DType,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    form: SurfaceFormat,
+    shift: int,
+    units: tuple[float, float, float],
+) -> tuple[int, int, bytes]:
+    """How many planes are read, which weights of them are 0, and how values are made of samples, as the kernel has it.
+
+    Args:
+        color: of the stream.
+        wanted: what it becomes.
+        dtype: of the numbers that are mixed.
+        mean: of the output.
+        std: of the output.
+        form: of the samples.
+        shift: bits that samples are shifted up by.
+        units: what the kernel has luma, chroma and their mixtures in.
+
+    Raises:
+        SourceError: the color cannot be converted to the one that is wanted.
+    """
+    matrix = _matrix(color, wanted, dtype, form, shift)
+    channels, planes = matrix.shape[0], matrix.shape[1] - 1
+    rows = np.zeros((3, 4))
+    luma, chroma, mixed = units
+    rows[:channels, :planes] = matrix[:, :planes] * mixed / np.array((luma, chroma, chroma))[:planes]
+    rows[:channels, 3] = matrix[:, -1] * mixed
+    gain, offset = np.zeros(3), np.zeros(3)
+    # colors that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
+    unit = 1.0 if dtype.startswith("float") else _PEAKS[dtype]
+    divisor = np.array(std or (1.0,) * channels)
+    gain[:channels] = 1 / (unit * divisor)
+    offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
+    zeros = sum(1 << place for place, weight in enumerate(rows[:channels, :3].ravel()) if weight == 0)
+    return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
+
+
+def _matrix(color: ColorSpec, wanted: Color, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:
+    """The matrix from samples as they are stored to the output's values before mean and std, row by channel."""
+    bits = 16 if dtype == "uint16" else 8
+    matrix = output_matrix(color, wanted, form, bits)
+    if wanted == "YCbCr" and dtype == "uint8":
+        matrix /= 2 ** (form.bits - 8)
+    if dtype.startswith("float"):
+        matrix /= 2**bits - 1
+    matrix[:, :-1] /= 2**shift
+    return matrix

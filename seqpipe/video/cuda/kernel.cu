@@ -1,0 +1,223 @@
+// Surfaces to pictures in one launch: chroma interpolation, scaling, color matrix, mirror, quarter turn, type.
+//
+// A block makes one tile of the picture as it stands before the turn, (u, v) with u along its rows; the tile lies
+// in shared memory in the order of the result, and goes out in whole lines. blockIdx.z is the frame; where pictures are
+// scaled, it is the first of some.
+//
+// SAMPLE_BYTES  1 or 2                     INTERLEAVED  whether Cb and Cr share a plane
+// PLANES        planes that are read       CHANNELS     values of a pixel
+// OUTPUT        0 uint8, 1 uint16, 2 float16, 3 float32
+// ROUNDED       whether planes are rounded before they are mixed, as the CPU does where it works in 8 bits
+// PLANAR        whether the result is CHW instead of HWC
+// TRANSPOSED, REVERSED_U, REVERSED_V       what flip, mirror and turn come to
+// ALIGNED       whether four samples of a row can be read at once
+// SCALED        whether pictures are scaled; else they have the size of their part of the surface
+// WIDE          whether sums of weights take 64 bits; only where SCALED
+// ENDS          whether a window is scaled: what is beside it counts, and beyond what is shown there is nothing
+// LEVELS        255 or 65535: colors are rounded to that many levels before they are scaled; 0: planes are scaled
+// ZEROS         the weights of planes that are 0, of plane p of channel c bit 3 * c + p; only where LEVELS
+// Only where not SCALED:
+// SHIFT_*       log2 of luma samples per chroma sample, 0 or 1
+// OFFSET_*      twice the first chroma sample's place in luma samples
+// ODD_*         the parity of the first luma sample that is shown
+//
+// TILE_U, TILE_V, JOB_BYTES                as the host has them
+//
+// Every line below is one set of these that the compile test goes through.
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=128 TILE_V=16 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=1 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=1 OFFSET_Y=2 ODD_X=1 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=1 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=1 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=1 CHANNELS=1 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=1 REVERSED_U=0 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=1 SCALED=1 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=1 CHANNELS=3 OUTPUT=1 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 WIDE=1 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 WIDE=1 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=1 SCALED=1 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 WIDE=0 ENDS=1 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 WIDE=1 ENDS=1 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=1 SCALED=1 WIDE=0 ENDS=1 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=0 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 WIDE=0 ENDS=1 LEVELS=255 ZEROS=258 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=1 WIDE=1 ENDS=1 LEVELS=65535 ZEROS=258 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=1 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=0 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=1 SCALED=1 WIDE=0 ENDS=1 LEVELS=65535 ZEROS=258 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 WIDE=0 ENDS=1 LEVELS=255 ZEROS=258 SHIFT_X=1 SHIFT_Y=0 OFFSET_X=1 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+// variant: SAMPLE_BYTES=1 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=2 ROUNDED=1 PLANAR=1 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=1 WIDE=1 ENDS=1 LEVELS=255 ZEROS=258 SHIFT_X=2 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=0 TILE_U=32 TILE_V=32 JOB_BYTES=2824
+
+#define FRAMES 64
+#define THREADS 256
+#define WARPS (THREADS / 32)
+
+typedef unsigned long long Address;
+
+#if SAMPLE_BYTES == 1
+typedef unsigned char Sample;
+#else
+typedef unsigned short Sample;
+#endif
+
+#if OUTPUT == 0
+typedef unsigned char Value;
+#elif OUTPUT == 3
+typedef float Value;
+#else
+typedef unsigned short Value;  // float16 by its bits
+#endif
+
+struct Frame {
+    Address planes[3];
+    Address out;
+    int pitch, chroma_pitch;  // bytes
+};
+
+#include "weights.cuh"
+
+struct Job {
+    Frame frames[FRAMES];
+    Axis axes[4];              // luma along u and v, chroma along u and v; only where SCALED
+    float matrix[3][4];        // channel by (planes, 1)
+    float gain[3], offset[3];  // of floats, after they are limited to 0 to peak
+    float peak;
+    int left, top;      // the first luma sample that is shown
+    int width, height;  // of the picture before the turn
+    int chroma_width, chroma_height;
+    int count;  // of frames
+};
+
+static_assert(sizeof(Job) == JOB_BYTES, "the host's structure has another size");
+
+// the tile as it stands in the result
+#if TRANSPOSED
+#define TILE_ROWS TILE_U
+#define TILE_COLUMNS TILE_V
+#else
+#define TILE_ROWS TILE_V
+#define TILE_COLUMNS TILE_U
+#endif
+// whether values go out one by one, which are side by side for a warp, instead of by way of the tile
+#define ONE_BY_ONE (SCALED && PLANAR && !TRANSPOSED)
+// values of a pixel that lie side by side
+#define TOGETHER (PLANAR ? 1 : CHANNELS)
+
+#ifdef __CUDACC__
+__device__ __forceinline__ unsigned short half_bits(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif
+
+// The nearest whole number, halves to even, of values below 2^22.
+__device__ __forceinline__ float whole(float value) {
+    return value + 12582912.0f - 12582912.0f;
+}
+
+__device__ __forceinline__ Value finished(const Job& job, float value, int channel) {
+    value = fminf(fmaxf(value, 0.0f), job.peak);
+#if OUTPUT < 2
+    return (Value)__float2int_rn(value);
+#else
+    value = fmaf(value, job.gain[channel], job.offset[channel]);
+#if OUTPUT == 2
+    return half_bits(value);
+#else
+    return value;
+#endif
+#endif
+}
+
+// Arithmetic that knows the smallest numbers, too: CuPy always has compilers take them for 0.
+#ifdef __CUDACC__
+__device__ __forceinline__ float fused(float a, float b, float c) {
+    float result;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+    return result;
+}
+__device__ __forceinline__ float product(float a, float b) {
+    float result;
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+__device__ __forceinline__ float difference(float a, float b) {
+    float result;
+    asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+#else
+__device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ float product(float a, float b) { return a * b; }
+__device__ __forceinline__ float difference(float a, float b) { return a - b; }
+#endif
+
+__device__ __forceinline__ float mixed_value(const Job& job, const float* planes, int channel) {
+    const float* row = job.matrix[channel];
+    float sum = row[3];
+#pragma unroll
+    for (int plane = PLANES - 1; plane >= 0; plane--)
+        if (!(ZEROS >> (3 * channel + plane) & 1)) sum = LEVELS ? fused(row[plane], planes[plane], sum) : fmaf(row[plane], planes[plane], sum);
+    return sum;
+}
+
+__device__ __forceinline__ Value mixed(const Job& job, const float* planes, int channel) {
+    return finished(job, mixed_value(job, planes, channel), channel);
+}
+
+__device__ __forceinline__ int place(int u, int v, int channel) {
+    const int along_u = REVERSED_U ? TILE_U - 1 - u : u, along_v = REVERSED_V ? TILE_V - 1 - v : v;
+    const int row = TRANSPOSED ? along_u : along_v, column = TRANSPOSED ? along_v : along_u;
+    return PLANAR ? (channel * TILE_ROWS + row) * TILE_COLUMNS + column
+                  : (row * TILE_COLUMNS + column) * CHANNELS + channel;
+}
+
+// ---------------------------------------------------------------------------------- the tile goes out
+
+// Values begin to end of one line, by one warp; where the line is a multiple of four bytes away, in words.
+__device__ __forceinline__ void write_line(const Value* from, Value* to, int begin, int end) {
+    const int lane = threadIdx.x & 31;
+    if (sizeof(Value) < 4 && ((Address)to & 3) == 0) {
+        const int in_word = sizeof(Value) < 4 ? 4 / sizeof(Value) : 1;
+        const int first = (begin + in_word - 1) / in_word, last = end / in_word;
+        if (first < last) {
+            for (int i = first + lane; i < last; i += 32) ((unsigned*)to)[i] = ((const unsigned*)from)[i];
+            for (int i = begin + lane; i < first * in_word; i += 32) to[i] = from[i];
+            begin = last * in_word;
+        }
+    }
+    for (int i = begin + lane; i < end; i += 32) to[i] = from[i];
+}
+
+// The first row or column of a block's tile in the result; less than 0 where a reversed tile is cut off.
+__device__ __forceinline__ int origin(int length, int block, int tile, bool reversed) {
+    return reversed ? length - (block + 1) * tile : block * tile;
+}
+
+__device__ __forceinline__ void write_tile(const Job& job, Address out, const Value* tile) {
+    const int rows = TRANSPOSED ? job.width : job.height, columns = TRANSPOSED ? job.height : job.width;
+    const int along_u = origin(job.width, blockIdx.x, TILE_U, REVERSED_U);
+    const int along_v = origin(job.height, blockIdx.y, TILE_V, REVERSED_V);
+    const int top = TRANSPOSED ? along_u : along_v, left = TRANSPOSED ? along_v : along_u;
+    const int begin = max(0, -left), end = min(TILE_COLUMNS, columns - left);
+    const int lines = TILE_ROWS * (PLANAR ? CHANNELS : 1);
+    for (int line = threadIdx.x / 32; line < lines; line += WARPS) {
+        const int row = top + line % TILE_ROWS, channel = line / TILE_ROWS;
+        if (row < 0 || row >= rows) continue;
+        const long long start = (((long long)channel * rows + row) * columns + left) * TOGETHER;
+        Value* to = (Value*)(out + start * (long long)sizeof(Value));
+        write_line(tile + line * TILE_COLUMNS * TOGETHER, to, begin * TOGETHER, end * TOGETHER);
+    }
+}
+
+#if SCALED
+#include "scaled.cuh"
+#else
+#include "full_size.cuh"
+#endif
+
+// Blocks that share a processor; numbers of 64 bits, and levels, take more registers, and levels so much shared memory that
+// only processors of data centers have enough of it for three. On others no more than three of the rest fit either, and
+// from Blackwell on the compiler needs a register more than four leave.
+#define LARGE_MEMORY (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200))
+#define BLOCKS (!SCALED ? 4 : LEVELS ? (LARGE_MEMORY ? 3 : 2) : WIDE || !LARGE_MEMORY || __CUDA_ARCH__ >= 1000 ? 3 : 4)
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convert(const __grid_constant__ Job job) {
+    make_tiles(job);
+}

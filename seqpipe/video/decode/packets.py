@@ -1,0 +1,205 @@
+"""Packets by number: straight from the file where they lie in one piece, else through the demuxer."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import av.error
+import numpy as np
+
+from ...array import IntArray
+from ...errors import SourceError
+from ..packet_index import PacketIndex
+from ..probe.probe import Demuxer, unreadable, video_stream
+from ..source.source import Source
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+__all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
+
+# A request for each few packets would take a distant store hours; and a reader should not hold a whole film.
+_BYTES_AT_ONCE = 4 << 20
+_SEEK_FARTHER_THAN = 64
+
+
+class PacketReader(Protocol):
+    """Reads packets; belongs to one thread at a time."""
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The bytes of the packets with the given ascending numbers.
+
+        Raises:
+            SourceError: the source cannot be read, or is not what was indexed.
+        """
+
+    def close(self) -> None:
+        """Give back what is held open."""
+
+
+def open_packets(source: Source, index: PacketIndex) -> PacketReader:
+    """The cheapest reader for the packets of an indexed source."""
+    plain = OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+    return _SetUpPackets(plain, index) if index.set_ups else plain
+
+
+class OffsetPackets:
+    """Reads packets by their offsets: no demuxer, no seeking, any number of threads over one source."""
+
+    def __init__(self, source: Source, index: PacketIndex) -> None:
+        self._source = source
+        self._offsets = index.packets.offset
+        self._sizes = index.packets.size
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes, fetched a few megabytes at a time."""
+        for part in self._parts(numbers):
+            ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
+            for number, (_, size), data in zip(part.tolist(), ranges, self._source.read(ranges), strict=True):
+                if len(data) != size:
+                    raise _changed(self._source, number)
+                yield data
+
+    def close(self) -> None:
+        """Nothing is held open: the source is shared."""
+
+    def _parts(self, numbers: IntArray) -> list[IntArray]:
+        """The numbers, in parts that are fetched together."""
+        before = np.cumsum(self._sizes[numbers], dtype=np.int64)
+        if not len(numbers) or before[-1] < _BYTES_AT_ONCE:
+            return [numbers] if len(numbers) else []
+        return np.split(numbers, np.flatnonzero(np.diff(before // _BYTES_AT_ONCE)) + 1)
+
+
+class DemuxedPackets:
+    """Reads packets through the demuxer, seeking to key packets, and recognizes by checksum where it has landed."""
+
+    def __init__(self, source: Source, index: PacketIndex) -> None:
+        self._source = source
+        self._table = index.packets
+        self._demuxer: Demuxer | None = None
+        self._next = 0
+        self._demuxed: Iterator[bytes] = iter(())
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes; whatever lies between them is demuxed and passed over."""
+        for number in numbers.tolist():
+            yield self._packet(number)
+
+    def close(self) -> None:
+        """Close the demuxer."""
+        demuxer, self._demuxer, self._demuxed = self._demuxer, None, iter(())
+        if demuxer is not None:
+            demuxer.close()
+
+    def _packet(self, number: int) -> bytes:
+        if self._demuxer is None or number < self._next or number > self._next + _SEEK_FARTHER_THAN:
+            self._go_to(number)
+        data = self._advance(number)
+        if data is None:
+            self._restart()
+            data = self._advance(number)
+        if data is None:
+            raise _changed(self._source, number)
+        return data
+
+    def _advance(self, number: int) -> bytes | None:
+        """Demux up to a packet; None if what comes is not what was indexed."""
+        try:
+            for data in self._demuxed:
+                here = self._next
+                self._next += 1
+                if here >= len(self._table) or zlib.crc32(data) != self._table.checksum[here]:
+                    return None
+                if here == number:
+                    return data
+        except av.error.FFmpegError as error:
+            # The index ends where the demuxer gave up when it was built; asking for more is an error of its own.
+            if self._next < len(self._table):
+                raise unreadable(self._source, error) from error
+        return None
+
+    def _go_to(self, number: int) -> None:
+        """Seek to the key packet before a packet, or to the start where seeking does not lead there."""
+        key = int(self._table.gop[number])
+        if self._demuxer is not None and self._next <= number and key <= self._next:
+            return
+        if key == 0 or not self._seek(key):
+            self._restart()
+
+    def _seek(self, key: int) -> bool:
+        container, stream = self._restart()
+        with contextlib.suppress(av.error.FFmpegError):
+            container.seek(int(self._table.pts[key]), stream=stream, backward=True)
+            self._demuxed = _packets(container, stream)
+            return self._recognize(key)
+        return False
+
+    def _recognize(self, key: int) -> bool:
+        """Find out which packet the demuxer stands at, by the checksums of the first two it gives."""
+        first = next(self._demuxed, None)
+        second = None if first is None else next(self._demuxed, None)
+        if first is None or second is None:
+            return False
+        table = self._table.checksum
+        here = np.flatnonzero((table[:-1] == zlib.crc32(first)) & (table[1:] == zlib.crc32(second)))
+        if here.size != 1 or here[0] > key:
+            return False
+        rest = self._demuxed
+        self._demuxed = _chain(first, second, rest)
+        self._next = int(here[0])
+        return True
+
+    def _restart(self) -> tuple[InputContainer, VideoStream]:
+        self.close()
+        demuxer = self._demuxer = Demuxer(self._source)
+        stream = video_stream(self._source, demuxer.container)
+        self._demuxed, self._next = _packets(demuxer.container, stream), 0
+        return demuxer.container, stream
+
+
+class _SetUpPackets:
+    """Puts before each key packet the parameter sets that hold there: a decoder may come from anywhere in the file."""
+
+    def __init__(self, plain: PacketReader, index: PacketIndex) -> None:
+        self._plain = plain
+        self._key = index.packets.key
+        self._begins = [number for number, _ in index.set_ups]
+        self._units = [units for _, units in index.set_ups]
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """The packets' bytes."""
+        for number, data in zip(numbers.tolist(), self._plain.read(numbers), strict=True):
+            if self._key[number]:
+                yield self._units[bisect.bisect_right(self._begins, number) - 1] + data
+            else:
+                yield data
+
+    def close(self) -> None:
+        """Close what reads them."""
+        self._plain.close()
+
+
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[bytes]:
+    for packet in container.demux(stream):
+        if packet.size:
+            yield bytes(packet)
+
+
+def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield second
+    yield from rest
+
+
+def _changed(source: Source, number: int) -> SourceError:
+    return SourceError(
+        f"packet {number} is not where it was when the file was indexed",
+        source=source.name,
+        advice="The file has changed while it was open: open it again",
+    )

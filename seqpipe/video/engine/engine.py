@@ -1,0 +1,322 @@
+"""The threads: parallel reading of many sequences, and an ordered, bounded, parallel map for everything around it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence as Seq
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeVar
+
+import cv2
+import numpy as np
+
+from ...array import Array
+from ...errors import BackendError, SeqpipeError
+from ...sequence import Sequence
+from ..convert.paint import HostPainter, Painter, Targets
+from ..decode.pool import DecoderPool
+from ..index.library import Library
+from ..interruptible import Awaited
+from ..memory import host_array
+from ..plan.jobs import Job, JobQueue, Video, cut
+from ..plan.request import Outcomes, Request, assembled, check_memory
+from .backend import Way
+from .children import children
+from .fill import fill
+from .read_ahead import ReadAhead
+from .workers import CLOSED_MEANWHILE, Workers
+
+__all__ = ["Engine", "PendingRead", "available_cores"]
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+_log = logging.getLogger(__name__)
+
+
+class PendingRead:
+    """Sequences being read; :meth:`result` waits for them."""
+
+    def __init__(self, count: int, planning: Future[list[Future[Outcomes]]]) -> None:
+        self._count, self._planning = count, planning
+
+    def result(self) -> list[Sequence | SeqpipeError]:
+        """One entry per request, in their order: the sequence, or why there is none.
+
+        Raises:
+            BackendError: the reader was closed by another thread before they had begun to be read.
+        """
+        found: Outcomes = {}
+        try:
+            for future in self._planning.result():
+                found.update(future.result())
+        except CancelledError as error:
+            raise BackendError("it was closed while it was being read", advice=CLOSED_MEANWHILE) from error
+        return [found[i] for i in range(self._count)]
+
+    def cancel(self) -> None:
+        """Do not begin what has not begun."""
+        if not self._planning.cancel():
+            self._planning.add_done_callback(_cancel_planned)
+
+
+def _cancel_planned(planning: Future[list[Future[Outcomes]]]) -> None:
+    if not planning.cancelled() and planning.exception() is None:
+        for future in planning.result():
+            future.cancel()
+
+
+class Engine:
+    """Threads that decode, one sequence each, and the decoders and files they use.
+
+    Args:
+        threads: how many on the CPU; by default one per core that this process may use.
+        cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
+        processes: how many decode small pictures for these threads; None for what the threads are worth,
+            see :func:`seqpipe.video.engine.children.processes`.
+        ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
+        allocate: makes memory where these ways paint.
+    """
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+        processes: int | None = None,
+        ways: Seq[Way] | None = None,
+        allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
+    ) -> None:
+        self.threads = threads or available_cores()
+        self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first
+        self._executor = Workers(self.threads, "seqpipe")
+        self._closing = contextlib.ExitStack()
+        self._closing.enter_context(_opencv_single_threaded())
+        if ways is None:
+            own = DecoderPool(idle=4 * self.threads)
+            helpers = children(self.threads, processes)
+            ways = Way("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
+        for way in ways:
+            self._closing.callback(way.close)
+        self._ways = [(way, self._executor_of(way)) for way in ways]
+        self.allocate = allocate
+        self._queue = JobQueue()
+        self._library = Library(cache_dir)
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._frames: Counter[str] = Counter()
+        self._fallbacks: Counter[str] = Counter()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Begin nothing more, wait for what has begun, and give back decoders and files."""
+        self._queue.clear()
+        for _, executor in self._ways:
+            executor.close()
+        self._executor.close()
+        self._queue.clear()
+        self._ahead.close()
+        self._closing.close()
+        self._library.clear()
+
+    def map(
+        self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], *, ahead: int | None = None
+    ) -> Iterator[ResultT]:
+        """Apply a function in parallel and yield the results in order.
+
+        Args:
+            function: called with one item, on any of the threads.
+            items: taken one by one, never further ahead than ``ahead``.
+            ahead: how many results may be under way or waiting; by default twice the threads.
+
+        Raises:
+            Exception: what the function raised, at the place of that item's result.
+        """
+        limit = ahead or 2 * self.threads
+        waiting: deque[Future[ResultT]] = deque()
+        try:
+            for item in items:
+                if len(waiting) >= limit:
+                    yield waiting.popleft().result()
+                waiting.append(self._executor.submit(partial(function, item)))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def read(self, requests: Seq[Request]) -> list[Sequence | SeqpipeError]:
+        """Read sequences in parallel; requests whose GOPs overlap share one decode.
+
+        Returns:
+            One entry per request, in their order: the sequence, or the error that it ended in. The others are complete.
+        """
+        return self.submit(requests).result()
+
+    def submit(self, requests: Seq[Request]) -> PendingRead:
+        """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
+        return PendingRead(len(requests), self._executor.submit(partial(self._begin, requests)))
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """What was done so far: frames by the way they were decoded, and why some took another way, with a count."""
+        with self._lock:
+            reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
+            return {"frames": dict(self._frames), "fallbacks": reasons}
+
+    def _executor_of(self, way: Way) -> Workers:
+        if not way.threads:
+            return self._executor
+        return Workers(way.threads, f"seqpipe-{way.name}")
+
+    def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
+        """Open the videos, and put the runs that the requests need in the threads' queue."""
+        by_video: dict[int, list[tuple[int, Request]]] = defaultdict(list)
+        failed: Outcomes = {}
+        videos: dict[int, Video] = {}
+        for place, request in enumerate(requests):
+            try:
+                video = self._library.video(request.origin)
+                video.index.check(request.frames[request.frames >= 0])
+            except SeqpipeError as error:
+                failed[place] = error
+                continue
+            videos[id(video)] = video
+            by_video[id(video)].append((place, request))
+        jobs = [job for key, group in by_video.items() for job in cut(videos[key], group)]
+        for job in jobs:
+            self._ahead.begin(job)
+        self._queue.put(jobs)
+        for way, executor in self._ways:
+            for _ in filter(way.fits, jobs):
+                executor.submit(partial(self._work, way))
+        done: Future[Outcomes] = Awaited()
+        done.set_result(failed)
+        return [done, *(job.future for job in jobs)]
+
+    def _work(self, way: Way) -> None:
+        """Take what waits, if something still does, and tell those who wait for it how it ended."""
+        try:
+            jobs = self._queue.take(way.pick)
+        except BaseException as error:
+            self._queue.fail(error)
+            raise
+        if not jobs:
+            return
+        began = time.perf_counter()
+        try:
+            outcomes = self._decode(jobs, way)
+            way.done(jobs, time.perf_counter() - began)
+        except SeqpipeError as error:
+            outcomes = [{place: error for place, _ in job.requests} for job in jobs]
+        except BaseException as error:
+            for job in jobs:
+                job.future.set_exception(error)
+            raise
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            job.future.set_result(outcome)
+
+    def _decode(self, jobs: Seq[Job], way: Way) -> list[Outcomes]:
+        video, painter = jobs[0].video, self._painter(way)
+        outcomes: list[Outcomes] = [{} for _ in jobs]
+        arrays: list[dict[int, Array]] = [{} for _ in jobs]
+        targets: Targets = defaultdict(list)
+        for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
+            for place, request in job.requests:
+                try:
+                    memory[place] = self._prepare(video, request, painter, targets)
+                except SeqpipeError as error:
+                    outcome[place] = error
+        reader = partial(self._ahead.reader, jobs)
+        note = partial(self._note, video)
+        lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
+            for place, request in job.requests:
+                if place in memory:
+                    outcome[place] = assembled(video.index, request, memory[place], lost)
+        return outcomes
+
+    def _prepare(self, video: Video, request: Request, painter: Painter, targets: Targets) -> Array:
+        """Memory for a request, its padding filled, and its frames noted among the targets."""
+        info = video.index.info
+        converter = painter.converter(info, request.output)
+        shape = (len(request.frames), *converter.shape)
+        if request.out is None:
+            pixels = painter.allocate(shape, converter.dtype)
+        else:
+            pixels = request.out
+            check_memory(pixels, shape, converter.dtype, info.source)
+            painter.admit(pixels)
+        for place, (frame, target) in enumerate(
+            zip(request.frames.tolist(), painter.pictures(pixels), strict=True)
+        ):
+            if frame >= 0:
+                targets[frame].append((converter, target))
+            else:
+                for part, value in request.filled(place):
+                    painter.fill(pixels, part, value)
+        return pixels
+
+    def _note(self, video: Video, name: str, frames: int, reason: str) -> None:
+        with self._lock:
+            self._frames[name] += frames
+            self._fallbacks[reason] += 1
+            first = self._fallbacks[reason] == 1
+        if reason and first:
+            _log.info("%s: decoded on the CPU, because %s", video.source.name, reason)
+
+    def _painter(self, way: Way) -> Painter:
+        """This thread's painter: it holds buffers, so no two threads may share one."""
+        known: dict[int, Painter] = self._local.__dict__.setdefault("painters", {})
+        if id(way) not in known:
+            known[id(way)] = way.painter()
+        return known[id(way)]
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _opencv_single_threaded() -> Iterator[None]:
+    """While any engine is open, OpenCV starts no threads inside ours; then the user's setting comes back."""
+    with _opencv.lock:
+        if _opencv.engines == 0:
+            _opencv.threads = cv2.getNumThreads()
+            cv2.setNumThreads(1)
+        _opencv.engines += 1
+    try:
+        yield
+    finally:
+        with _opencv.lock:
+            _opencv.engines -= 1
+            if _opencv.engines == 0:
+                cv2.setNumThreads(_opencv.threads)
+
+
+@dataclass
+class _OpenCv:
+    """The process-wide setting of OpenCV, and how many engines are open."""
+
+    engines: int = 0
+    threads: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_opencv = _OpenCv()

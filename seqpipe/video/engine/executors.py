@@ -1,0 +1,44 @@
+"""What works on a device: an engine with threads, or a workplace for a single reader."""
+
+from __future__ import annotations
+
+import os
+
+from ..device import Decode, Device
+from .engine import Engine, available_cores
+from .single_reader import Workplace, host_workplace
+
+__all__ = ["engine_for", "workplace"]
+
+
+def engine_for(
+    device: Device, *, decode: Decode, threads: int | None, cache_dir: str | os.PathLike[str] | None
+) -> Engine:
+    """An engine whose sequences are on a device.
+
+    Args:
+        device: where.
+        decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
+        threads: CPU threads; by default one per core that this process may use.
+        cache_dir: where indexes are kept.
+    """
+    if device.kind == "cpu":
+        return Engine(threads, cache_dir=cache_dir)
+    from .gpu_backends import card_ways
+
+    ways, allocate = card_ways(device.number, decode, threads or available_cores())
+    return Engine(threads, cache_dir=cache_dir, ways=ways, allocate=allocate)
+
+
+def workplace(device: Device, *, decode: Decode) -> Workplace:
+    """What a single reader works with.
+
+    Args:
+        device: where frames are to be.
+        decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
+    """
+    if device.kind == "cpu":
+        return host_workplace()
+    from .gpu_backends import card_workplace
+
+    return card_workplace(device.number, decode)

@@ -1,0 +1,6 @@
+"""Packet indexes: built, ordered, cached on disk, registered, verified.
+
+Imports `source`, `probe`, `bitstream`, `plan`, `decode`.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,362 @@
+"""Building an index: one pass over the packets, without decoding them."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import av.error
+import numpy as np
+
+from ...array import BoolArray, IntArray
+from ..bitstream import (
+    UNKNOWN,
+    UNREAD,
+    Coded,
+    Leading,
+    PacketKind,
+    ParameterSets,
+    SetUp,
+    classifier,
+    droppable,
+)
+from ..packet_index import PacketIndex, PacketTable
+from ..probe.extent import HEAD, declared_size
+from ..probe.info import StreamInfo
+from ..probe.probe import FirstPicture, open_container, stream_info, unreadable, video_stream
+from ..source.source import Source
+from .order import drop_head, order_by_decoding
+
+if TYPE_CHECKING:
+    import av
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+__all__ = ["build_index"]
+
+_HEADER_BEFORE_DATA = 64
+_DEFAULT_RATE = Fraction(25)
+_MPEGTS_SECOND = 90_000
+# where the container has no flags for them, libavformat says that every packet of these is a key frame
+_KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"}) | UNREAD
+# B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
+_B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
+_USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
+
+
+@dataclass
+class _Scan:
+    """What one pass over the packets collects; one entry a packet."""
+
+    pts: list[int | None] = field(default_factory=list)
+    dts: list[int | None] = field(default_factory=list)
+    duration: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    offset: list[int] = field(default_factory=list)
+    checksum: list[int] = field(default_factory=list)
+    key: list[bool] = field(default_factory=list)
+    discard: list[bool] = field(default_factory=list)
+    damaged: list[bool] = field(default_factory=list)
+    kind: list[PacketKind] = field(default_factory=list)
+    set_ups: tuple[SetUp, ...] = ()
+    palettes: list[tuple[int, bytes]] = field(default_factory=list)
+    empty: int = 0
+    error: str = ""
+
+
+def build_index(source: Source) -> PacketIndex:
+    """Read a video's packets once and note what decoding will need.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    with open_container(source) as container:
+        stream = video_stream(source, container)
+        first = FirstPicture(stream)
+        scan = _scan(source, container, stream, first)
+        info = stream_info(source, container, stream, first)
+        context = stream.codec_context
+        index = PacketIndex(
+            info=info,
+            extradata=_set_up(info.codec, bytes(context.extradata or b""), first.packet),
+            codec_tag=context.codec_tag,
+            coded_bits=context.bits_per_coded_sample,
+            packets=_table(scan, info),
+            dropped_at_start=0,
+            end_s=0.0,
+            cut=_cut(scan, info, source),
+            set_ups=scan.set_ups,
+            palettes=tuple(scan.palettes),
+        )
+    if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
+        index = order_by_decoding(source, index)
+    return _finish(drop_head(source, index, _head(scan), refreshed=_refreshed(scan)), scan)
+
+
+def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
+    """The set-up bytes, with MPEG-4's user data: who starts at a later picture must know the encoder's habits too."""
+    if codec != "mpeg4":
+        return extradata
+    head = first_packet[: max(0, first_packet.find(_VOP))]
+    user_data = head[head.find(_USER_DATA) :] if _USER_DATA in head else b""
+    return extradata if user_data in extradata else extradata + user_data
+
+
+def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
+    scan = _Scan()
+    context = stream.codec_context
+    codec, extradata = context.codec.canonical_name, bytes(context.extradata or b"")
+    coded = Coded(context.width, context.height, context.bits_per_coded_sample)
+    classify, sets = classifier(codec, extradata, coded).classify, ParameterSets(codec, extradata)
+    try:
+        for packet in container.demux(stream):
+            first.offer(packet)
+            if packet.size:
+                data, before, number = bytes(packet), b"", len(scan.size)
+                if packet.has_sidedata("new_extradata"):
+                    before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
+                if packet.has_sidedata("palette"):
+                    _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
+                if packet.is_keyframe:
+                    sets.look(number, data)
+                scan.kind.append(_kind(classify(before + data), data, codec))
+                _note(scan, source, packet, data)
+            elif packet.dts is not None:
+                scan.empty += 1
+    except av.error.FFmpegError as error:
+        if not scan.size:
+            raise unreadable(source, error) from error
+        scan.error = error.strerror or str(error)
+    scan.set_ups = sets.set_ups
+    return scan
+
+
+def _kind(kind: PacketKind, data: bytes, codec: str) -> PacketKind:
+    """What a packet is; a damaged one that seems to hold no picture is a lost frame, not none.
+
+    Otherwise all later frames would be misnumbered. Blanked packets come from bad copies; and every temporal unit of
+    AV1 shows a picture (AV1 specification, clause 7.5).
+    """
+    return UNKNOWN if not any(data) or (codec == "av1" and not kind.shown) else kind
+
+
+def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
+    """AVI changes palettes on the way; QuickTime has one, beside the first packet."""
+    if not scan.palettes or scan.palettes[-1][1] != colors:
+        scan.palettes.append((number, colors))
+
+
+def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:
+    scan.pts.append(packet.pts)
+    scan.dts.append(packet.dts)
+    scan.duration.append(packet.duration or 0)
+    scan.size.append(len(data))
+    scan.key.append(packet.is_keyframe)
+    scan.discard.append(packet.is_discard)
+    scan.damaged.append(packet.is_corrupt)
+    scan.checksum.append(zlib.crc32(data))
+    # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
+    sound = not scan.offset or scan.offset[-1] >= 0
+    plain = sound and not _has_side_data(packet)
+    scan.offset.append(_locate(source, packet.pos, data) if plain else -1)
+
+
+def _has_side_data(packet: av.Packet[Any]) -> bool:
+    try:
+        return any(True for _ in packet.iter_sidedata())
+    except IndexError:  # of a kind that PyAV has no name for
+        return True
+
+
+def _locate(source: Source, position: int | None, data: bytes) -> int:
+    """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
+    if position is None or position < 0:
+        return -1
+    near = source.read_on(position, len(data) + _HEADER_BEFORE_DATA)
+    found = near.find(data)
+    return position + found if found >= 0 else -1
+
+
+def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
+    by_offset = bool(scan.offset) and scan.offset[-1] >= 0
+    count = len(scan.size)
+    kinds = scan.kind
+    key = np.array(
+        [k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool
+    )
+    if not key.any():
+        # Nowhere a whole picture: what a gradual refresh has completed comes of decoding from the start.
+        key[:1] = True
+    if info.codec in _KEYS_UNTOLD and key.all():
+        key[1:] = False
+    gaps = _gaps(scan, info)
+    return PacketTable(
+        pts=_clock(scan, info),
+        size=np.array(scan.size, dtype=np.int32),
+        offset=np.array(scan.offset if by_offset else [-1] * count, dtype=np.int64),
+        checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
+        key=key,
+        # A key packet that nothing refers to still is where decoding starts.
+        reference=~np.array(droppable(kinds), dtype=bool) | key | gaps,
+        shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
+        damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
+        undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
+        self_contained=np.array([kind.leading is Leading.RADL for kind in kinds], dtype=bool),
+    )
+
+
+def _gaps(scan: _Scan, info: StreamInfo) -> BoolArray:
+    """The packets of a transport stream that parts are missing from, or packets just before them.
+
+    libavformat's flag stands at the packet before: its parser gives a picture out when it sees the next one. Whole
+    packets may be missing too, references among them, so such a packet takes all with it up to the next key frame.
+    """
+    gaps: BoolArray = np.zeros(len(scan.size), dtype=bool)
+    if info.container == "mpegts":
+        for before in np.flatnonzero(scan.damaged).tolist():
+            if not _another_begins(scan, before + 2):
+                gaps[min(before + 1, len(gaps) - 1)] = True
+    return gaps
+
+
+def _another_begins(scan: _Scan, number: int) -> bool:
+    """Whether a recording was joined on here: the gap is between the two then, and nothing is missing."""
+    if number >= len(scan.key) or not scan.key[number]:
+        return False
+    before, here = scan.dts[number - 1], scan.dts[number]
+    return before is None or here is None or not 0 < here - before <= _MPEGTS_SECOND
+
+
+def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
+    """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
+    if _has_pts(scan, info):
+        head = _head(scan)
+        first, step = scan.pts[head.start - 1] or 0, max(1, scan.duration[head.start - 1])
+        before = [first - step * (head.stop - i) for i in range(head.stop)]
+        pts = [known if known is not None else before[i] for i, known in enumerate(scan.pts)]
+        return _one_clock(np.array(pts, dtype=np.int64), np.array(scan.key))
+    if None not in scan.dts:
+        dts = np.array(scan.dts, dtype=np.int64)
+        if (np.diff(dts) > 0).all():
+            return dts
+    tick = 1 / ((info.average_rate or info.real_rate or _DEFAULT_RATE) * info.time_base)
+    return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
+
+
+def _head(scan: _Scan) -> range:
+    """The packets right behind the first key packet that a cut has robbed of their pts: leading pictures."""
+    start = scan.key.index(True) if True in scan.key else 0
+    end = next((i for i in range(start + 1, len(scan.pts)) if scan.pts[i] is not None), start + 1)
+    return range(start + 1, end if scan.pts[start] is not None else start + 1)
+
+
+def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
+    """Let a clock that starts again, as where two recordings were joined, go on from where it was."""
+    keys = np.flatnonzero(key)
+    for before, restart in itertools.pairwise(keys):
+        if pts[restart] <= pts[before]:
+            past = np.sort(pts[:restart])
+            pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]
+    return pts
+
+
+def _refreshed(scan: _Scan) -> int:
+    """How many packets it takes until pictures are whole where none is by itself: some refresh picture by picture.
+
+    Such a stream is cut anywhere, so the first refresh may have begun before it; the second one is whole.
+    """
+    if any(k and kind.random_access is not False for k, kind in zip(scan.key, scan.kind, strict=True)):
+        return 0
+    points = np.flatnonzero(scan.key)
+    return int(points[2]) if points.size > 2 else len(scan.key)
+
+
+def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
+    # AVI has no place for pts; what libavformat gives for them is the dts, moved by a guess.
+    begin = _head(scan).stop
+    return info.container != "avi" and not any(
+        pts is None and kind.shown and not discard
+        for pts, kind, discard in zip(scan.pts[begin:], scan.kind[begin:], scan.discard[begin:], strict=True)
+    )
+
+
+def _pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+    """Whether pts contradict B pictures: all of them, or some, were copied from what has only dts."""
+    pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
+    reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
+    if not reordered:
+        return False
+    return all(before < here for before, here in itertools.pairwise(pts)) or _some_pts_are_dts(scan, info)
+
+
+def _some_pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+    """Whether a picture with its dts for a pts is to be shown before the B pictures that lie between it and another."""
+    if info.codec not in _B_BEFORE_REFERENCE:
+        return False
+    copied: int | None = None
+    for pts, dts, kind in zip(scan.pts, scan.dts, scan.kind, strict=True):
+        if kind.picture_type != "B":
+            copied = pts if pts == dts else None
+        elif copied is not None and pts is not None and pts > copied:
+            return True
+    return False
+
+
+def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
+    kinds = [kind.picture_type for kind in scan.kind if kind.shown]
+    if info.codec in ("vp8", "vp9", "av1"):
+        return False
+    return None in kinds or "B" in kinds
+
+
+def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
+    """Why the file holds less than it promises, or nothing."""
+    stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
+    if stated is not None and stated > held:
+        return f"the file is cut: its header promises {stated} bytes, it has {held}"
+    seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
+    if info.container.startswith("mov") and declared > seen:
+        return f"the file is cut: its header promises {declared} frames, {seen} are in it"
+    if info.container == "avi" and (counted := _counted(scan)) and declared > counted:
+        return f"the file is cut or damaged: its header promises {declared} frames, {counted} are in it"
+    if scan.error:
+        return f"the file is cut or damaged after {seen} packets ({scan.error})"
+    cut = bool(scan.damaged) and scan.damaged[-1] and info.container != "mpegts"
+    return "the file is cut in the middle of its last frame" if cut else ""
+
+
+def _counted(scan: _Scan) -> int:
+    """Frames of an AVI file by its dts, which counts chunks, the empty ones of dropped frames too; 0 if untold.
+
+    A chunk that is overwritten is passed by. Where each frame has several chunks' time, so has the last.
+    """
+    before, last = [0, 0, *scan.dts][-2:]
+    return 0 if last is None else last + max(1, last - (before or 0))
+
+
+def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
+    """Count, and take start, end and reordering from what is there."""
+    frames = index.packets.frame_packet
+    times = index.timestamps
+    tick = index.info.time_base
+    if not frames.size:
+        return replace(index, info=replace(index.info, frame_count=0, has_b_frames=False))
+    last = scan.duration[int(frames[-1])] * float(tick)
+    if last <= 0:
+        last = (
+            float(times[-1] - times[-2])
+            if len(times) > 1
+            else float(1 / (index.info.average_rate or _DEFAULT_RATE))
+        )
+    info = replace(
+        index.info,
+        frame_count=len(frames),
+        has_b_frames=bool((np.diff(frames) < 0).any()),
+        start_s=float(times[0]),
+        duration_s=float(times[-1]) + last - float(times[0]),
+    )
+    return replace(index, info=info, end_s=float(times[-1]) + last)

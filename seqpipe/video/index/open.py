@@ -1,0 +1,78 @@
+"""From a path to its index: from the cache if it is fresh, else built and stored."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import Final
+
+from ...errors import OutputError
+from ..packet_index import PacketIndex
+from ..probe.info import StreamInfo
+from ..probe.probe import with_source
+from ..source.source import Origin, Source, open_source
+from .cache import cache_directory, load_index, load_summary, save_index
+
+__all__ = ["open_index", "summary"]
+
+_log = logging.getLogger(__name__)
+_said: Final[set[str]] = set()
+
+
+def open_index(
+    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+) -> PacketIndex:
+    """The index of a video.
+
+    Args:
+        origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
+        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a video that can be decoded.
+    """
+    source = open_source(origin)
+    stamp = source.stamp()
+    if stamp is None:
+        return _built(source, None, verified=verified)
+    directory = cache_directory(cache_dir)
+    cached = load_index(directory, stamp)
+    if cached is not None and (cached.verified or not verified):
+        return replace(cached, info=with_source(cached.info, source.name))
+    index = _built(source, cached, verified=verified)
+    try:
+        save_index(directory, stamp, index)
+    except OutputError as error:
+        if (said := str(error)) not in _said:  # of one cache the same for thousands of files
+            _said.add(said)
+            _log.warning("%s", error)
+    return index
+
+
+def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> PacketIndex:
+    # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
+    if index is None:
+        from .build import build_index
+
+        index = build_index(source)
+    if not verified:
+        return index
+    from .verify import verify
+
+    return verify(source, index)
+
+
+def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:
+    """The facts of a video with its frames counted; reads no packet if a fresh index is cached.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a video that can be decoded.
+    """
+    source = open_source(origin)
+    stamp = source.stamp()
+    known = None if stamp is None else load_summary(cache_directory(cache_dir), stamp)
+    return with_source(known or open_index(source, cache_dir=cache_dir).info, source.name)

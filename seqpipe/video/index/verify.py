@@ -1,0 +1,54 @@
+"""Verifying: decode a video once on the CPU, and remember which packets are damaged.
+
+Some damage is seen by nobody but a decoder that looks closely: NVDEC conceals much of it without a word. What is
+remembered in the index is lost for every reader, on whatever device, before anything is decoded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+
+from ...array import IntArray
+from ..decode.packets import open_packets
+from ..decode.pool import DecoderPool
+from ..decode.run import Decoding, Lost
+from ..packet_index import PacketIndex
+from ..plan.plan import damaged_by
+from ..source.source import Source
+
+__all__ = ["lost_frames", "verify"]
+
+
+def verify(source: Source, index: PacketIndex) -> PacketIndex:
+    """The index with every packet marked that the CPU's decoder finds damaged.
+
+    Args:
+        source: the video.
+        index: its index.
+
+    Raises:
+        SourceError: the source cannot be read.
+        BackendError: there is no decoder for its codec.
+    """
+    table = index.packets
+    damaged = table.damaged.copy()
+    with contextlib.closing(open_packets(source, index)) as packets:
+        decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
+        lost = {item.number for item in decoding if isinstance(item, Lost)}
+    damaged[list(decoding.damaged)] = True
+    # what no picture came for, though no packet was at fault
+    unexplained = lost - set(lost_frames(replace(index, packets=replace(table, damaged=damaged))).tolist())
+    damaged[table.frame_packet[list(unexplained)]] = True
+    return replace(index, packets=replace(table, damaged=damaged), verified=True)
+
+
+def lost_frames(index: PacketIndex) -> IntArray:
+    """The frames that damaged packets have a part in, ascending."""
+    table = index.packets
+    packets = [damaged_by(table, packet) for packet in np.flatnonzero(table.damaged).tolist()]
+    frames = table.packet_frame[np.concatenate(packets)] if packets else np.empty(0, dtype=np.int64)
+    result: IntArray = np.unique(frames[frames >= 0])
+    return result

@@ -1,0 +1,97 @@
+"""StreamInfo: what is known of a video without decoding it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["StreamInfo"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamInfo:
+    """The facts of a video stream, as its container and its headers state them.
+
+    Attributes:
+        source: the path, URL or name it was opened by.
+        container: the demuxer's short name, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
+        codec: the decoder's name, such as ``h264``.
+        profile: the codec's profile in words, or None.
+        pixel_format: FFmpeg's name of the surface's format, such as ``yuv420p10le``.
+        bit_depth: bits per component.
+        chroma: ``"4:2:0"``, ``"4:2:2"``, ``"4:4:4"``, …; ``"gray"``, ``"rgb"``.
+        width: columns of the surface in pixels, before rotation.
+        height: rows of the surface in pixels, before rotation.
+        sample_aspect_ratio: width over height of one pixel; 1 where unspecified.
+        rotation_degrees: counter-clockwise turn that the display matrix asks for: 0, 90, 180 or 270.
+        flipped: whether the display matrix mirrors the picture left to right, before the turn.
+        matrix: matrix coefficients of H.273 as tagged, 2 where unspecified.
+        full_range: whether the tags say full range; None where unspecified.
+        primaries: color primaries of H.273 as tagged, 2 where unspecified.
+        transfer: transfer characteristics of H.273 as tagged, 2 where unspecified.
+        chroma_location: H.273 chroma sample location as FFmpeg numbers it (1 left, 2 center, 3 top left, …); 0 unknown.
+        average_rate: frames per second on average; None where unknown.
+        real_rate: the lowest rate that represents all timestamps exactly, as FFmpeg guesses it; None where unknown.
+        time_base: seconds per tick of a pts.
+        start_s: the first frame's time on the stream's clock in seconds; None where unknown.
+        duration_s: seconds from the first frame's start to the last one's end; None where unknown.
+        frame_count: frames that can be asked for; the container's claim until the file is indexed, None without one.
+        declared_frames: what the container claims, None where it is silent.
+        has_b_frames: whether presentation order differs from decoding order; until indexed, what the headers say.
+        has_audio: whether the container also holds audio.
+    """
+
+    source: str
+    container: str
+    codec: str
+    profile: str | None
+    pixel_format: str
+    bit_depth: int
+    chroma: str
+    width: int
+    height: int
+    sample_aspect_ratio: Fraction
+    rotation_degrees: int
+    flipped: bool
+    matrix: int
+    full_range: bool | None
+    primaries: int
+    transfer: int
+    chroma_location: int
+    average_rate: Fraction | None
+    real_rate: Fraction | None
+    time_base: Fraction
+    start_s: float | None
+    duration_s: float | None
+    frame_count: int | None
+    declared_frames: int | None
+    has_b_frames: bool | None
+    has_audio: bool
+
+    @property
+    def display_size(self) -> tuple[int, int]:
+        """(width, height) in pixels once the rotation is applied."""
+        return (self.height, self.width) if self.rotation_degrees % 180 else (self.width, self.height)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON; fractions become ``"num/den"``."""
+        return {k: str(v) if isinstance(v, Fraction) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> StreamInfo:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            KeyError: a field is missing.
+            ValueError: a fraction cannot be read.
+        """
+        fractions = {name: _fraction(values[name]) for name in _FRACTIONS if values[name] is not None}
+        return cls(**{**{name: values[name] for name in _NAMES}, **fractions})
+
+
+_NAMES = tuple(field.name for field in fields(StreamInfo))
+_FRACTIONS = ("sample_aspect_ratio", "average_rate", "real_rate", "time_base")
+# The files of a data set share a handful of rates and time bases, and parsing one costs more than all other fields.
+_fraction = lru_cache(maxsize=1024)(Fraction)

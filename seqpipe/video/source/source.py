@@ -1,0 +1,377 @@
+"""Where a video's bytes come from: a local file, memory, a file object, or anything that fsspec can open."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence as Seq
+from stat import S_ISDIR, S_ISREG
+from typing import BinaryIO, TypeAlias, Union, cast
+from urllib.parse import unquote
+
+from ...errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
+from ..finalizers import Afterwards
+from .byte_ranges import cut_out, merged
+
+__all__ = ["Origin", "Source", "Stamp", "open_source"]
+
+Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
+"""What the user may name a video by."""
+
+Stamp: TypeAlias = tuple[str, int, str]
+"""(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
+
+# of fsspec, which may name several to be gone through, as in simplecache::s3://
+_URL = re.compile(r"(?:[a-z][a-z0-9+_.-]*::)*[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
+_BLOCK = 1 << 20
+_WORTH_A_REQUEST = 1 << 18
+# Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
+_WORTH_A_CALL = 1 << 15
+
+
+class Source(ABC):
+    """Bytes that can be read at any offset by several threads.
+
+    Attributes:
+        name: how messages and results call it.
+        slow: whether every read waits for an answer from far away.
+        path: where the local file system has it, absolute; None if it is nowhere there.
+    """
+
+    name: str
+    slow: bool = False
+    path: str | None = None
+
+    @abstractmethod
+    def stamp(self) -> Stamp | None:
+        """The identity of the present content, or None if an index of it cannot be kept."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    @abstractmethod
+    def for_demuxer(self) -> str | BinaryIO:
+        """What ``av.open`` takes; the caller closes it if it is a file object."""
+
+    @abstractmethod
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (offset, size), short where the source ends.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+
+    def read_on(self, offset: int, size: int) -> bytes:
+        """One range, by a reader that goes through the source from its start; short where the source ends.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        return self.read([(offset, size)])[0]
+
+    def close(self) -> None:
+        """Give back what is held open; reading opens it again."""
+        return
+
+
+class _LocalFile(Source):
+    """A file of the local file system, read by ``pread``: no shared position, no lock."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
+        self.path: str = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
+        self._descriptor = -1
+        self._closing: Afterwards | None = None
+        self._lock = threading.Lock()
+        self._check(self._stat())
+
+    def stamp(self) -> Stamp:
+        stat = self._stat()
+        return self.path, stat.st_size, str(stat.st_mtime_ns)
+
+    def size(self) -> int:
+        return self._stat().st_size
+
+    def for_demuxer(self) -> str:
+        return self.path
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        descriptor = self._open()
+        runs = merged(ranges, _WORTH_A_CALL)
+        try:
+            return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
+        except OSError as error:
+            raise SourceError(f"cannot be read ({error.strerror})", source=self.name) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._descriptor, self._closing = -1, None
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            with self._lock:
+                if self._descriptor < 0:
+                    try:
+                        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                    except OSError as error:
+                        raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
+                    self._closing = Afterwards(os.close, descriptor)
+                    self._descriptor = descriptor
+        return self._descriptor
+
+    def _stat(self) -> os.stat_result:
+        try:
+            return os.stat(self.path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
+        except (OSError, ValueError) as error:  # the latter of a name that no file can have
+            advice = "Check the path; a URL needs its scheme, such as s3://"
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SourceNotFoundError(f"no such file ({reason})", source=self.name, advice=advice) from error
+
+    def _check(self, stat: os.stat_result) -> None:
+        if S_ISDIR(stat.st_mode):
+            raise UnreadableSourceError(
+                "this is a folder",
+                source=self.name,
+                advice="Name a file, or give the folder to readers.Video(file_root=…)",
+            )
+        if not S_ISREG(stat.st_mode):
+            raise UnreadableSourceError(
+                "this is a pipe or a device",
+                source=self.name,
+                advice="Write what it gives to a file first, or give its bytes",
+            )
+        _check_size(stat.st_size, self.name)
+
+
+class _Memory(Source):
+    """A video held in memory."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.name = f"<{len(data)} bytes>"
+        self._data = bytes(data)
+        _check_size(len(self._data), self.name)
+
+    def stamp(self) -> None:
+        return None
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def for_demuxer(self) -> BinaryIO:
+        return io.BytesIO(self._data)
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        return [self._data[offset : offset + size] for offset, size in ranges]
+
+
+class _FileObject(Source):
+    """A seekable binary file object of the user; its position is moved, one reader at a time."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.name = f"<{getattr(file, 'name', None) or type(file).__name__}>"
+        self._file = file
+        self._lock = threading.Lock()
+        self._check()
+        _check_size(self.size(), self.name)
+
+    def stamp(self) -> None:
+        return None
+
+    def for_demuxer(self) -> BinaryIO:
+        return cast("BinaryIO", _View(self))
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        with self._lock:
+            try:
+                return [self._read(offset, size) for offset, size in ranges]
+            except (OSError, ValueError) as error:
+                raise SourceError(
+                    f"the file object cannot be read ({error})",
+                    source=self.name,
+                    advice="Leave it open as long as frames of it are asked for",
+                ) from error
+
+    def size(self) -> int:
+        with self._lock:
+            self._file.seek(0, os.SEEK_END)  # not every file object says where that leads
+            return self._file.tell()
+
+    def _check(self) -> None:
+        """See that it is one; what does not say whether it can seek is tried.
+
+        Raises:
+            ParameterError: it is not.
+        """
+        fact, advice = "", "Read it into bytes first, or give a path or URL"
+        try:
+            if not (hasattr(self._file, "seek") and getattr(self._file, "seekable", _yes)()):
+                fact = "the file object cannot seek"
+            elif not isinstance(self._file.read(0), bytes):
+                fact, advice = "the file object gives text", "Open it with mode 'rb'"
+        except (OSError, ValueError) as error:
+            fact, advice = f"the file object cannot be read ({error})", "Give one that is open for reading"
+        if fact:
+            raise ParameterError(fact, source=self.name, advice=advice)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        self._file.seek(offset)
+        data = self._file.read(size)
+        while 0 < len(data) < size and (more := self._file.read(size - len(data))):
+            data += more  # one without a buffer may give less than it has
+        return data
+
+
+class _Remote(Source):
+    """An object behind a URL, by fsspec; ranges are fetched together."""
+
+    slow = True
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self.name = url
+        try:
+            self._fs, self._path = fsspec.core.url_to_fs(url)
+            details = self._fs.info(self._path)
+        except (ImportError, ValueError) as error:
+            extra = url.partition("://")[0].rpartition("::")[2]
+            raise BackendError(
+                f"no package for {extra}:// is installed ({error})",
+                source=url,
+                advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
+            ) from error
+        except FileNotFoundError as error:
+            raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
+        except Exception as error:
+            # Every storage package has errors of its own (botocore's are no OSError); all of them end here.
+            raise SourceError(
+                f"cannot be reached ({error})", source=url, advice="Check URL and credentials"
+            ) from error
+        self._size = int(details["size"])
+        tag = (
+            details.get("ETag")
+            or details.get("LastModified")
+            or details.get("mtime")
+            or details.get("created")
+        )
+        self._tag = None if tag is None else str(tag)
+        self._passing: BinaryIO | None = None
+        _check_size(self._size, url)
+
+    def stamp(self) -> Stamp | None:
+        return None if self._tag is None else (self.name, self._size, self._tag)
+
+    def size(self) -> int:
+        return self._size
+
+    def for_demuxer(self) -> BinaryIO:
+        file: BinaryIO = self._fs.open(self._path, "rb", cache_type="blockcache", block_size=_BLOCK)
+        return file
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        try:
+            parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
+        except Exception as error:
+            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+        return cut_out(ranges, runs, parts)
+
+    def read_on(self, offset: int, size: int) -> bytes:
+        # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
+        if self._passing is None:
+            self._passing = self.for_demuxer()
+        try:
+            self._passing.seek(offset)
+            return self._passing.read(size)
+        except Exception as error:
+            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+
+    def close(self) -> None:
+        if self._passing is not None:
+            self._passing.close()
+            self._passing = None
+
+
+class _View:
+    """A position of its own over a shared file object: the demuxer and packet reads do not disturb each other."""
+
+    def __init__(self, shared: _FileObject) -> None:
+        self._shared, self._position, self._size = shared, 0, shared.size()
+        self.name = shared.name
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        if not left:
+            return b""
+        data = self._shared.read([(self._position, left if size < 0 else min(size, left))])[0]
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The user's file object stays open."""
+
+
+def open_source(origin: Origin) -> Source:
+    """The source that a path, URL, bytes or file object names.
+
+    Args:
+        origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
+            file object.
+
+    Raises:
+        SourceNotFoundError: nothing is there.
+        UnreadableSourceError: it is a folder, or empty.
+        BackendError: the URL's scheme needs a package that is not installed.
+        ParameterError: it is none of these.
+    """
+    if isinstance(origin, Source):
+        return origin
+    if isinstance(origin, (bytes, bytearray, memoryview)):
+        return _Memory(origin)
+    if isinstance(origin, (str, os.PathLike)):
+        name = os.fspath(origin)
+        if not name:  # which the file system takes for the current folder
+            raise SourceNotFoundError("the path '' is empty", allowed="a path or a URL")
+        if not (_URL.match(name) and isinstance(origin, str)):
+            return _LocalFile(name)
+        scheme, _, rest = name.partition("://")
+        return _LocalFile(_local_path(rest)) if scheme == "file" else _Remote(name)
+    if hasattr(origin, "read"):
+        return _FileObject(origin)
+    raise ParameterError(
+        f"a {type(origin).__name__} cannot be opened",
+        allowed="a path, a URL, bytes, or a seekable binary file object",
+    )
+
+
+def _yes() -> bool:
+    return True
+
+
+def _local_path(rest: str) -> str:
+    """The path that stands in a ``file`` URL: escaped, as it should be, or as it is, as it often is."""
+    rest = rest.removeprefix("localhost")
+    return rest if os.path.lexists(rest) else unquote(rest)
+
+
+def _check_size(size: int, name: str) -> None:
+    if size == 0:
+        raise UnreadableSourceError(
+            "the file is empty (0 bytes)", source=name, advice="Fetch or copy it again"
+        )
