@@ -146,6 +146,9 @@ class OpenCases:
                 raise slot.found
             return slot.found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpenCases, (self._selection, self._least, self._room)
+
     def clear(self) -> None:
         """Forget all of them."""
         with self._lock:
