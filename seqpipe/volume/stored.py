@@ -64,6 +64,7 @@ class StoredVolume:
     def __init__(self, source: Source, info: VolumeInfo, storage: Storage) -> None:
         self.info, self._source, self._storage = info, source, storage
         self._inflated: AnyArray | None = None
+        self._begun = False
         stored = source.size() - storage.begin - (0 if storage.compression else storage.offset)
         expected = storage.nbytes + (storage.offset if storage.compression else 0)
         check_size(expected, stored, info.source, storage.compression)
@@ -119,7 +120,9 @@ class StoredVolume:
             return self._inflated, 0
         needed = storage.offset + end * row
         stream = self._source.read([(storage.begin, self._source.size() - storage.begin)])[0]
-        if end < storage.shape[0] and needed < _WORTH_STOPPING * (storage.offset + storage.nbytes):
+        early = end < storage.shape[0] and needed < _WORTH_STOPPING * (storage.offset + storage.nbytes)
+        if early and not self._begun:
+            self._begun = True  # who comes again reads on: then all of it is inflated once
             data = inflate_start(stream, needed, self.info.source, storage.compression)[storage.offset :]
             return self._shaped(data, end), 0
         expected = storage.offset + storage.nbytes

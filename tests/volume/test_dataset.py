@@ -41,7 +41,13 @@ def folder(tmp_path_factory):
 
 
 def make(folder, **options):
-    plain = {"file_root": folder, "patch_size": (6, 8, 10), "patches_per_volume": 5, "shuffle": True, "seed": 7}
+    plain = {
+        "file_root": folder,
+        "patch_size": (6, 8, 10),
+        "patches_per_volume": 5,
+        "shuffle": True,
+        "seed": 7,
+    }
     return Volume(**{**plain, **options})
 
 
@@ -67,7 +73,9 @@ def test_image_and_label_are_cut_at_the_same_place_and_know_where_they_are(folde
                 cut = tuple(slice(s, s + p) for s, p in zip(start, (6, 8, 10), strict=True))
                 assert np.array_equal(patch.data, whole[cut])
                 assert np.array_equal(mask.data, volume_of(SHAPES[number], number, labels=True).data[cut])
-                np.testing.assert_allclose(patch.affine[:3, 3], [start[2], start[1] * 2, start[0] * 3], atol=1e-5)
+                np.testing.assert_allclose(
+                    patch.affine[:3, 3], [start[2], start[1] * 2, start[0] * 3], atol=1e-5
+                )
                 assert np.array_equal(patch.affine, mask.affine)
 
 
@@ -186,7 +194,9 @@ def test_balanced_patches_hold_foreground_as_often_as_told(folder):
         assert (values > 0).all()
         assert 0.4 < (values == 2).mean() < 0.6  # each class as often, however few voxels it has
     with make(folder, sampler="balanced", foreground=0.0, patches_per_volume=40, patch_size=3) as dataset:
-        assert (np.concatenate([b["label"].data[:, 1, 1, 1, 0] for b in dataset.batches(40)]) > 0).mean() < 0.2
+        assert (
+            np.concatenate([b["label"].data[:, 1, 1, 1, 0] for b in dataset.batches(40)]) > 0
+        ).mean() < 0.2
 
 
 def test_classes_are_chosen_by_their_weights(folder):
@@ -227,7 +237,9 @@ def test_whole_volumes_and_stacks_of_slices(folder):
 
 
 def test_a_patch_larger_than_the_volume_is_refused_or_filled_up_as_asked(folder):
-    with pytest.raises(ParameterError, match=r"patch_size=\(20, 8, 8\) is larger than the volume of 12×20×24 voxels"):
+    with pytest.raises(
+        ParameterError, match=r"patch_size=\(20, 8, 8\) is larger than the volume of 12×20×24 voxels"
+    ):
         make(folder, patch_size=(20, 8, 8))
     with make(folder, patch_size=(20, 8, 8), pad_mode="constant", fill_value=-5, shuffle=False) as dataset:
         sample = dataset.sample(0)
@@ -383,7 +395,9 @@ def test_blocks_give_every_patch_once_and_keep_volumes_together():
     for volumes, per, block, world in ((7, 3, 2, 1), (5, 4, 3, 2), (1, 1, 4, 1), (9, 2, 4, 3)):
         for epoch in range(2):
             orders = [
-                BlockOrder(volumes=volumes, per_volume=per, block=block, seed=3, shuffle=True, shard=(rank, world))
+                BlockOrder(
+                    volumes=volumes, per_volume=per, block=block, seed=3, shuffle=True, shard=(rank, world)
+                )
                 for rank in range(world)
             ]
             found = np.concatenate([order.samples(epoch) for order in orders])
