@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import ParameterError
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import OutputSpec, transposed
 from ..video.device import Decode, Device, parse_devices
 from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
@@ -133,8 +133,8 @@ def _selection(options: Options) -> Selection:
 def _output(options: Options) -> OutputSpec:
     return OutputSpec(
         dtype=options.dtype,
-        crop=options.crop,
-        size=options.size,
+        crop=transposed(options.crop),
+        size=transposed(options.size),
         short_side=options.short_side,
         max_side=options.max_side,
     )

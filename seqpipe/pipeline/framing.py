@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..ops import Mapping
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import OutputSpec, transposed
 
 __all__ = ["Framing", "scales"]
 
@@ -60,7 +60,7 @@ class Framing:
             height: rows of its pictures.
             width: their columns.
         """
-        x, y, *_ = (0, 0) if output.crop is None or scales(output) else output.crop
+        y, x, *_ = (0, 0) if output.crop is None or scales(output) else output.crop
         return cls((x, y, width, height), output.mirror)
 
     def after(self, mapping: Mapping, *, resampled: bool) -> Framing:
@@ -82,9 +82,10 @@ class Framing:
         """
         fields: dict[str, Any] = {"mirror": self.mirror, **values}
         if scales(plain):
-            fields["part"] = self.crop
+            fields["part"] = transposed(self.crop)
         else:
-            fields |= {"crop": self.crop, "window": self.window, "size": self.size, "part": self.part}
+            boxes = {"crop": self.crop, "window": self.window, "size": self.size, "part": self.part}
+            fields |= {name: transposed(box) for name, box in boxes.items()}
         if self.window is not None and rounded:
             fields["rounded"] = "uint16" if plain.is_float else plain.dtype
         return replace(plain, **fields)

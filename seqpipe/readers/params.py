@@ -68,7 +68,7 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
         ParameterError: both ways at once.
     """
     if output is None:
-        return fields
+        return check_output(fields)
     output, plain = check_output(output), OutputSpec()
     if given := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
         raise ParameterError(

@@ -14,6 +14,7 @@ cd "$(dirname "$0")/../.." || exit 2
 pack() {
   ../shared/tools/gpu_site.sh platformdirs click simplejpeg rich
   "${PYTHON:-python3}" -m data_scripts.make_videos --out .media > /dev/null || exit 1
+  "${PYTHON:-python3}" -m data_scripts.encodings --out .media/encodings || exit 1
   tar -cJf .gpu/made.tar.xz .media
   mkdir -p .gpu/shared/video .gpu/media
   cp ../shared/media/MANIFEST.tsv .gpu/shared/

@@ -330,7 +330,7 @@ def test_any_size_becomes_a_picture(run, tmp_path, size):
     pytest.importorskip("nvidia.nvimgcodec")
     options = ("--num", 2, "--size", f"{size[0]}x{size[1]}", "--device", "cuda")
     run("export", made("h264"), "--out", tmp_path, *options)
-    with seqpipe.open(made("h264"), output=seqpipe.OutputSpec(size=size)) as video:
+    with seqpipe.open(made("h264"), output=seqpipe.OutputSpec(size=size[::-1])) as video:
         exact = video.frames([12, 36]).numpy()
     for place, file in enumerate(files(tmp_path)):
         found, expected = (

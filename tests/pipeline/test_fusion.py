@@ -32,7 +32,7 @@ def made_by(output: OutputSpec, image: NDArray[np.float32]) -> NDArray[np.float6
     """What an output makes of a plane, by Pillow."""
     if output.size is not None:
         return scaled_window(image, output)
-    x, y, width, height = output.crop or (0, 0, *image.shape[::-1])
+    y, x, height, width = output.crop or (0, 0, *image.shape)
     part = image[y : y + height, x : x + width].astype(float)
     return part[:, ::-1] if output.mirror else part
 

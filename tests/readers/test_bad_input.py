@@ -101,7 +101,7 @@ def test_a_size_that_changes_on_the_way_and_back(device, decode):
     names = ("resized", "h264_raw_wide", "h264", "wide_h264", "cropped_h264")
     for threads in (1, 3):
         with dataset(
-            *names, sequence_length=8, step=2, size=(128, 96), device=device, decode=decode, threads=threads
+            *names, sequence_length=8, step=2, size=(96, 128), device=device, decode=decode, threads=threads
         ) as found:
             given = outcomes(found.batches(4))
             assert len(given) == len(found)

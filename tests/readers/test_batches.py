@@ -94,7 +94,7 @@ def test_a_mask_is_there_whenever_it_is_asked_for_and_leaves_padding_out():
 
 
 def test_a_size_makes_one_shape_of_all():
-    with Video(files=files(*SIZES), segments=2, size=(64, 48)) as dataset:
+    with Video(files=files(*SIZES), segments=2, size=(48, 64)) as dataset:
         (batch,) = dataset.batches(4)
     assert batch.shape == (4, 2, 48, 64, 3)
 
@@ -156,9 +156,9 @@ def test_a_rank_without_samples_has_no_batches():
         ({"sequence_length": 4, "fps": 0}, ParameterError, r"fps=0 is not valid"),
         ({"sequence_length": 4, "pad_mode": "zero"}, ParameterError, r"pad_mode='zero' is not valid"),
         (
-            {"segments": 2, "segment_mode": "center"},
+            {"segments": 2, "segment_mode": "middle"},
             ParameterError,
-            r"segment_mode='center' is not valid; .*'center'",
+            r"segment_mode='middle' is not valid; .*'center'",
         ),
         ({"segments": 2, "shard": (2, 2)}, ParameterError, r"shard=\(2, 2\) is not valid"),
         ({"segments": 2, "shuffle": 1}, ParameterError, r"shuffle=1 is not valid; allowed: True or False"),
@@ -194,7 +194,7 @@ def test_a_rank_without_samples_has_no_batches():
         (
             {"segments": 2, "crop": (0, 0, 999, 9)},
             ParameterError,
-            r"h264\.mp4: crop=0:0:999:9 .*leaves the frame",
+            r"h264\.mp4: crop of .* pixels at x=0, y=0 leaves the frame",
         ),
         ({"segments": 2, "output": "RGB"}, ParameterError, r"output='RGB' is not valid"),
         ({"segments": 2, "device": "cuda:99"}, BackendError, "cupy is not installed|CUDA|cuda:99"),

@@ -99,9 +99,9 @@ def test_ranges_outside_of_the_video(part, said):
 
 def test_a_crop_that_leaves_one_picture_costs_only_that_video():
     paths = files("wide_h264", "odd_vp9")
-    kept = Video(files=paths, crop=(0, 0, 120, 90), segments=2, on_error="skip")
+    kept = Video(files=paths, crop=(0, 0, 90, 120), segments=2, on_error="skip")
     assert [r.source for r in kept.requests()] == paths[:1]
-    assert kept.report().losses[0].reason.startswith("crop=0:0:120:90")
+    assert kept.report().losses[0].reason.startswith("crop of 120x90 pixels at x=0, y=0")
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -22,7 +22,8 @@ def window(sample: Sample, epoch: int) -> tuple[int, int, int, int]:
     """A window that depends on the sample and the epoch alone."""
     rows, columns, _ = sample.shape
     random = np.random.default_rng((epoch, sample.index))
-    return int(random.integers(0, columns - 40)), int(random.integers(0, rows - 24)), 40, 24
+    left = int(random.integers(0, columns - 40))
+    return int(random.integers(0, rows - 24)), left, 24, 40
 
 
 def cropped(samples: Any, epoch: int) -> list[OutputSpec]:
@@ -30,7 +31,7 @@ def cropped(samples: Any, epoch: int) -> list[OutputSpec]:
 
 
 def cut(sequence: Sequence, sample: Sample, epoch: int) -> np.ndarray:
-    x, y, width, height = window(sample, epoch)
+    y, x, height, width = window(sample, epoch)
     made = sequence.numpy()[:, y : y + height, x : x + width]
     return made[:, :, ::-1] if sample.index % 2 else made
 
@@ -57,7 +58,7 @@ def test_each_sample_has_a_window_of_its_own(names):
 
 def test_shapes_that_differ_make_a_list():
     def half_of_some(samples, epoch):
-        return [OutputSpec(size=(20 + 10 * (sample.index % 2), 16)) for sample in samples]
+        return [OutputSpec(size=(16, 20 + 10 * (sample.index % 2))) for sample in samples]
 
     with Video(files=files("h264"), sequence_length=4) as dataset:
         batch = next(dataset.batches(3, outputs=half_of_some))
@@ -119,7 +120,7 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
     """It is no sample's fault, so none is left out for it; the next batch comes all the same."""
 
     def too_large(samples, epoch):
-        return [OutputSpec(crop=(0, 0, 128, 96) if s.index < 9 else (1, 0, 128, 96)) for s in samples]
+        return [OutputSpec(crop=(0, 0, 96, 128) if s.index < 9 else (0, 1, 96, 128)) for s in samples]
 
     with Video(files=files("h264"), sequence_length=4, on_error=on_error) as dataset:
         batches, found = iter(dataset.batches(4, outputs=too_large)), []

@@ -28,13 +28,13 @@ from tests.support.truth import PLAIN, Known
 
 __all__ = ["SIZED", "SIZED_STRIDE", "Asker", "Readers", "Shared"]
 
-SIZED: Final = OutputSpec(size=(128, 96))
+SIZED: Final = OutputSpec(size=(96, 128))
 """The output of the dataset whose sequences have a stride."""
 SIZED_STRIDE: Final = 3
 
 _OUTPUTS: Final = (
     OutputSpec(color="GRAY"),
-    OutputSpec(color="BGR", size=(120, 72)),
+    OutputSpec(color="BGR", size=(72, 120)),
     OutputSpec(mirror=True),
     OutputSpec(dtype="float16", layout="FCHW", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4)),
     OutputSpec(dtype="float32", short_side=80),

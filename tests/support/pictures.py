@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.video.convert.color import ColorSpec, chroma_offset, rgb_matrix
-from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.output import OutputSpec, transposed
 from seqpipe.video.convert.surface import Surface, SurfaceFormat
 from seqpipe.video.probe.info import StreamInfo
 
@@ -23,6 +24,7 @@ __all__ = [
     "picture",
     "stored_name",
     "surface_format",
+    "xy_output",
 ]
 
 _SHIFTS = {
@@ -33,6 +35,14 @@ _SHIFTS = {
     "4:1:1": (2, 0),
     "4:1:0": (2, 2),
 }
+
+
+def xy_output(**fields: Any) -> OutputSpec:
+    """An output whose sizes are (width, height) and whose boxes are (x, y, width, height), as the judges have them."""
+    boxes = ("crop", "window", "size", "part")
+    return OutputSpec(
+        **{name: transposed(value) if name in boxes else value for name, value in fields.items()}
+    )
 
 
 def surface_format(chroma: str = "4:2:0", bits: int = 8) -> SurfaceFormat:
@@ -142,7 +152,7 @@ def _averaged(plane: NDArray[np.float64], columns: int, rows: int) -> NDArray[np
 
 def made(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[Any]:
     """The picture that a fresh converter makes."""
-    converter = Converter(info, OutputSpec(**output))
+    converter = Converter(info, xy_output(**output))
     out = np.full(converter.shape, 77, converter.dtype)
     converter(surface, out)
     return out

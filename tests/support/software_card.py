@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from seqpipe.video.cuda import converter, driver
 from seqpipe.video.engine import gpu_backends
 from seqpipe.video.nvdec import caps, cuvid, session
-from seqpipe.video.nvdec.cuvid import Packet, Picture, Status
+from seqpipe.video.nvdec.cuvid import CODECS, Packet, Picture, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
 from tests.support.fake_cupy import FakeCupy
 from tests.support.software_parser import CHROMA, CODEC_NAMES, SoftwareParser
+from tests.support.software_vp9 import SoftwareVp9Parser
 
 __all__ = ["SoftwareCard"]
 
@@ -36,7 +37,7 @@ _WORD, _POINTER = ctypes.c_uint, ctypes.c_void_p
 _LAUNCH = CFUNCTYPE(c_int, _POINTER, *[_WORD] * 7, *[_POINTER] * 3)
 _RECORD = CFUNCTYPE(c_int, _POINTER, _POINTER)
 _WAIT = CFUNCTYPE(c_int, _POINTER)
-_SUPPORTED = ("h264", "hevc")
+_SUPPORTED = ("h264", "hevc", "vp9")
 _MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
 
 
@@ -173,7 +174,8 @@ class SoftwareCuvid(CuvidCallbacks):
         return 0
 
     def create_parser(self, handle: Any, params: Any) -> int:
-        handle._obj.value = self._numbered(self._parsers, SoftwareParser(params._obj))
+        parser = SoftwareVp9Parser if params._obj.codec == CODECS["vp9"] else SoftwareParser
+        handle._obj.value = self._numbered(self._parsers, parser(params._obj))
         return 0
 
     def destroy_parser(self, handle: Any) -> int:

@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 from seqpipe.video.decode.av_packet import av_packet
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
 
-__all__ = ["CHROMA", "CODEC_NAMES", "SoftwareParser"]
+__all__ = [
+    "CHROMA",
+    "CODEC_NAMES",
+    "DONE",
+    "FAILED",
+    "SoftwareParser",
+    "context_of",
+    "decoded",
+    "laid_down",
+    "packet_of",
+]
 
-_IN_PROGRESS, _DONE, _FAILED = 1, 2, 9
+_IN_PROGRESS, DONE, FAILED = 1, 2, 9
 _SURFACES = 32
 _ROOM = 4  # surfaces that are free, so that none is used again before it is judged
 _KEPT = 3  # pictures whose turn has come, and that are shown with later ones
@@ -67,8 +77,8 @@ class SoftwareParser:
         data = ctypes.string_at(begin or 0, packet.size)
         self._announce(data)
         self._parsed.append((number, data))
-        self._context = self._context or _context(self._codec)
-        frames, taken = _decoded(self._context, _packet(number, data))
+        self._context = self._context or context_of(self._codec)
+        frames, taken = decoded(self._context, packet_of(number, data))
         self._judge(frames)
         self._kept += frames
         if len(self._kept) > _KEPT:
@@ -84,17 +94,17 @@ class SoftwareParser:
 
     def _end(self) -> None:
         if self._context is not None:
-            rest = _decoded(self._context, None)[0]
+            rest = decoded(self._context, None)[0]
             self._judge(rest)
             self._show([*self._kept, *rest])
         for surface in self._judged.values():  # libavcodec does not give them
-            self.states[surface] = _FAILED
+            self.states[surface] = FAILED
         self._context, self._kept, self._parsed, self._inside, self._judged = None, [], [], {}, {}
 
     def decode(self, surface: int) -> None:
         """Begin to decode into a surface; what was in it is gone."""
         self._numbers[surface] = self._number
-        self.states[surface] = _IN_PROGRESS if self._taken else _FAILED
+        self.states[surface] = _IN_PROGRESS if self._taken else FAILED
         width, height, _ = self._form
         self.pictures[surface] = np.full((3 * (height + 16), 2 * width + 512), 0x33, np.uint8)
 
@@ -103,13 +113,13 @@ class SoftwareParser:
         last = self._numbers[surface]
         if min(self._judged, default=last + 1) > last:
             return
-        context = _context(self._codec)
+        context = context_of(self._codec)
         for number, data in self._parsed:
-            self._judge(_decoded(context, _packet(number, data))[0])
-        self._judge(_decoded(context, None)[0])
+            self._judge(decoded(context, packet_of(number, data))[0])
+        self._judge(decoded(context, None)[0])
         failed = [number for number in self._judged if number <= last]  # libavcodec does not give them
         for number in failed:
-            self.states[self._judged.pop(number)] = _FAILED
+            self.states[self._judged.pop(number)] = FAILED
 
     def _free(self) -> int:
         """A surface that nothing is in, shown just now if there is one; else that of a picture that will never come.
@@ -131,12 +141,12 @@ class SoftwareParser:
         """These are finished."""
         for frame in frames:
             if (surface := self._judged.pop(frame.pts, None)) is not None:
-                self.states[surface] = _FAILED if frame.is_corrupt else _DONE
+                self.states[surface] = FAILED if frame.is_corrupt else DONE
 
     def _announce(self, data: bytes) -> None:
         """Call back if a packet begins a stream of another form, after all of the stream before it."""
-        context = _context(self._codec)
-        _decoded(context, _packet(0, data))
+        context = context_of(self._codec)
+        decoded(context, packet_of(0, data))
         # where there is no form yet, PyAV 17 asks for its name nevertheless, and the process ends
         form = (context.width, context.height, context.pix_fmt) if context.width else self._form
         if form == self._form:
@@ -160,33 +170,33 @@ class SoftwareParser:
         for frame in frames:
             if (surface := self._inside.pop(frame.pts, None)) is None:
                 continue
-            self.pictures[surface] = _laid_down(frame)
+            self.pictures[surface] = laid_down(frame)
             display = Display(surface=surface, progressive=1, timestamp=self._stamps.pop(frame.pts))
             self._on_display(self._user, ctypes.pointer(display))
             self._left = frame.pts, surface
 
 
-def _context(codec: str) -> Any:
+def context_of(codec: str) -> Any:
     context: Any = av.CodecContext.create(codec, "r")
     context.thread_count = 1
     context.options = {"strict": "1"} if codec == "h264" else {"err_detect": "crccheck+explode"}
     return context
 
 
-def _packet(number: int, data: bytes) -> Any:
+def packet_of(number: int, data: bytes) -> Any:
     packet = av_packet(data)
     packet.pts = number
     return packet
 
 
-def _decoded(context: Any, packet: Any) -> tuple[list[Any], bool]:
+def decoded(context: Any, packet: Any) -> tuple[list[Any], bool]:
     try:
         return context.decode(packet), True
     except av.error.FFmpegError:
         return [], False
 
 
-def _laid_down(frame: Any) -> NDArray[np.uint8]:
+def laid_down(frame: Any) -> NDArray[np.uint8]:
     """A picture as NVDEC lays it down: NV12, P016, or three planes; rows of bytes, below them rubbish."""
     planes = [np.asarray(plane) for plane in _planes(frame)]
     rows, columns = planes[0].shape

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seqpipe.video.convert.color import chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec, transposed
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.probe.info import StreamInfo
 
@@ -53,13 +53,13 @@ def scaled_window(upright: NDArray[Any], spec: OutputSpec) -> NDArray[np.float64
         upright: ``(rows, columns)``.
         spec: with a window or a part, and a size.
     """
-    shown = _cut(upright, spec.crop)
-    x, y, width, height = spec.window or (0, 0, *shown.shape[::-1])
+    shown = _cut(upright, transposed(spec.crop))
+    x, y, width, height = transposed(spec.window) or (0, 0, *shown.shape[::-1])
     assert spec.size is not None
     image = Image.fromarray(np.ascontiguousarray(shown, np.float32), mode="F")
     box = (x, y, x + width, y + height)
-    scaled = np.asarray(image.resize(spec.size, Image.Resampling.BILINEAR, box=box), np.float64)
-    part = _cut(scaled, spec.part)
+    scaled = np.asarray(image.resize(spec.size[::-1], Image.Resampling.BILINEAR, box=box), np.float64)
+    part = _cut(scaled, transposed(spec.part))
     return part[:, ::-1] if spec.mirror else part
 
 

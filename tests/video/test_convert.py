@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from data_scripts.media_encode import ffmpeg_exe
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert.color import resolve
-from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.surface import Surface
 from tests.support import media
 from tests.support.ffmpeg import ChromaLocation, to_rgb
@@ -27,6 +27,7 @@ from tests.support.pictures import (
     picture,
     stored_name,
     surface_format,
+    xy_output,
 )
 
 SIZE = (320, 180)
@@ -172,7 +173,7 @@ def test_real_frames_against_swscale(name: str) -> None:
 
 def test_buffers_carry_nothing_from_frame_to_frame() -> None:
     info = frame_info(*SIZE, rotation_degrees=90)
-    converter = Converter(info, OutputSpec(crop=(3, 5, 101, 77)))
+    converter = Converter(info, xy_output(crop=(3, 5, 101, 77)))
     batch = np.zeros((6, *converter.shape), converter.dtype)
     surfaces = [picture(*SIZE, surface_format(), resolve(info), seed) for seed in range(6)]
     for surface, out in zip(surfaces, batch, strict=True):
@@ -194,7 +195,7 @@ def test_threads_give_the_same_pictures() -> None:
 def test_a_frame_of_another_size_or_format_becomes_the_same_picture(output: dict[str, Any]) -> None:
     """Streams may change their size; the picture keeps its own."""
     info = frame_info(*SIZE)
-    converter = Converter(info, OutputSpec(**output))
+    converter = Converter(info, xy_output(**output))
     out, usual = np.zeros(converter.shape, np.uint8), np.zeros(converter.shape, np.uint8)
     converter(picture(*SIZE, surface_format(), resolve(info)), usual)
     half = picture(*SIZE, surface_format("4:4:4", 10), resolve(info))
@@ -208,7 +209,7 @@ def test_a_frame_of_another_size_or_format_becomes_the_same_picture(output: dict
 
 def test_memory_that_does_not_fit_is_refused() -> None:
     info = frame_info(*SIZE)
-    converter = Converter(info, OutputSpec())
+    converter = Converter(info, xy_output())
     surface = picture(*SIZE, surface_format(), resolve(info))
     for out in (
         np.zeros((SIZE[1], SIZE[0], 1), np.uint8),

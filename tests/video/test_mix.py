@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert import recipe
 from seqpipe.video.convert.color import resolve
-from seqpipe.video.convert.converter import Converter, OutputSpec
+from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.probe.info import StreamInfo
-from tests.support.pictures import exact_rgb, frame_info, made, picture, surface_format
+from tests.support.pictures import exact_rgb, frame_info, made, picture, surface_format, xy_output
 
 SIZE = (97, 63)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -161,7 +161,7 @@ def test_bands_leave_no_trace(
 
 def test_memory_in_the_other_order_is_refused() -> None:
     surface, info = given()
-    converter = Converter(info, OutputSpec(layout="FCHW", dtype="float32"))
+    converter = Converter(info, xy_output(layout="FCHW", dtype="float32"))
     for out in (np.zeros((63, 97, 3), np.float32), np.zeros((3, 63, 97), np.float16)):
         with pytest.raises(ParameterError, match=r"memory of shape \(3, 63, 97\) and dtype float32"):
             converter(surface, out)

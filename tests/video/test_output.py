@@ -7,7 +7,7 @@ import pytest
 
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert.converter import Converter
-from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.convert.output import OutputSpec, check_output
 from tests.support.pictures import frame_info
 
 
@@ -28,14 +28,14 @@ from tests.support.pictures import frame_info
         ({"mean": (1, 1, 1), "dtype": "float32", "color": "GRAY"}, r"allowed: 1 values"),
         ({"mean": "0.5", "dtype": "float32"}, r"mean='0.5' is not valid"),
         ({"color": "YCbCr", "dtype": "float16"}, r"dtype='float16' and color='YCbCr' exclude one another"),
-        ({"size": (0, 5)}, r"size=0 is not valid; allowed: a whole number from 1 to"),
+        ({"size": (5, 0)}, r"size=0 is not valid; allowed: a whole number from 1 to"),
         ({"size": 224}, r"size=224 is not valid; allowed: 2 values"),
         ({"size": "640x480"}, r"size='640x480' is not valid"),
         ({"short_side": 0}, r"short_side=0 is not valid"),
         ({"max_side": 1.5}, r"max_side=1.5 is not valid"),
         ({"crop": (0, 0, 5)}, r"crop=\(0, 0, 5\) is not valid; allowed: 4 values"),
-        ({"crop": (0, -1, 5, 5)}, r"crop=-1 is not valid"),
-        ({"crop": (0, 0, 5, 0)}, r"crop=\(0, 0, 5, 0\) is empty"),
+        ({"crop": (-1, 0, 5, 5)}, r"crop=-1 is not valid"),
+        ({"crop": (0, 0, 0, 5)}, r"crop=\(0, 0, 0, 5\) is empty"),
         ({"rotate": 1}, r"rotate=1 is not valid; allowed: True or False"),
         ({"size": (5, 5), "short_side": 5}, r"size and short_side exclude one another"),
     ],
@@ -46,9 +46,9 @@ def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str)
 
 
 def test_a_spec_is_a_value() -> None:
-    spec = OutputSpec(size=[np.int64(640), 480.0], crop=np.array([1, 2, 3, 4]))  # type: ignore[arg-type]
-    assert spec == OutputSpec(size=(640, 480), crop=(1, 2, 3, 4))
-    assert len({spec, OutputSpec(size=(640, 480), crop=(1, 2, 3, 4))}) == 1
+    spec = OutputSpec(size=[480.0, np.int64(640)], crop=np.array([2, 1, 4, 3]))  # type: ignore[arg-type]
+    assert spec == OutputSpec(size=(480, 640), crop=(2, 1, 4, 3))
+    assert len({spec, OutputSpec(size=(480, 640), crop=(2, 1, 4, 3))}) == 1
 
 
 def test_one_number_stands_for_every_channel() -> None:
@@ -67,4 +67,11 @@ def test_the_shape_of_a_frame_is_in_the_order_of_its_layout() -> None:
 
 def test_a_crop_outside_of_the_frame_fails_before_any_decoding() -> None:
     with pytest.raises(ParameterError, match="leaves the frame of 320x180 pixels"):
-        Converter(frame_info(320, 180), OutputSpec(crop=(300, 0, 21, 10)))
+        Converter(frame_info(320, 180), OutputSpec(crop=(0, 300, 10, 21)))
+
+
+@pytest.mark.parametrize("values", [{"mean": (123.675, 116.28, 103.53)}, {"mean": 0.5, "std": 58.0}])
+def test_mean_and_std_of_8_bit_values_are_noticed(values: dict[str, Any]) -> None:
+    """Floats of a reader span 0 to 1; what a chain of operators is fused into is not limited."""
+    with pytest.raises(ParameterError, match=r"in units of 0 to 255, but .* span 0 to 1.*Divide it by 255"):
+        check_output(OutputSpec(dtype="float32", **values))

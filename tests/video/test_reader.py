@@ -194,7 +194,7 @@ def test_no_frame_is_lost_where_the_size_or_the_shape_of_pixels_changes(codec, o
             joined.write(part.read_bytes())
     for threads in (1, 3):
         with seqpipe.open(
-            path, output=OutputSpec(size=(128, 96)), threads=threads, cache_dir=tmp_path
+            path, output=OutputSpec(size=(96, 128)), threads=threads, cache_dir=tmp_path
         ) as video:
             assert [read(frame) for frame in video.frames(range(96)).numpy()] == [*range(48), *range(48)]
             assert [read(frame) for frame in video.frames([47, 48]).numpy()] == [47, 0]
@@ -310,7 +310,7 @@ def test_output_shapes_and_colors(drawn):
     with VideoReader(path) as reader:
         width, height = reader.info.display_size
         assert reader[0].shape == (height, width, 3)
-    with VideoReader(path, output=OutputSpec(color="GRAY", size=(50, 40), dtype="uint16")) as reader:
+    with VideoReader(path, output=OutputSpec(color="GRAY", size=(40, 50), dtype="uint16")) as reader:
         assert reader[0].shape == (40, 50, 1)
         assert reader[0].dtype == np.uint16
 
@@ -368,7 +368,7 @@ def test_a_stream_that_was_left_midway_closes_its_file_and_gives_up_its_decoder(
 @pytest.mark.parametrize("kind", [Path, str, Path.read_bytes])
 def test_a_copy_opens_the_video_anew_and_leaves_the_first_one_alone(way, kind):
     """A deep copy was a TypeError of a lock, and closed the file of the first one."""
-    gray = OutputSpec(color="GRAY", size=(64, 48))
+    gray = OutputSpec(color="GRAY", size=(48, 64))
     with VideoReader(kind(made("h264")), output=gray, threads=1) as reader:
         reader[0], reader[1]
         with way(reader) as other:

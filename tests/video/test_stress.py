@@ -56,7 +56,7 @@ def test_nothing_is_wrong_and_nothing_grows(device, decode, count, requests):
 
 @pytest.mark.parametrize(
     "output",
-    [PLAIN, OutputSpec(mirror=True), OutputSpec(dtype="float16", layout="FCHW"), OutputSpec(size=(120, 72))],
+    [PLAIN, OutputSpec(mirror=True), OutputSpec(dtype="float16", layout="FCHW"), OutputSpec(size=(72, 120))],
 )
 @pytest.mark.parametrize("name", ["h264", "rotated_90_mirrored", "odd_vp9"])
 def test_the_judge_knows_a_wrong_frame(name, output):

@@ -15,12 +15,12 @@ from seqpipe.errors import ParameterError
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
-from seqpipe.video.convert.geometry import Stretch, place
+from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.convert.windowed import bands_of
 from tests.support.filter_table import window_table
-from tests.support.pictures import frame_info, picture, surface_format
+from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
@@ -71,7 +71,7 @@ def windows(draw: st.DrawFn, upright: tuple[int, int]) -> OutputSpec:
     crop = draw(st.one_of(st.none(), boxes(*upright)))
     shown = upright if crop is None else crop[2:]
     size = draw(st.tuples(st.integers(1, 90), st.integers(1, 90)))
-    return OutputSpec(
+    return xy_output(
         crop=crop,
         window=draw(boxes(*shown)),
         size=size,
@@ -88,7 +88,7 @@ def test_a_window_is_scaled_as_pillow_does_it(
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
     output = data.draw(windows(upright))
     found, wanted = converted(output, *form, rotation_degrees=rotation, flipped=flipped)
-    placement = place(upright, crop=output.crop, window=output.window, size=output.size, part=output.part)
+    placement = output.place(frame_info(*upright, surface_format()))
     if placement.is_scaled:
         assert_rounded(found, wanted, 0.03)  # planes have 1/256 of a level
     else:
@@ -112,7 +112,7 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
     stream = {"rotation_degrees": rotation, "flipped": flipped}
     found, _ = converted(output, *form, **stream)
     whole, _ = converted(
-        OutputSpec(color=color, dtype=dtype, window=(0, 0, *upright), size=upright), *form, **stream
+        xy_output(color=color, dtype=dtype, window=(0, 0, *upright), size=upright), *form, **stream
     )
     for number in range(output.channels):
         wanted = scaled_window(whole[..., number], output)
@@ -123,10 +123,10 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
 @pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_rounded_pictures_as_floats(dtype: Any, layout: Any) -> None:
-    output = OutputSpec(window=(11, 5, 93, 60), size=(40, 31), rounded="uint8")
+    output = xy_output(window=(11, 5, 93, 60), size=(40, 31), rounded="uint8")
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.2)
     found, _ = converted(replace(output, dtype=dtype, mean=mean, std=std, layout=layout))
-    whole, _ = converted(OutputSpec(window=(0, 0, *SIZE), size=SIZE))
+    whole, _ = converted(xy_output(window=(0, 0, *SIZE), size=SIZE))
     levels = np.stack([scaled_window(whole[..., number], output) for number in range(3)], axis=-1)
     found = np.moveaxis(found, 0, -1) if layout == "FCHW" else found
     np.testing.assert_allclose(found, (levels / 255 - mean) / std, atol=2e-4 if dtype == "float32" else 4e-3)
@@ -135,7 +135,7 @@ def test_rounded_pictures_as_floats(dtype: Any, layout: Any) -> None:
 @pytest.mark.parametrize("color", ["RGB", "GRAY", "BGR"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_types_and_colors(color: Any, dtype: Any) -> None:
-    output = OutputSpec(color=color, dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FHWC")
+    output = xy_output(color=color, dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FHWC")
     found, wanted = converted(output)
     wanted = wanted[..., ::-1] if color == "BGR" else wanted
     # 1/256 of a level of 8 bits
@@ -144,9 +144,9 @@ def test_types_and_colors(color: Any, dtype: Any) -> None:
 
 def test_what_lies_beside_a_window_counts_and_beyond_the_crop_nothing_does() -> None:
     """The three ways to scale the same pixels differ at the borders, and only there."""
-    alone, _ = converted(OutputSpec(crop=(40, 20, 80, 40), size=(20, 10)))
-    seen, _ = converted(OutputSpec(window=(40, 20, 80, 40), size=(20, 10)))
-    ended, _ = converted(OutputSpec(crop=(40, 20, 80, 40), window=(0, 0, 80, 40), size=(20, 10)))
+    alone, _ = converted(xy_output(crop=(40, 20, 80, 40), size=(20, 10)))
+    seen, _ = converted(xy_output(window=(40, 20, 80, 40), size=(20, 10)))
+    ended, _ = converted(xy_output(crop=(40, 20, 80, 40), window=(0, 0, 80, 40), size=(20, 10)))
     apart = np.abs(seen.astype(int) - ended.astype(int))
     assert apart.max() > 1
     assert apart[2:-2, 2:-2].max() == 0
@@ -162,7 +162,7 @@ def test_a_part_is_cut_out_of_the_scaled_picture(output: dict[str, Any], rotatio
     surface = picture(*SIZE, form, resolve(info))
     made = []
     for part in (None, (3, 5, 17, 11)):
-        converter = Converter(info, OutputSpec(part=part, mirror=mirror and part is not None, **output))
+        converter = Converter(info, xy_output(part=part, mirror=mirror and part is not None, **output))
         made.append(np.empty(converter.shape, converter.dtype))
         converter(surface, made[-1])
     wanted = made[0][5:16, 3:20]
@@ -179,7 +179,7 @@ def test_a_crop_is_what_is_cut_out_of_the_whole_picture(bits: int, output: dict[
         surface = picture(*SIZE, form, resolve(info), seed)
 
         def made(surface: Any = surface, **box: Any) -> Any:
-            converter = Converter(info, OutputSpec(**output, **box))
+            converter = Converter(info, xy_output(**output, **box))
             out = np.empty(converter.shape, converter.dtype)
             converter(surface, out)
             return out
@@ -210,13 +210,13 @@ def test_weights_are_those_of_the_table(shift: int) -> None:
 
 def test_a_frame_of_another_size_gives_the_same_picture() -> None:
     """The window moves with the picture; what is scaled to the same size stays alike."""
-    output = OutputSpec(crop=(20, 4, 120, 60), window=(10, 6, 80, 50), size=(40, 25))
+    output = xy_output(crop=(20, 4, 120, 60), window=(10, 6, 80, 50), size=(40, 25))
     info = frame_info(*SIZE)
     large = picture(2 * SIZE[0], 2 * SIZE[1], surface_format(), resolve(info))
     converter = Converter(info, output)
     found = np.empty(converter.shape, converter.dtype)
     converter(large, found)
-    twice = OutputSpec(crop=(40, 8, 240, 120), window=(20, 12, 160, 100), size=(40, 25))
+    twice = xy_output(crop=(40, 8, 240, 120), window=(20, 12, 160, 100), size=(40, 25))
     other = Converter(frame_info(2 * SIZE[0], 2 * SIZE[1]), twice)
     wanted = np.empty(other.shape, other.dtype)
     other(large, wanted)
@@ -257,7 +257,7 @@ def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str)
 )
 def test_boxes_that_leave_what_they_are_a_part_of(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Converter(frame_info(*SIZE), OutputSpec(**values))
+        Converter(frame_info(*SIZE), xy_output(**values))
 
 
 def test_converters_of_one_painter_share_their_memory() -> None:
@@ -265,10 +265,10 @@ def test_converters_of_one_painter_share_their_memory() -> None:
     form, random, painter = surface_format(), np.random.default_rng(0), HostPainter()
     info = frame_info(*SIZE, form)
     surface = picture(*SIZE, form, resolve(info))
-    outputs = [OutputSpec(), OutputSpec(short_side=40, mirror=True)]
+    outputs = [xy_output(), xy_output(short_side=40, mirror=True)]
     for _ in range(12):
         x, y, width, height = (int(n) for n in random.integers((0, 0, 20, 10), (100, 40, 47, 27)))
-        window = OutputSpec(window=(x, y, width, height), size=(30, 20))
+        window = xy_output(window=(x, y, width, height), size=(30, 20))
         outputs += [window, replace(window, rounded="uint8", layout="FCHW")]
     for output in outputs * 2:
         alone, converter = Converter(info, output), painter.converter(info, output)

@@ -19,7 +19,7 @@ from .av1_sequence import SELECT, Sequence, read_sequence
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
 
-__all__ = ["Av1Classifier", "av1_sequence"]
+__all__ = ["Av1Classifier", "av1_sequence", "av1_shows"]
 
 _SEQUENCE_HEADER = 1
 _FRAME_HEADER, _FRAME = 3, 6
@@ -127,6 +127,19 @@ def _units(data: bytes | memoryview) -> list[_Obu]:
         units.append(_Obu(header >> 3 & 15, layers >> 5, layers >> 3 & 3, at, end))
         at = end
     return units
+
+
+def av1_shows(packet: bytes) -> tuple[bool, bool, bool]:
+    """Whether a temporal unit shows a picture of its own or an earlier one, and whether it brings a sequence header.
+
+    Raises:
+        BitstreamError: it cannot be read.
+    """
+    units = _units(packet)
+    headers = [unit.begin for unit in units if unit.kind in (_FRAME_HEADER, _FRAME) and unit.begin < unit.end]
+    # The first bit of a frame header is show_existing_frame; the last frame of a unit is the one that is shown.
+    earlier = bool(headers) and bool(packet[headers[-1]] & 0x80)
+    return bool(headers) and not earlier, earlier, any(unit.kind == _SEQUENCE_HEADER for unit in units)
 
 
 def av1_sequence(extradata: bytes) -> Sequence | None:

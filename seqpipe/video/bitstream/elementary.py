@@ -5,6 +5,9 @@ Sources: ISO/IEC 14496-15 (length-prefixed units), H.264 and H.265 Annex B (star
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .display import display_roles
 from .nal import NalFormat, avc_format, hevc_format, nal_spans
 
 __all__ = ["ElementaryStream"]
@@ -34,6 +37,11 @@ class ElementaryStream:
         self.header = b"".join(_START + unit for unit in self._format.parameter_sets)
         if codec in _HEADED:
             self.header = extradata
+        self._role = display_roles(codec)
+
+    def roles(self, packets: Sequence[bytes]) -> bytes:
+        """What each packet shows; see :mod:`seqpipe.video.bitstream.display`; 0 where it does not matter."""
+        return bytes(len(packets)) if self._role is None else bytes(map(self._role, packets))
 
     def packet(self, data: bytes, *, first: bool) -> bytes:
         """One packet.

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
 
-__all__ = ["Vp9Classifier"]
+__all__ = ["Vp9Classifier", "vp9_shows"]
 
 _HEADER_BYTES = 16
 _FRAME_MARKER = 2
@@ -77,6 +77,23 @@ class Vp9Classifier:
             leaves_state=True,
             takes_state=not (first.key or first.resilient),
         )
+
+
+def vp9_shows(packet: bytes) -> tuple[bool, bool, bool]:
+    """Whether a packet shows a picture of its own, shows an earlier one again, and begins with a key frame.
+
+    Raises:
+        BitstreamError: it cannot be read.
+    """
+    if not packet:
+        raise BitstreamError("an empty packet")
+    headers = [_header(frame) for frame in _frames(packet)]
+    shown = next((header for header in reversed(headers) if header.existing or header.shown), None)
+    return (
+        shown is not None and not shown.existing,
+        shown is not None and shown.existing,
+        headers[0].key,
+    )
 
 
 def _frames(packet: bytes | memoryview) -> list[bytes]:

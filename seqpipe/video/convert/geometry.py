@@ -221,7 +221,7 @@ def _inside(name: str, box: Box, picture: Size) -> Box:
     x, y, width, height = box
     if x + width > picture[0] or y + height > picture[1]:
         raise ParameterError(
-            f"{name}={x}:{y}:{width}:{height} (x:y:width:height) leaves the {_WHOLE[name]} of "
+            f"{name} of {width}x{height} pixels at x={x}, y={y} leaves the {_WHOLE[name]} of "
             f"{picture[0]}x{picture[1]} pixels",
             allowed=f"x + width up to {picture[0]} and y + height up to {picture[1]}",
             advice=_ADVICE[name],

@@ -35,12 +35,14 @@ __all__ = [
     "FrameLayout",
     "OutputSpec",
     "check_output",
+    "transposed",
 ]
 
 Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
 DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
 FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
 _MAX_SIDE_PX = 32768
+_LIKELY: Final = 2.0  # mean or std of values of 0 to 1; ImageNet's in 8-bit values are 58 to 124
 
 COLOR: Final = choice(
     "color",
@@ -93,14 +95,14 @@ MAX_SIDE: Final = Param(
     optional=True,
 )
 SIZE: Final = Param(
-    name="size", doc="exact width and height of the result", unit="pixels", lo=1, hi=_MAX_SIDE_PX
+    name="size", doc="exact height and width of the result", unit="pixels", lo=1, hi=_MAX_SIDE_PX
 )
 CROP: Final = Param(
-    name="crop", doc="x, y, width and height of the part to show", unit="pixels", lo=0, hi=_MAX_SIDE_PX
+    name="crop", doc="top, left, height and width of the part to show", unit="pixels", lo=0, hi=_MAX_SIDE_PX
 )
 WINDOW: Final = Param(
     name="window",
-    doc="x, y, width and height within the crop of what is scaled, with the pixels beside it in reach of the filter",
+    doc="top, left, height and width within the crop of what is scaled; pixels beside it are in reach of the filter",
     unit="pixels",
     lo=0,
     hi=_MAX_SIDE_PX,
@@ -113,7 +115,7 @@ ROUNDED: Final = replace(
 )
 PART: Final = Param(
     name="part",
-    doc="x, y, width and height of the part of the scaled picture that is made",
+    doc="top, left, height and width of the part of the scaled picture that is made",
     unit="pixels",
     lo=0,
     hi=_MAX_SIDE_PX,
@@ -130,8 +132,8 @@ class OutputSpec:
         dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colors span 0…255, 0…65535 or 0…1
             for every bit depth. Code values of YCbCr stay as they are in uint16, and are divided by
             ``2**(bits - 8)`` for uint8; as floats they have no meaning.
-        crop: (x, y, width, height) in pixels of the upright picture, applied before scaling.
-        size: (width, height) of the result in pixels, whatever the aspect ratio.
+        crop: (top, left, height, width) in pixels of the upright picture, applied before scaling.
+        size: (height, width) of the result in pixels, whatever the aspect ratio.
         short_side: length of the shorter side of the result in pixels, the aspect ratio kept.
         max_side: the most that the longer side may have in pixels, the aspect ratio kept; never enlarges.
         rotate: whether the display matrix is applied.
@@ -140,10 +142,10 @@ class OutputSpec:
         mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
             of ``color``; a single number stands for all of them. None is 0.
         std: what the difference is divided by, given in the same way. None is 1.
-        window: (x, y, width, height) within the crop, or the upright picture. It is scaled instead of the crop: pixels
-            beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop there
-            are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
-        part: (x, y, width, height) of the part of the scaled picture that is made, before it is mirrored.
+        window: (top, left, height, width) within the crop, or the upright picture. It is scaled instead of the crop:
+            pixels beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop
+            there are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
+        part: (top, left, height, width) of the part of the scaled picture that is made, before it is mirrored.
         rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are limited and rounded before they are
             scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colors
             of that, which is half the work and differs where they lie beyond black and white.
@@ -248,26 +250,42 @@ class OutputSpec:
             (info.width, info.height),
             rotation_degrees=info.rotation_degrees if self.rotate else 0,
             flipped=info.flipped and self.rotate,
-            crop=self.crop,
-            window=self.window,
-            size=self.size,
+            crop=transposed(self.crop),
+            window=transposed(self.window),
+            size=transposed(self.size),
             short_side=self.short_side,
             max_side=self.max_side,
-            part=self.part,
+            part=transposed(self.part),
             mirror=self.mirror,
         )
+
+
+def transposed(values: Any) -> Any:
+    """Sizes and boxes with rows and columns exchanged: (height, width) and (width, height), or None.
+
+    Users write rows first, as NumPy and torch do; the arithmetic of geometry, like FFmpeg, has columns first.
+    """
+    return values and tuple(values[number ^ 1] for number in range(len(values)))
 
 
 def check_output(output: OutputSpec | None) -> OutputSpec:
     """The output that was asked for, by default the plain one.
 
     Raises:
-        ParameterError: it is no output.
+        ParameterError: it is no output, or its mean or std is given in 8-bit values.
     """
     if output is None:
         return OutputSpec()
     if not isinstance(output, OutputSpec):
         raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
+    for param in (MEAN, STD):
+        values = getattr(output, param.name)
+        if values and min(map(abs, values)) > _LIKELY:
+            raise ParameterError(
+                f"{param.name}={values!r} is in units of 0 to 255, but float values of a reader span 0 to 1",
+                allowed=f"{param.name} up to {_LIKELY:g}",
+                advice="Divide it by 255 (operators such as crop_mirror_normalize take the unit of their input)",
+            )
     return output
 
 
@@ -280,7 +298,7 @@ def _box(param: Param, value: Any) -> tuple[Any, ...]:
     box = _checked(param, value, 4)
     if not (box[2] and box[3]):
         raise ParameterError(
-            f"{param.name}={value!r} is empty", allowed="a width and a height of at least 1 pixel"
+            f"{param.name}={value!r} is empty", allowed="a height and a width of at least 1 pixel"
         )
     return box
 

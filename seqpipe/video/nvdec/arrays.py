@@ -45,6 +45,7 @@ class Arrays:
         self._numbers, self._wanted = integers(*numbers), bytes(wanted)
         marked = _MARKED if stream.lengths == _LENGTH_BYTES else _NOT_PLAIN
         self._forms = _array(ctypes.c_uint8, count)(*[marked if stream.lengths else _AS_IT_IS] * count)
+        self._roles = stream.roles(data)
 
     @classmethod
     def of(cls, batch: Batch) -> Arrays:
@@ -66,7 +67,15 @@ class Arrays:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What C is told of them."""
-        return len(self._wanted), self._data, self._sizes, self._numbers, self._wanted, self._forms
+        return (
+            len(self._wanted),
+            self._data,
+            self._sizes,
+            self._numbers,
+            self._wanted,
+            self._forms,
+            self._roles,
+        )
 
 
 class Awaited:

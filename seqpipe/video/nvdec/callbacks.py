@@ -9,6 +9,7 @@ import ctypes
 from collections import deque
 from typing import Any
 
+from ..bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
 from ..decode.packet_decoder import DecodeError, News, Picture
 from .cuvid import (
     DISPLAY,
@@ -30,6 +31,8 @@ __all__ = ["PythonFeeder"]
 
 _SURFACE_AT = PictureParams.surface.offset
 _SECOND_FIELD_AT = PictureParams.is_second_field.offset
+_ANY_SURFACE = -1
+_NOBODYS = -1
 
 
 class _Waiting:
@@ -77,6 +80,8 @@ class PythonFeeder:
         self._number, self._touched, self._stopped, self._ended = -1, False, False, False
         self._inside: dict[int, int] = {}
         self._undecided: dict[int, int] = {}
+        self._role = 0
+        self._due: dict[int, int] = {}  # by packet, the surface of the picture that it is to show
         self._waiting: deque[_Waiting] = deque()
         self._news = _nothing()
         self._packet = Packet()
@@ -117,7 +122,10 @@ class PythonFeeder:
                 raise
             if packet.wanted:
                 self._wanted.add(packet.number)
-            self._number, self._touched = packet.number, False
+            self._number, self._role = packet.number, batch.role(place)
+            self._touched = self._in_order and bool(self._role & SHOWS_EARLIER)
+            if self._touched:
+                self._due[packet.number] = _ANY_SURFACE
             self._parse(TIMESTAMP | END_OF_PICTURE, data, packet.number)
             if not self._touched:
                 self._report(packet.number, damaged=True)
@@ -148,6 +156,12 @@ class PythonFeeder:
         """Wait for all that is being decoded, and report on it."""
         for surface in list(self._undecided):
             self._judge(surface, wait=True)
+        self._pass_over(list(self._due))
+
+    @property
+    def anew(self) -> bool:
+        """Whether the packet that is being parsed needs none before it."""
+        return bool(self._role & ANEW)
 
     def stop(self) -> None:
         """Feed nothing more of what was given."""
@@ -207,6 +221,8 @@ class PythonFeeder:
                 return 0
             self._undecided[surface] = self._inside[surface] = self._number
             self._touched = True
+            if self._in_order and self._role & SHOWS_LAST:
+                self._due[self._number] = surface
         except BaseException as error:
             self._error = error
             return 0
@@ -218,15 +234,38 @@ class PythonFeeder:
             if not display or decoder is None:
                 return 1
             shown = display.contents
-            # The parser hands timestamps out sorted, so where pictures are reordered only the surface tells the packet.
-            number: int = shown.timestamp if self._in_order else self._inside[shown.surface]
-            self._touched = True
+            # No timestamp tells the packet: the parser hands them out sorted, and to hidden pictures as well.
+            number = self._shown_of(shown.surface) if self._in_order else self._inside[shown.surface]
+            self._touched |= not self._in_order
             if number in self._wanted:
                 self._waiting.append(_Waiting(number, decoder, shown))
         except BaseException as error:
             self._error = error
             return 0
         return 1
+
+    def _shown_of(self, surface: int) -> int:
+        """The packet whose picture is shown, where packets show theirs in their order.
+
+        A surface holds one picture that is still to be shown for the first time. If none, a picture is shown once more,
+        or one that was hidden until now: for the first packet that has to show an earlier one. Packets before it whose
+        turn is over have shown nothing.
+        """
+        packets, surfaces = list(self._due), list(self._due.values())
+        wanted = surface if surface in surfaces else _ANY_SURFACE
+        if wanted not in surfaces:
+            return _NOBODYS
+        place = surfaces.index(wanted)
+        self._pass_over(packets[:place])
+        if self._due.pop(packets[place]) == _ANY_SURFACE:
+            self._report(packets[place], damaged=False)
+        return packets[place]
+
+    def _pass_over(self, packets: list[int]) -> None:
+        """These have shown nothing; an earlier picture that one had to show is missing."""
+        for packet in packets:
+            if self._due.pop(packet) == _ANY_SURFACE:
+                self._report(packet, damaged=True)
 
     def _map_early(self, decoder: HardwareDecoder, surface: int) -> None:
         """Map what waits in a surface that is about to be decoded into."""

@@ -14,6 +14,8 @@ enum { IN_PROGRESS = 1, FAILED = 8, FAILED_CONCEALED = 9 };
 enum { PARSER_FAILED = 1, PICTURE_REFUSED = 2, MAP_FAILED = 3, NO_ROOM = 4, STOPPED = 5, NOT_PLAIN = 6 };
 /* how packets come: as the parser takes them, with lengths of four bytes before their units, or for Python to convert */
 enum { AS_IT_IS = 0, MARKED = 1, START_CODE = 4 };
+/* what a packet shows, and whether it begins anew, as bitstream/display.py has it */
+enum { SHOWS_LAST = 1, SHOWS_EARLIER = 2, ANEW = 4, ANY_SURFACE = -1 };
 
 /* heads of the driver's structures, as cuvid.py has them; what follows in them is passed on unread */
 typedef struct { unsigned long flags, size; const void *payload; long long timestamp; } Packet;
@@ -43,6 +45,8 @@ typedef struct {
 } Waiting;
 typedef struct { int surface; int64_t packet; } Undecided;
 typedef struct { int64_t packet; int wanted; } Fed;
+/* a packet whose picture is to be shown, and the surface that it is in; ANY_SURFACE if it is one from before */
+typedef struct { int64_t packet; int surface; } Due;
 
 typedef struct {
     Parse parse; Decode decode; GetStatus status; Map map; Unmap unmap;
@@ -54,10 +58,13 @@ typedef struct {
     int64_t sequence;         /* Python's number for the decoder, and for how its pictures are to be read */
     int in_order;
     int64_t number;           /* the packet that is being parsed */
+    int role;                 /* what it shows */
     int touched;              /* whether anything came of it */
     int64_t inside[SURFACES]; /* the packet of each surface */
     Undecided undecided[SURFACES];
     int undecided_count;
+    Due due[RECENT];          /* where pictures are shown in the order of their packets */
+    int due_count;
     Fed recent[RECENT];
     unsigned recent_count;
     int64_t *decoded, *damaged; /* packets, in the order in which they were reported */
@@ -161,6 +168,42 @@ static void hand_over(Feeder *f, int enough) {
     if (f->waiting_begin == f->waiting_end) f->waiting_begin = f->waiting_end = 0;
 }
 
+/* Packets whose turn is over; an earlier picture that one of them had to show was not shown. */
+static int pass_over(Feeder *f, int count) {
+    for (int i = 0; i < count; i++)
+        if (f->due[i].surface == ANY_SURFACE && !report(f, f->due[i].packet, 1)) return 0;
+    f->due_count -= count;
+    memmove(f->due, f->due + count, (size_t)f->due_count * sizeof *f->due);
+    return 1;
+}
+
+/* Expect a picture of the present packet to be shown; of several, the last. */
+static int expect(Feeder *f, int surface) {
+    Due *last = f->due_count ? &f->due[f->due_count - 1] : 0;
+    if (!last || last->packet != f->number) {
+        if (f->due_count == RECENT && !pass_over(f, 1)) return 0;
+        last = &f->due[f->due_count++];
+    }
+    last->packet = f->number;
+    last->surface = surface;
+    return 1;
+}
+
+/* The packet whose picture is shown; -1 if it is none's. See PythonFeeder._shown_of. */
+static int64_t packet_shown(Feeder *f, int surface) {
+    int place = 0;
+    int64_t packet;
+    while (place < f->due_count && f->due[place].surface != surface) place++;
+    if (place == f->due_count)
+        for (place = 0; place < f->due_count && f->due[place].surface != ANY_SURFACE;) place++;
+    if (place == f->due_count || !pass_over(f, place)) return -1;
+    packet = f->due[0].packet;
+    if (f->due[0].surface == ANY_SURFACE && !report(f, packet, 0)) return -1;
+    f->due[0].surface = surface;
+    pass_over(f, 1);
+    return packet;
+}
+
 /* Python is asked only about a stream unlike the one before: it would have to wait for its lock. */
 int seqpipe_on_sequence(void *user, void *address) {
     Feeder *f = user;
@@ -188,7 +231,7 @@ int seqpipe_on_picture(void *user, void *address) {
     }
     f->undecided[place].packet = f->inside[surface] = f->number;
     f->touched = 1;
-    return 1;
+    return f->in_order && f->role & SHOWS_LAST ? expect(f, surface) : 1;
 }
 
 int seqpipe_on_display(void *user, void *address) {
@@ -196,8 +239,8 @@ int seqpipe_on_display(void *user, void *address) {
     const Display *display = address;
     int64_t number;
     if (!display || !f->decoder || display->surface < 0 || display->surface >= SURFACES) return 1;
-    number = f->in_order ? display->timestamp : f->inside[display->surface];
-    f->touched = 1;
+    number = f->in_order ? packet_shown(f, display->surface) : f->inside[display->surface];
+    f->touched |= !f->in_order;
     if (!is_wanted(f, number)) return 1;
     if (f->waiting_end == SURFACES) return fail(f, NO_ROOM, 0);
     Waiting waiting = {*display, number, f->sequence, f->decoder, f->proc, 0, 0, 0};
@@ -281,8 +324,8 @@ void seqpipe_drop(void *feeder) {
 /* Hand over what waits, then feed packets from a place on, until enough pictures are handed over. Returns how many packets
  * were fed. */
 int seqpipe_feed(void *feeder, int place, int count, const void *const data[], const int64_t sizes[],
-                 const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], int enough, int64_t *told,
-                 int room) {
+                 const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], const uint8_t roles[],
+                 int enough, int64_t *told, int room) {
     Feeder *f = feeder;
     int first = place;
     begin(f, told, room);
@@ -299,7 +342,9 @@ int seqpipe_feed(void *feeder, int place, int count, const void *const data[], c
         recent = &f->recent[f->recent_count++ % RECENT];
         recent->packet = f->number = numbers[place];
         recent->wanted = wanted[place];
-        f->touched = 0;
+        f->role = roles[place];
+        f->touched = f->in_order && f->role & SHOWS_EARLIER;
+        if (f->touched && !expect(f, ANY_SURFACE)) break;
         parse(f, TIMESTAMP | END_OF_PICTURE, payload, sizes[place], f->number);
         if (!f->touched && !f->failure) report(f, f->number, 1);
         if (!f->failure) hand_over(f, enough);
@@ -311,7 +356,11 @@ int seqpipe_feed(void *feeder, int place, int count, const void *const data[], c
 void seqpipe_settle(void *feeder) {
     Feeder *f = feeder;
     while (f->undecided_count && judge_oldest(f, 1)) {}
+    pass_over(f, f->due_count);
 }
+
+/* Whether the packet that is being parsed needs none before it. */
+int seqpipe_anew(const void *feeder) { return (((const Feeder *)feeder)->role & ANEW) != 0; }
 
 /* Feed nothing more of what was given. */
 void seqpipe_stop(void *feeder) { fail(feeder, STOPPED, 0); }

@@ -31,6 +31,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.packets)
 
+    def role(self, place: int) -> int:
+        """What a packet shows; see :mod:`seqpipe.video.bitstream.display`."""
+        return self.stream.roles([self.packets[place].data])[0]
+
     def payload(self, place: int) -> bytes:
         """A packet of the elementary stream.
 
@@ -64,6 +68,10 @@ class Feeder(Protocol):
     on_picture: Any
     on_display: Any
     user_data: int | None
+
+    @property
+    def anew(self) -> bool:
+        """Whether the packet that is being parsed needs none before it."""
 
     def asks(self, announce: Any) -> Any:
         """What the parser calls back with a stream: pfnSequenceCallback.

@@ -47,7 +47,8 @@ class _Native:
         self.drain = _function(quick, "drain", None, pointer, pointer)
         self.failure = _function(quick, "failure", integer, pointer)
         self.code = _function(quick, "code", integer, pointer)
-        arrays = (ctypes.POINTER(ctypes.c_char_p), pointer, pointer, pointer, pointer)
+        self.anew = _function(quick, "anew", integer, pointer)
+        arrays = (ctypes.POINTER(ctypes.c_char_p), pointer, pointer, pointer, pointer, pointer)
         self.feed = _function(
             waiting, "feed", integer, pointer, integer, integer, *arrays, integer, pointer, integer
         )
@@ -176,6 +177,11 @@ class NativeFeeder:
         """Wait for all that is being decoded, and report on it."""
         self._library.settle(self.user_data)
         self._drain()
+
+    @property
+    def anew(self) -> bool:
+        """Whether the packet that is being parsed needs none before it."""
+        return bool(self._library.anew(self.user_data))
 
     def stop(self) -> None:
         """Feed nothing more of what was given."""

@@ -25,10 +25,12 @@ __all__ = ["Session"]
 # the parser is told the true number once it has seen the stream
 _DECODE_SURFACES = 20
 _DISPLAY_DELAY = 2
-# VP9 and AV1 show pictures in the order of their packets, and may show one from before once more.
+# VP9 and AV1 show pictures in the order of their packets; a packet may hold hidden ones, or show one from before.
 _IN_ORDER = frozenset({CODECS["vp9"], CODECS["av1"]})
 # Their packets may hold several pictures, those of MPEG-4 as well.
 _SEVERAL = _IN_ORDER | {CODECS["mpeg4"]}
+# They may predict a picture from others of another size, which are scaled; those are gone with their decoder.
+_SCALED = _IN_ORDER
 
 ResultT = TypeVar("ResultT")
 
@@ -59,6 +61,7 @@ class Session:
         self._forgotten = forgotten or Forgotten()
         self._cuvid: Cuvid = load()
         self._stream, self._at_once, self._several = stream, in_use + step, codec in _SEVERAL
+        self._predicted = codec in _SCALED
         self._decoder: HardwareDecoder | None = None
         self._painting: PaintingOf | None = None
         self._error: BaseException | None = None
@@ -198,6 +201,11 @@ class Session:
             self._feeder.use(self._decoder)
             self._fit()
             return self._decoder
+        if self._decoder is not None and self._predicted and not self._feeder.anew:
+            raise BackendError(
+                f"NVDEC cannot go on with {shape.width}×{shape.height} pixels, predicted from pictures of another size",
+                advice="Use decode='auto' or 'cpu' for this file",
+            )
         self._feeder.settle()
         self._feeder.use(None)
         self._decoder = None  # it goes when the last of its pictures does

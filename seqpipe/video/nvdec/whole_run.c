@@ -123,14 +123,14 @@ static void hear(Run *run) {
 
 /* Decode some packets, from a key packet on, and convert what is wanted of them; returns CLEAN and ENDED where it is so. */
 int seqpipe_whole_run(void *feeder, Painting *painting, int count, const void *const data[], const int64_t sizes[],
-                      const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], uint8_t left[],
-                      const int64_t begins[], const uint64_t outs[], int64_t *told, int room) {
+                      const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], const uint8_t roles[],
+                      uint8_t left[], const int64_t begins[], const uint64_t outs[], int64_t *told, int room) {
     Run run = {.f = feeder, .p = painting, .count = count, .numbers = numbers, .left = left, .clean = 1};
     int fed = 0, ended = 0, enough = (int)painting->at_once;
     run.begins = begins;
     run.outs = outs;
     while (run.clean && fed < count) {
-        fed += seqpipe_feed(feeder, fed, count, data, sizes, numbers, wanted, forms, enough, told, room);
+        fed += seqpipe_feed(feeder, fed, count, data, sizes, numbers, wanted, forms, roles, enough, told, room);
         hear(&run);
     }
     while (!ended && !run.f->failure && fed == count) {

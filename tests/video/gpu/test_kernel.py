@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.video.convert.color import ColorSpec, chroma_offset, gray_matrix, resolve, rgb_matrix
-from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.convert.surface import Surface, SurfaceFormat
 from seqpipe.video.cuda import conversion
 from seqpipe.video.cuda.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
@@ -20,7 +19,15 @@ from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
 from tests.support.emulated import EmulatedDevice
-from tests.support.pictures import differences, frame_info, made, on_luma_grid, picture, surface_format
+from tests.support.pictures import (
+    differences,
+    frame_info,
+    made,
+    on_luma_grid,
+    picture,
+    surface_format,
+    xy_output,
+)
 
 SIZE = (147, 67)
 CROP = (13, 7, 101, 45)
@@ -48,7 +55,7 @@ STORED = {
 
 def made_there(bench: Bench, surface: DeviceSurface, info: StreamInfo, **output: Any) -> NDArray[Any]:
     """The picture that a fresh converter makes, with the memory around it looked after."""
-    converter = DeviceConverter(info, OutputSpec(**output), bench.device)
+    converter = DeviceConverter(info, xy_output(**output), bench.device)
     size = int(np.prod(converter.shape))
     whole = bench.array(np.full(size + 128, 77, converter.dtype))
     converter([surface], [whole[64 : 64 + size].reshape(converter.shape)])
@@ -74,7 +81,7 @@ def given(
 
 def exact(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[np.float64]:
     """The picture in float64, HWC, before mean and std and before it is rounded: dense matrices, one step each."""
-    spec, color = OutputSpec(**output), resolve(info)
+    spec, color = xy_output(**output), resolve(info)
     placement = spec.place(info)
     rounded = surface.format.bits == 8 and spec.dtype == "uint8" and placement.size == placement.box[2:]
     planes = exact_planes(surface, color, placement.box, placement.size, rounded=rounded)
@@ -296,7 +303,7 @@ def test_a_batch_of_many_frames(bench: Bench) -> None:
         for number, surface in enumerate(surfaces)
     ]
     for output in ({}, {"size": (16, 9)}):
-        converter = DeviceConverter(info, OutputSpec(**output), bench.device)
+        converter = DeviceConverter(info, xy_output(**output), bench.device)
         batch = bench.array(np.zeros((len(surfaces), *converter.shape), converter.dtype))
         before = bench.device.launches if isinstance(bench.device, EmulatedDevice) else 0
         converter(there, list(batch))
@@ -314,12 +321,12 @@ def test_blocks_that_make_their_tile_of_several_frames(
     info = frame_info(*SIZE)
     surfaces = [picture(*SIZE, surface_format(), resolve(info), seed) for seed in range(5)]
     there = [bench.surface(surface, interleaved=True) for surface in surfaces]
-    converter = DeviceConverter(info, OutputSpec(size=(70, 40), **output), bench.device)
+    converter = DeviceConverter(info, xy_output(size=(70, 40), **output), bench.device)
     alone, together = (bench.array(np.zeros((5, *converter.shape), converter.dtype)) for _ in range(2))
     for surface, out in zip(there, list(alone), strict=True):
         converter([surface], [out])
     monkeypatch.setattr(conversion, "_BLOCKS", 13)  # six tiles: two frames at once
-    assert Conversion.of(info, OutputSpec(size=(70, 40)), SurfaceKind.of(there[0])).grid(5) == (3, 2, 2)
+    assert Conversion.of(info, xy_output(size=(70, 40)), SurfaceKind.of(there[0])).grid(5) == (3, 2, 2)
     converter(there, list(together))
     np.testing.assert_array_equal(bench.numpy(together), bench.numpy(alone))
     assert len({frame.tobytes() for frame in bench.numpy(alone)}) == 5
@@ -328,7 +335,7 @@ def test_blocks_that_make_their_tile_of_several_frames(
 def test_frames_of_other_sizes_and_formats_among_the_others(bench: Bench) -> None:
     surface, there, info = given(bench)
     _, smaller, _ = given(bench, "p010", (80, 40))
-    converter = DeviceConverter(info, OutputSpec(crop=CROP, size=(50, 30)), bench.device)
+    converter = DeviceConverter(info, xy_output(crop=CROP, size=(50, 30)), bench.device)
     batch = bench.array(np.zeros((3, *converter.shape), converter.dtype))
     converter([there, smaller, there], [batch[0], bench.address(batch[1]), batch[2]])
     found = bench.numpy(batch)
@@ -366,7 +373,7 @@ def test_pictures_are_those_of_the_cpu(bench: Bench, stored: str, dtype: str, ou
 
 def test_memory_that_does_not_fit_is_refused(emulated: EmulatedBench) -> None:
     _, there, info = given(emulated)
-    converter = DeviceConverter(info, OutputSpec(dtype="uint16"), emulated.device)
+    converter = DeviceConverter(info, xy_output(dtype="uint16"), emulated.device)
     good = np.zeros(converter.shape, np.uint16)
     for bad in (good[:-1], good.astype(np.uint8), np.zeros((67, 294, 3), np.uint16)[:, ::2]):
         with pytest.raises(
@@ -399,7 +406,7 @@ def test_colors_that_cannot_be_made_are_refused(
     emulated: EmulatedBench, changes: dict[str, Any], output: dict[str, Any], message: str
 ) -> None:
     _, there, info = given(emulated, "yuv444p")
-    converter = DeviceConverter(replace(info, **changes), OutputSpec(**output), emulated.device)
+    converter = DeviceConverter(replace(info, **changes), xy_output(**output), emulated.device)
     with pytest.raises(SourceError, match=message):
         converter([there], [np.zeros(converter.shape, np.uint8)])
 
@@ -419,7 +426,7 @@ def test_the_variants_that_are_compiled_for_all_gpus_are_sets_of_macros_that_occ
                     40, 30, form, rotation_degrees=rotation, chroma_location=len(stored) % 6 + 1
                 )
                 kind = SurfaceKind(form, 40, 30, interleaved, 0, aligned=True)
-                for name, value in Conversion.of(info, OutputSpec(**output), kind).defines.items():
+                for name, value in Conversion.of(info, xy_output(**output), kind).defines.items():
                     occurring.setdefault(name, set()).add(value)
     assert len(KERNEL.variants) >= 8
     for variant in KERNEL.variants:

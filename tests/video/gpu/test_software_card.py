@@ -100,7 +100,7 @@ def cut(name, frames, random):
         for side, length in zip(info.display_size, (width, height), strict=True)
     )
     return request(
-        name, frames, size=(56, 40), crop=(left, top, width, height), mirror=bool(random.integers(0, 2))
+        name, frames, size=(40, 56), crop=(top, left, height, width), mirror=bool(random.integers(0, 2))
     )
 
 

@@ -15,7 +15,7 @@ from seqpipe.video.convert.surface import Surface
 from seqpipe.video.cuda.converter import DeviceConverter
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
-from tests.support.pictures import frame_info, picture, surface_format
+from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
@@ -72,7 +72,7 @@ def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotatio
             if number > 1
             else None
         )
-        output = OutputSpec(crop=crop, window=window, size=size, part=part, mirror=bool(number % 2))
+        output = xy_output(crop=crop, window=window, size=size, part=part, mirror=bool(number % 2))
         found, surface, info = made_there(
             bench, stored, output, rotation_degrees=rotation, flipped=number == 3
         )
@@ -94,13 +94,13 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
         "flipped": location == 5,
     }
     upright = (SIZE[1], SIZE[0]) if location % 2 else SIZE
-    whole, *_ = made_there(bench, stored, OutputSpec(dtype=dtype), **stream)
+    whole, *_ = made_there(bench, stored, xy_output(dtype=dtype), **stream)
     for window, size, part in (
         ((3, 9, 50, 51), (20, 33), None),
         ((0, 0, *upright), (9, 70), (1, 20, 8, 41)),
         ((11, 30, 2, 20), (5, 4), None),
     ):
-        output = OutputSpec(dtype=dtype, window=window, size=size, part=part, rounded=dtype)
+        output = xy_output(dtype=dtype, window=window, size=size, part=part, rounded=dtype)
         found, *_ = made_there(bench, stored, output, **stream)
         for channel in range(3):
             doubt = 1e-3 if dtype == "uint8" else 0.05
@@ -122,9 +122,9 @@ def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
         ((31, 400), ((50, 3), (20, 9))),
         ((700, 310), ((3, 2), (1, 1))),
     ):
-        whole, *_ = made_there(bench, stored, OutputSpec(dtype=dtype), whole_size)
+        whole, *_ = made_there(bench, stored, xy_output(dtype=dtype), whole_size)
         for size in wanted_sizes:
-            output = OutputSpec(dtype=dtype, window=(0, 0, *whole_size), size=size, rounded=dtype)
+            output = xy_output(dtype=dtype, window=(0, 0, *whole_size), size=size, rounded=dtype)
             found, *_ = made_there(bench, stored, output, whole_size)
             for channel in range(3):
                 assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
@@ -144,8 +144,8 @@ def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, 
         ((9, 7), (0, 0, 9, 7), (64, 40)),
         ((700, 310), (2, 0, 698, 310), (3, 2)),
     ):
-        whole, *_ = made_there(bench, STORED[0], OutputSpec(), whole_size, **stream)
-        output = OutputSpec(layout="FCHW", window=window, size=size, rounded="uint8", mirror=location == 2)
+        whole, *_ = made_there(bench, STORED[0], xy_output(), whole_size, **stream)
+        output = xy_output(layout="FCHW", window=window, size=size, rounded="uint8", mirror=location == 2)
         found, *_ = made_there(bench, STORED[0], output, whole_size, **stream)
         for channel in range(3):
             assert_near(found[channel], scaled_window(whole[..., channel], output), 1e-3)
@@ -153,8 +153,8 @@ def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, 
 
 def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
     for window, size in (((0, 0, 147, 67), (3, 50)), ((0, 0, 147, 67), (70, 2)), ((0, 0, 147, 67), (1, 1))):
-        output = OutputSpec(window=window, size=size, rounded="uint8", color="GRAY")
-        whole, *_ = made_there(bench, STORED[0], OutputSpec(color="GRAY"))
+        output = xy_output(window=window, size=size, rounded="uint8", color="GRAY")
+        whole, *_ = made_there(bench, STORED[0], xy_output(color="GRAY"))
         found, *_ = made_there(bench, STORED[0], output)
         assert_near(found[..., 0], scaled_window(whole[..., 0], output), 1e-3)
 
@@ -162,11 +162,11 @@ def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_rounded_pictures_as_floats(bench: Bench, dtype: Any) -> None:
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.2)
-    output = OutputSpec(
+    output = xy_output(
         dtype=dtype, mean=mean, std=std, layout="FCHW", window=(11, 5, 93, 60), size=(40, 31), rounded="uint8"
     )
     found, *_ = made_there(bench, STORED[0], output)
-    whole, *_ = made_there(bench, STORED[0], OutputSpec())
+    whole, *_ = made_there(bench, STORED[0], xy_output())
     levels = np.stack([scaled_window(whole[..., number], output) for number in range(3)])
     wanted = (levels / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
     np.testing.assert_allclose(found, wanted, atol=2e-5 if dtype == "float32" else 2e-3)
@@ -174,7 +174,7 @@ def test_rounded_pictures_as_floats(bench: Bench, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
 def test_types(bench: Bench, dtype: Any) -> None:
-    output = OutputSpec(dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FCHW")
+    output = xy_output(dtype=dtype, window=(11, 5, 93, 60), size=(40, 31), layout="FCHW")
     found, surface, info = made_there(bench, STORED[0], output)
     wanted = np.moveaxis(exact_window(surface, info, output), -1, 0)
     if dtype == "uint16":
@@ -187,8 +187,8 @@ def test_types(bench: Bench, dtype: Any) -> None:
 @pytest.mark.parametrize("output", [{"short_side": 40}, {"size": (33, 21), "crop": (4, 6, 60, 41)}, {}])
 def test_a_part_is_cut_out_of_the_scaled_picture(bench: Bench, output: dict[str, Any], mirror: bool) -> None:
     for rotation in (0, 90):
-        whole, *_ = made_there(bench, STORED[0], OutputSpec(**output), rotation_degrees=rotation)
-        asked = OutputSpec(part=(3, 5, 17, 11), mirror=mirror, **output)
+        whole, *_ = made_there(bench, STORED[0], xy_output(**output), rotation_degrees=rotation)
+        asked = xy_output(part=(3, 5, 17, 11), mirror=mirror, **output)
         part, *_ = made_there(bench, STORED[0], asked, rotation_degrees=rotation)
         wanted = whole[5:16, 3:20]
         np.testing.assert_array_equal(part, wanted[:, ::-1] if mirror else wanted)
@@ -197,7 +197,7 @@ def test_a_part_is_cut_out_of_the_scaled_picture(bench: Bench, output: dict[str,
 @pytest.mark.parametrize("rounded", [None, "uint8"])
 def test_windows_are_those_of_the_cpu(bench: Bench, rounded: Any) -> None:
     """Which rounds planes to 1/256 of a level before it mixes them."""
-    output = OutputSpec(
+    output = xy_output(
         crop=(3, 2, 140, 61), window=(11, 5, 93, 50), size=(40, 31), part=(5, 3, 30, 20), rounded=rounded
     )
     found, surface, info = made_there(bench, STORED[0], output)

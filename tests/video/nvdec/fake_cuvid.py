@@ -4,7 +4,8 @@ Every packet is one picture. Its payload is text: ``I 0`` or ``P 3`` with the pl
 ``S 128x96`` announces a stream, ``S 128x96+8`` one whose picture begins at column 8. ``X`` makes a picture that ends
 in an error, ``-`` one that the parser drops, ``~`` one that it drops after it has shown all that are inside. Before
 ``K``, and before a stream, all pictures inside are shown, and ``K`` is decoded into the surface that was shown last.
-Start codes count for nothing.
+``H`` is decoded and not shown; ``E 7=3`` decodes nothing, but shows the picture of place 3 at place 7. Timestamps are
+wrong, as the driver's may be. Start codes count for nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class FakeCuvid(CuvidCallbacks):
         min_surfaces: what the parser asks for.
         surfaces: how many of them the parser uses now; an answer of 1 means as many as before.
         decode_surfaces: how many the last decoder has.
+        shows: how often each picture is shown.
     """
 
     def __init__(self) -> None:
@@ -47,6 +49,7 @@ class FakeCuvid(CuvidCallbacks):
         self.decoders = 0
         self.payloads: list[bytes] = []
         self.delay = 2
+        self.shows = 1
         self.min_surfaces = SURFACES
         self.surfaces = self.decode_surfaces = 0
         self.outputs: dict[int, int] = {}
@@ -55,6 +58,7 @@ class FakeCuvid(CuvidCallbacks):
         self._waiting: list[tuple[int, int]] = []
         self._surface = itertools.count()
         self._shown_last = 0
+        self._surface_of: dict[int, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._pointers = itertools.count(4096, 4096)
 
@@ -93,6 +97,11 @@ class FakeCuvid(CuvidCallbacks):
         kind, place = words
         if kind == "-":
             return 0
+        if kind == "E":
+            at, _, earlier = place.partition("=")
+            self._waiting.append((int(at), self._surface_of[int(earlier)]))
+            self._show()
+            return 0
         if kind in ("K", "~"):
             self._show(everything=True)
         if kind == "~":
@@ -101,7 +110,8 @@ class FakeCuvid(CuvidCallbacks):
         picture = Picture(surface=surface)
         self._states[surface] = 9 if kind == "X" else 2
         self._place = int(place)
-        if self._params.on_picture(self._params.user_data, ctypes.addressof(picture)):
+        self._surface_of[self._place] = surface
+        if self._params.on_picture(self._params.user_data, ctypes.addressof(picture)) and kind != "H":
             self._waiting.append((int(place), surface))
             self._show()
         return 0
@@ -111,9 +121,10 @@ class FakeCuvid(CuvidCallbacks):
         while self._waiting and (everything or len(self._waiting) > self.delay):
             _, surface = self._waiting.pop(0)
             self._shown_last = surface
-            self._params.on_display(
-                self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
-            )
+            for _ in range(self.shows):
+                self._params.on_display(
+                    self._params.user_data, ctypes.pointer(Display(surface=surface, progressive=1))
+                )
 
     def create_decoder(self, handle: Any, info: Any) -> int:
         made = info._obj

@@ -1,0 +1,104 @@
+"""The table of encodings (data_scripts/encodings.py) for tests, and how a card is compared with the CPU on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data_scripts.encodings import ENCODINGS, make_encoding
+from data_scripts.media_encode import FFmpegError
+from seqpipe.sequence import Sequence
+from seqpipe.video.convert.output import OutputSpec
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.index.open import open_index
+from seqpipe.video.plan.request import Request
+from tests.support.media import MADE_DIR
+
+__all__ = ["assert_all_frames_alike", "encoding", "encodings"]
+
+_MOST_APART = 1  # a card rounds colors once at the end
+_RUN = 24
+
+
+def encodings(*prefixes: str) -> list[str]:
+    """The names of the table, or those that begin so."""
+    return [name for name in ENCODINGS if not prefixes or name.startswith(prefixes)]
+
+
+def encoding(name: str) -> Path:
+    """The file of an encoding, made if it is not there; skips the test where it cannot be made."""
+    try:
+        return make_encoding(name, MADE_DIR / "encodings")
+    except FFmpegError as error:
+        pytest.skip(str(error))
+
+
+def assert_all_frames_alike(
+    path: Path, cpu: Engine, card: Engine, *, single: int = 16, **output: Any
+) -> None:
+    """Every frame in order, backwards, at random, and in runs with strides, is that of the CPU; some also alone.
+
+    Args:
+        path: the video.
+        cpu: gives the frames that are right.
+        card: is compared.
+        single: how many are asked for alone.
+        output: of both, as :class:`OutputSpec` takes it.
+    """
+    spec = OutputSpec(**output)
+    count = len(open_index(str(path)))
+    order = np.arange(count)
+    found = cpu.read([Request(str(path), order, output=spec)])[0]
+    assert isinstance(found, Sequence), found
+    wanted = np.asarray(found.data)
+    random = np.random.default_rng(0)
+    shuffled = random.permutation(count)
+    strides = [
+        random.integers(0, count) + np.arange(8) * stride for stride in (1, 1, 2, 3, 5) for _ in range(2)
+    ]
+    runs = [order, order[::-1], *np.split(order, range(_RUN, count, _RUN)), shuffled]
+    runs += [frames[frames < count] for frames in strides]
+    runs += [np.array([number]) for number in shuffled[:single]]
+    for _ in range(2):  # the second time by sessions that have decoded such a stream before
+        compare(path, card, spec, runs, wanted, most=_MOST_APART)
+    gray = replace(spec, color="GRAY")
+    exact = cpu.read([Request(str(path), order, output=gray)])[0]
+    compare(path, card, gray, [order, shuffled], exact.numpy(), most=0)
+
+
+def compare(
+    path: Path,
+    card: Engine,
+    spec: OutputSpec,
+    runs: list[np.ndarray],
+    wanted: np.ndarray,
+    *,
+    most: int,
+) -> None:
+    """What a card gives for some runs of frames is within so many levels of all frames that are wanted."""
+    asked = [Request(str(path), frames, output=spec) for frames in runs]
+    for frames, got in zip(runs, card.read(asked), strict=True):
+        what = f"{path.name}, asked for {frames.tolist()}"
+        assert isinstance(got, Sequence), f"{what}: {got}"
+        assert_alike(what, frames, wanted, got, most)
+
+
+def assert_alike(what: str, frames: np.ndarray, wanted: np.ndarray, got: Sequence, most: int) -> None:
+    """Frames are those of the CPU; it is told which are not, and whose picture came instead."""
+    assert got.frames is not None
+    assert got.frames.tolist() == frames.tolist(), what
+    data = got.numpy().astype(np.int16)
+    apart = np.abs(data - wanted[frames])
+    wrong = np.flatnonzero(apart.max(axis=(1, 2, 3)) > most)
+    if wrong.size:
+        came = {
+            int(frames[place]): int(np.abs(wanted - data[place]).mean(axis=(1, 2, 3)).argmin())
+            for place in wrong[:12]
+        }
+        raise AssertionError(
+            f"{what}: {wrong.size} of {len(frames)} frames are wrong; most alike are {came} (wanted: came)"
+        )

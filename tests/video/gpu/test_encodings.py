@@ -1,0 +1,82 @@
+"""Frames of every structure of prediction on a card are the CPU's, however they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.readers import Video
+from seqpipe.video.device import Device
+from seqpipe.video.engine.engine import Engine
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.engine.gpu_backends import card_ways
+from seqpipe.video.index.open import open_index
+from seqpipe.video.nvdec import native_feeder, session
+from seqpipe.video.nvdec.caps import mistrust
+from tests.support.encodings import assert_all_frames_alike, encoding, encodings
+from tests.support.software_card import SoftwareCard
+
+# Here the card goes on with pictures of another size, predicted from those before; that is left to the CPU.
+QUICK = ("vp9_hidden", "vp9_hidden_split", "vp9_pyramid_split", "vp9_shown_twice_again", "vp9_hidden_shown")
+SOFTWARE = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.deep)
+    for name in encodings("h264", "hevc", "vp9")
+    if name not in ("h264_lossless", "hevc_12", "vp9_hidden_12")  # NVDEC has them, the software card has not
+]
+
+
+@pytest.fixture(params=["native", "python"])
+def software_card(request, emulated, monkeypatch):
+    """The card's stand-in, with the parser's callbacks in C, and in Python."""
+    if request.param == "python":
+        monkeypatch.setattr(session, "native", lambda: None)
+    elif native_feeder.native() is None:
+        pytest.skip("no C compiler")
+    card = SoftwareCard(emulated.device)
+    card.install(monkeypatch)
+    yield card
+    card.remove()
+
+
+@pytest.mark.parametrize("name", SOFTWARE)
+def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
+    path = encoding(name)
+    ways, allocate = card_ways(0, "nvdec", 1)
+    with Engine(1, processes=0) as cpu, Engine(1, ways=ways, allocate=allocate) as card:
+        assert_all_frames_alike(path, cpu, card, single=4, crop=(136, 74, 48, 32))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", encodings())
+def test_every_frame_is_the_cpus(name):
+    path = encoding(name)
+    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode="auto", cache_dir=None) as card:
+        assert_all_frames_alike(path, cpu, card)
+        taken = set(card.stats()["frames"])
+        assert taken == ({"cpu"} if mistrust(0, open_index(str(path)).info) else {"nvdec"})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("decode", ["nvdec", "mixed"])
+@pytest.mark.parametrize("name", encodings("vp8", "vp9"))
+def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
+    path = encoding(name)
+    if reason := mistrust(0, open_index(str(path)).info):
+        pytest.skip(reason)
+    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode=decode, cache_dir=None) as card:
+        assert_all_frames_alike(path, cpu, card)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", encodings())
+def test_a_data_set_gives_the_cpus_frames(name):
+    options = {"sequence_length": 6, "stride": 2, "step": 5, "shuffle": True, "seed": 1, "threads": 2}
+    files = [str(encoding(name))]
+    on_card, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
+    batches = list(zip(on_card.batches(4), on_host.batches(4), strict=True))
+    assert batches
+    for theirs, ours in batches:
+        assert np.array_equal(theirs.frames, ours.frames)
+        apart = np.abs(theirs.numpy().astype(np.int16) - ours.numpy())
+        assert apart.max() <= 1
+        assert apart.mean() <= 0.05
