@@ -41,10 +41,15 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
-        return cls(
-            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None),
-            _digest(request.selection, request.pattern.text),
+        return cls.by(
+            (request.output, encoder.name, encoder.quality if encoder.lossy else None),
+            (request.selection, request.pattern.text),
         )
+
+    @classmethod
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> Settings:
+        """Those of what makes a picture of a frame, and of what chooses the frames and names the files."""
+        return cls(_digest(*pixels), _digest(*frames))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
@@ -18,7 +19,7 @@ from ..whole_file import replacing
 from .nifti import TYPES
 from .space import in_file_order
 
-__all__ = ["ENDINGS", "nifti_bytes", "quaternion_of", "save"]
+__all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
 
 ENDINGS: Final = (".nii", ".nii.gz", ".npy", ".npz")
 
@@ -53,19 +54,31 @@ def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float
         raise ParameterError(f"path={name!r} has an unknown ending", allowed=", ".join(ENDINGS))
     if sequence.layout not in ("DHW", "DHWC", "FDHWC"):
         raise ParameterError(f"a sequence {sequence.layout} is not a volume", allowed="DHW, DHWC, FDHWC")
+    data = content(sequence, ending, time_step_s=time_step_s)
     try:
-        with replacing(Path(name)) as part, part.open("wb") as file:
-            if ending == ".npy":
-                np.save(file, to_numpy(sequence.data))
-            elif ending == ".npz":
-                arrays: dict[str, Any] = {"image": to_numpy(sequence.scaled().data)}
-                arrays |= {} if sequence.affine is None else {"affine": sequence.affine}
-                np.savez_compressed(file, **arrays)
-            else:
-                data = nifti_bytes(sequence, time_step_s=time_step_s)
-                file.write(_gzip(data) if ending == ".nii.gz" else data)
+        with replacing(Path(name)) as part:
+            part.write_bytes(data)
     except OSError as error:
         raise OutputError(f"cannot be written ({error.strerror})", source=name) from error
+
+
+def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None) -> bytes:
+    """A volume as the bytes of a file with one of :data:`ENDINGS`; see :func:`save`.
+
+    Raises:
+        ParameterError: NIfTI has no such type.
+    """
+    if ending in (".nii", ".nii.gz"):
+        data = nifti_bytes(sequence, time_step_s=time_step_s)
+        return _gzip(data) if ending == ".nii.gz" else data
+    file = io.BytesIO()
+    if ending == ".npy":
+        np.save(file, to_numpy(sequence.data))
+    else:
+        arrays: dict[str, Any] = {"image": to_numpy(sequence.scaled().data)}
+        arrays |= {} if sequence.affine is None else {"affine": sequence.affine}
+        np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:

@@ -284,8 +284,7 @@ def test_a_truncated_volume_is_raised_left_out_or_replaced_and_reported(broken):
             except StopIteration:
                 break
             except SourceError as error:
-                errors += 1
-                assert str(images[1]) in str(error)
+                errors += str(images[1]) in str(error)
         assert (errors, got) == (3, 9)
 
 
@@ -376,9 +375,9 @@ def test_arguments_that_do_not_fit_are_refused(folder, options, said):
 def test_labels_that_are_not_whole_numbers_are_refused(folder, tmp_path):
     mask = volume_of(SHAPES[0], 0, labels=True)
     save(seqpipe.Sequence(mask.data + np.float32(0.5), "DHWC", affine=mask.affine), tmp_path / "half.nii.gz")
-    with Volume(files=[folder / "images/case0.nii.gz"], labels=[tmp_path / "half.nii.gz"]) as dataset:
-        with pytest.raises(SourceError, match=r"the label 0\.5 is not a whole number"):
-            dataset.sample(0)
+    dataset = Volume(files=[folder / "images/case0.nii.gz"], labels=[tmp_path / "half.nii.gz"])
+    with dataset, pytest.raises(SourceError, match=r"the label 0\.5 is not a whole number"):
+        dataset.sample(0)
 
 
 def test_a_dataset_goes_on_in_another_process(folder):

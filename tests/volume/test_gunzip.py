@@ -19,7 +19,7 @@ DATA = np.random.default_rng(0).integers(0, 4, 3_000_000).astype(np.uint8).tobyt
 @pytest.fixture(params=["libdeflate", "zlib"])
 def by(request, monkeypatch):
     if request.param == "zlib":
-        monkeypatch.setattr(gunzip, "_libdeflate", lambda compression: None)
+        monkeypatch.setattr(gunzip, "_libdeflate", lambda _: None)
     elif gunzip._libdeflate("gzip") is None:
         pytest.skip("the wheel deflate is not installed, or has no functions to call")
     return request.param

@@ -21,7 +21,7 @@ SHAPE = (5, 6, 7)
 
 
 def image_of(
-    array, affine=None, *, sform=1, qform=1, q_affine=None, kind="Nifti1Image", change=lambda header: None
+    array, affine=None, *, sform=1, qform=1, q_affine=None, kind="Nifti1Image", change=lambda _: None
 ):
     nibabel = needs("nibabel")
     affine = np.diag([2.0, 3.0, 4.0, 1.0]) if affine is None else affine
@@ -212,7 +212,7 @@ def test_long_axes_are_written_as_nifti_2():
 
 def test_nothing_is_left_behind_by_a_file_that_cannot_be_written(tmp_path):
     volume = Sequence(np.zeros((*SHAPE, 1), np.int16), "DHWC", affine=np.eye(4))
-    with pytest.raises(ParameterError, match="unknown ending; allowed: .nii"):
+    with pytest.raises(ParameterError, match=r"unknown ending; allowed: \.nii"):
         save(volume, tmp_path / "a.tar")
     with pytest.raises(ParameterError, match="a sequence FHWC is not a volume"):
         save(Sequence(volume.data, "FHWC"), tmp_path / "a.nii")
@@ -225,5 +225,5 @@ def test_a_header_that_is_cut_short_is_refused():
     data = nifti_bytes(Sequence(np.zeros((*SHAPE, 1), np.int16), "DHWC", affine=np.eye(4)))
     with pytest.raises(SourceError):
         seqpipe.open(data[:300])
-    with pytest.raises(SourceError, match="ends|promises"):
+    with pytest.raises(SourceError, match=r"ends|promises"):
         seqpipe.open(gzip.compress(data[:400])).sequence()
