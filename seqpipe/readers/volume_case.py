@@ -17,6 +17,9 @@ from ..sequence import Sequence
 from ..volume.info import VolumeInfo
 from ..volume.patches import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
+from ..volume.regrid import Grid, window_of
+from ..volume.source import Box
+from ..volume.space import moved
 from .volume_list import Case
 
 __all__ = [
@@ -106,12 +109,15 @@ class Opened:
     """A case in memory.
 
     Attributes:
-        parts: name → volume, all on one grid.
-        classes: where the rule needs it.
-        weights: where the rule needs it.
+        parts: name → volume as it is stored, in the orientation that is asked for.
+        grids: name → the grid that a part is brought to, where that is another one than its own. Patches alone are
+            interpolated, not the whole.
+        classes: where the rule needs it, of the labels as they are stored.
+        weights: the same of the map.
     """
 
     parts: Mapping[str, Sequence]
+    grids: Mapping[str, Grid]
     classes: ClassIndex | None
     weights: WeightIndex | None
 
@@ -124,9 +130,35 @@ class Opened:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Slices, rows and columns."""
-        first = next(iter(self.parts.values()))
-        depth, height, width = first.shape[-4:-1]
+        name, first = next(iter(self.parts.items()))
+        depth, height, width = self.grids[name].shape if name in self.grids else first.shape[-4:-1]
         return depth, height, width
+
+    def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The voxel of the grid that is nearest to a stored voxel of a part."""
+        if name not in self.grids:
+            return voxel
+        matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
+        place = np.rint(matrix @ [*voxel, 1.0])[:3].astype(np.int64)
+        depth, height, width = np.clip(place, 0, np.array(self.grid) - 1).tolist()
+        return depth, height, width
+
+    def window(self, name: str, box: Box) -> Sequence:
+        """A window of a part on its grid."""
+        part = self.parts[name]
+        grid = self.grids.get(name)
+        if grid is None:
+            data = part.data[(..., *box.slices, slice(None))]
+            return replace(part, data=data, affine=moved(np.asarray(part.affine), box.start))
+        depth, height, width = part.shape[-4:-1]
+        data = window_of(
+            grid,
+            box,
+            (depth, height, width),
+            np.asarray(part.affine),
+            lambda b: part.data[(..., *b.slices, slice(None))],
+        )
+        return replace(part, data=data, affine=moved(grid.affine, box.start))
 
 
 def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
@@ -146,14 +178,17 @@ def opened(case: Case, preparation: Preparation, rule: Rule) -> Opened:
         SourceError: a file cannot be read, or labels are not whole numbers.
     """
     parts: dict[str, Sequence] = {}
+    grids: dict[str, Grid] = {}
     with _readers(case, preparation) as readers:
         for name, reader in readers.items():
-            found = reader.sequence().scaled()
+            if reader.grid is not None:
+                grids[name] = reader.grid
+            found = reader.on_own_grid().sequence().scaled()
             if name in preparation.labels:
                 found = _as_labels(found)
             elif preparation.dtype is not None:
                 found = replace(found, data=_cast(found.data, preparation.dtype))
-            parts[name] = replace(found, data=np.ascontiguousarray(found.data))
+            parts[name] = found
     classes = weights = None
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
         labels = parts[rule.label]
@@ -166,7 +201,7 @@ def opened(case: Case, preparation: Preparation, rule: Rule) -> Opened:
         classes = ClassIndex.of(labels.data)
     if rule.sampler == "weighted" and rule.weights is not None:
         weights = WeightIndex.of(parts[rule.weights].data, parts[rule.weights].source)
-    return Opened(parts, classes, weights)
+    return Opened(parts, grids, classes, weights)
 
 
 def cut(
@@ -181,11 +216,14 @@ def cut(
         draws: numbers from 0 to below 1; see :func:`seqpipe.sampling.blocks.patch_draws`.
     """
     if rule.patch is None:
-        return dict(case.parts), ""
+        return {name: case.window(name, Box.whole(case.grid)) for name in case.parts}, ""
     start, note = _start(case, rule, draws.tolist())
-    patch = rule.patch
+    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
+    box = Box(spans[0], spans[1], spans[2])
+    inner = [s - b for s, b in zip(start, box.start, strict=True)]
     fills = {name: 0.0 if name in labels else rule.fill for name in case.parts}
-    return {n: cut_patch(part, start, patch, rule.pad, fills[n]) for n, part in case.parts.items()}, note
+    made = {n: cut_patch(case.window(n, box), inner, rule.patch, rule.pad, fills[n]) for n in case.parts}
+    return made, note
 
 
 def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:
@@ -195,7 +233,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
         voxel = case.weights.voxel(draws[2])
         if voxel is None:
             return uniform, "all weights are 0: patches are cut anywhere"
-        return centered(voxel, case.grid, patch), ""
+        return centered(case.on_grid(rule.weights or "", voxel), case.grid, patch), ""
     if case.classes is None or (rule.sampler == "balanced" and draws[0] >= rule.foreground):
         return uniform, ""
     present = case.classes.present
@@ -211,7 +249,8 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
     numbers = sorted(wanted)
     shares = np.cumsum([wanted[number] for number in numbers])
     chosen = min(int(np.searchsorted(shares, draws[1] * shares[-1], side="right")), len(numbers) - 1)
-    return centered(case.classes.voxel(numbers[chosen], draws[2]), case.grid, patch), ""
+    voxel = case.on_grid(rule.label or "", case.classes.voxel(numbers[chosen], draws[2]))
+    return centered(voxel, case.grid, patch), ""
 
 
 @contextmanager

@@ -1,17 +1,21 @@
 """The gather: each voxel of the result interpolated from the array at the place that a matrix sends it to.
 
-This is the readable form, in NumPy; a faster one may take its place behind :func:`gather`.
+In C (``gather.c``) where there is a compiler, for single-channel arrays of most types; in NumPy otherwise, with the
+same results, slower.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence as Seq
+from functools import cache
 from itertools import product
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ..array import FloatArray, IntArray
+from ..native import load_functions
 from .source import AnyArray
 
 __all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
@@ -19,6 +23,7 @@ __all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
 Interpolation: TypeAlias = Literal["linear", "nearest", "vote"]
 INTERPOLATIONS: Final = ("linear", "nearest", "vote")
 
+_IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
 _REACH: Final = 4.0
 _ROUND: Final = 1e-9
 
@@ -34,7 +39,7 @@ def gather(
     """A volume sampled on another grid.
 
     Args:
-        array: ``DHWC``.
+        array: ``DHWC``, also a view with any strides.
         matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers are whole numbers.
         shape: D, H and W of the result.
         interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
@@ -43,19 +48,78 @@ def gather(
         sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"``.
 
     Returns:
-        The array's type for ``"nearest"`` and ``"vote"``, and for ``"linear"`` of integers, rounded half to even.
+        Of the array's type; ``"linear"`` of integers is rounded half to even.
     """
-    if interp == "linear":
-        exact = array.dtype.itemsize > 4 or (array.dtype.kind in "iu" and array.dtype.itemsize == 4)
+    kind = array.dtype
+    work = array
+    if interp == "linear" and any(sigmas):
+        exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
         work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
-        made = (_along_axes if _is_diagonal(matrix) else _by_slices)(work, matrix, shape, fill_value)
-        if array.dtype.kind not in "iu":
-            return made.astype(array.dtype, copy=False)
-        limits = np.iinfo(array.dtype)
-        return np.clip(np.rint(made), limits.min, limits.max).astype(array.dtype)
-    if interp == "nearest":
-        return _nearest(array, matrix, shape, fill_value)
-    return _vote(array, matrix, shape, fill_value)
+    made = _by_c(work, matrix, shape, interp, fill_value)
+    if made is None:
+        made = _by_numpy(work, matrix, shape, interp, fill_value)
+    return made if made.dtype == kind else _as_type(made, kind)
+
+
+def _by_c(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+) -> AnyArray | None:
+    """In C; None where there is no compiler, or no form for the type."""
+    code = array.dtype.str[1:]
+    plain = (
+        array.shape[3] == 1 and array.size > 0 and all(s % array.dtype.itemsize == 0 for s in array.strides)
+    )
+    if code not in _IN_C or not plain or not array.dtype.isnative:
+        return None
+    if fill_value is not None and array.dtype.kind in "iu" and not float(fill_value).is_integer():
+        return None
+    functions = _functions()
+    if functions is None:
+        return None
+    made = np.empty((*shape, 1), dtype=array.dtype)
+    sizes = np.array(array.shape[:3], dtype=np.int64)
+    strides = np.array([stride // array.dtype.itemsize for stride in array.strides[:3]], dtype=np.int64)
+    out = np.array(shape, dtype=np.int64)
+    rows = np.ascontiguousarray(matrix[:3], dtype=np.float64)
+    getattr(functions, f"seqpipe_gather_{code}")(
+        array.ctypes.data,
+        made.ctypes.data,
+        sizes.ctypes.data,
+        strides.ctypes.data,
+        out.ctypes.data,
+        rows.ctypes.data,
+        INTERPOLATIONS.index(interp),
+        fill_value is not None,
+        0.0 if fill_value is None else float(fill_value),
+    )
+    return made
+
+
+@cache
+def _functions() -> Any:
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    arguments = (*[pointer] * 6, number, number, ctypes.c_double)
+    return load_functions(
+        "seqpipe.volume", "gather.c", {f"gather_{code}": arguments for code in sorted(_IN_C)}
+    )
+
+
+def _by_numpy(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+) -> AnyArray:
+    """Slice by slice, so that little memory is taken."""
+    form = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
+    made = [form(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
+    stacked = np.stack(made)
+    return stacked if stacked.dtype == array.dtype else _as_type(stacked, array.dtype)
+
+
+def _as_type(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
+    """Floats as another type; integers rounded half to even and saturated."""
+    if kind.kind not in "iu":
+        return made.astype(kind, copy=False)
+    limits = np.iinfo(kind)
+    return np.clip(np.rint(made), limits.min, limits.max).astype(kind)
 
 
 def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
@@ -68,21 +132,15 @@ def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
         offsets = np.arange(-reach, reach + 1)
         weights = np.exp(-0.5 * (offsets / sigma) ** 2)
         weights /= weights.sum()
-        padded = np.pad(
-            result, [(reach, reach) if a == axis else (0, 0) for a in range(result.ndim)], mode="edge"
-        )
+        widths = [(reach, reach) if a == axis else (0, 0) for a in range(result.ndim)]
+        padded = np.pad(result, widths, mode="edge")
         length = result.shape[axis]
         result = np.zeros_like(result)
         for offset, weight in zip(offsets, weights, strict=True):
             cut = [slice(None)] * result.ndim
             cut[axis] = slice(offset + reach, offset + reach + length)
-            result = result + padded[tuple(cut)] * result.dtype.type(weight)
+            result += padded[tuple(cut)] * result.dtype.type(weight)
     return result
-
-
-def _is_diagonal(matrix: FloatArray) -> bool:
-    linear = matrix[:3, :3]
-    return bool(np.allclose(linear, np.diag(np.diag(linear)), rtol=0, atol=_ROUND))
 
 
 def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -99,26 +157,6 @@ def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntA
     return index, lower, upper
 
 
-def _along_axes(array: AnyArray, matrix: FloatArray, shape: Seq[int], fill_value: float | None) -> AnyArray:
-    """One axis after the other: the grids are parallel."""
-    for axis in range(3):
-        size = array.shape[axis]
-        places = matrix[axis, axis] * np.arange(shape[axis]) + matrix[axis, 3]
-        index, lower, upper = _taps(places, size, fill_value)
-        if not upper.any() and (lower == 1).all():
-            array = array.take(index, axis)
-            continue
-        column = [1] * array.ndim
-        column[axis] = -1
-        weights = [w.reshape(column).astype(array.dtype) for w in (lower, upper)]
-        made = array.take(np.clip(index, 0, size - 1), axis) * weights[0]
-        made += array.take(np.clip(index + 1, 0, size - 1), axis) * weights[1]
-        if fill_value:
-            made += (1 - weights[0] - weights[1]) * array.dtype.type(fill_value)
-        array = made
-    return array
-
-
 def _places(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
     """The places (3, H, W) in the array of one slice of the result."""
     rows, columns = np.arange(shape[1])[:, None], np.arange(shape[2])[None, :]
@@ -130,83 +168,58 @@ def _places(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
 
 
 def _corners(
-    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
-) -> Any:
-    """For one slice, the value and the weight of each of the eight neighbors: (H, W, C) and (H, W)."""
-    places = _places(matrix, shape, depth)
-    taps = [
-        _taps(place, size, None if fill_value is None else 0.0)
-        for place, size in zip(places, array.shape, strict=False)
-    ]
+    array: AnyArray, places: FloatArray, fill_value: float | None
+) -> list[tuple[AnyArray, AnyArray]]:
+    """The value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
+    sizes = array.shape[:3]
+    taps = [_taps(place, size, fill_value) for place, size in zip(places, sizes, strict=True)]
+    found = []
     for ends in product((0, 1), repeat=3):
         weight = np.ones(places.shape[1:])
         index = []
-        for (low, lower, upper), end, size in zip(taps, ends, array.shape, strict=False):
+        for (low, lower, upper), end, size in zip(taps, ends, sizes, strict=True):
             weight = weight * (upper if end else lower)
             index.append(np.clip(low + end, 0, size - 1))
-        yield array[index[0], index[1], index[2]], weight
+        found.append((array[index[0], index[1], index[2]], weight[..., None]))
+    return found
 
 
-def _by_slices(array: AnyArray, matrix: FloatArray, shape: Seq[int], fill_value: float | None) -> AnyArray:
-    made = np.empty((*shape, array.shape[3]), dtype=array.dtype)
-    for depth in range(shape[0]):
-        total = np.zeros(made.shape[1:], dtype=np.float64)
-        inside = np.zeros(made.shape[1:3])
-        for value, weight in _corners(array, matrix, shape, depth, fill_value):
-            total += value * weight[..., None]
-            inside += weight
-        if fill_value:
-            total += (1.0 - inside)[..., None] * fill_value
-        made[depth] = total
-    return made
+def _linear(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
+    total = inside = np.zeros((shape[1], shape[2], 1))
+    for value, weight in _corners(array, _places(matrix, shape, depth), fill_value):
+        total = total + value * weight
+        inside = inside + weight
+    return total + (1.0 - inside) * fill_value if fill_value else total
 
 
-def _nearest(array: AnyArray, matrix: FloatArray, shape: Seq[int], fill_value: float | None) -> AnyArray:
-    made = np.empty((*shape, array.shape[3]), dtype=array.dtype)
+def _nearest(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
     sizes = np.array(array.shape[:3])[:, None, None]
-    if _is_diagonal(matrix):
-        index = [
-            np.floor(matrix[a, a] * np.arange(shape[a]) + matrix[a, 3] + 0.5 + _ROUND).astype(np.int64)
-            for a in range(3)
-        ]
-        inside = [(i >= 0) & (i < size) for i, size in zip(index, array.shape, strict=False)]
-        clipped = [np.clip(i, 0, size - 1) for i, size in zip(index, array.shape, strict=False)]
-        made = array[np.ix_(*clipped)]
-        if fill_value is not None:
-            made[~(inside[0][:, None, None] & inside[1][:, None] & inside[2])] = fill_value
-        return made
-    for depth in range(shape[0]):
-        places = np.floor(_places(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
-        d, h, w = np.clip(places, 0, sizes - 1)
-        made[depth] = array[d, h, w]
-        if fill_value is not None:
-            made[depth][((places < 0) | (places >= sizes)).any(axis=0)] = fill_value
+    places = np.floor(_places(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
+    d, h, w = np.clip(places, 0, sizes - 1)
+    made: AnyArray = array[d, h, w]
+    if fill_value is not None:
+        made[((places < 0) | (places >= sizes)).any(axis=0)] = fill_value
     return made
 
 
-def _vote(array: AnyArray, matrix: FloatArray, shape: Seq[int], fill_value: float | None) -> AnyArray:
-    made = np.empty((*shape, array.shape[3]), dtype=array.dtype)
-    nearest = _nearest(array, matrix, shape, fill_value)
-    for depth in range(shape[0]):
-        pairs = list(_corners(array, matrix, shape, depth, fill_value))
-        values, weights = [value for value, _ in pairs], [weight[..., None] for _, weight in pairs]
-        if fill_value is not None:
-            values.append(np.full_like(values[0], fill_value))
-            weights.append(1.0 - sum(weights))
-        made[depth] = _winner(values, weights, nearest[depth])
-    return made
-
-
-def _winner(values: list[AnyArray], weights: list[AnyArray], nearest: AnyArray) -> AnyArray:
-    best, score = values[0], np.full(values[0].shape, -1.0)
-    favored = np.zeros(values[0].shape)
-    for value in values:
-        total = sum(
-            np.where(other == value, weight, 0.0) for other, weight in zip(values, weights, strict=True)
-        )
+def _vote(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
+    pairs = _corners(array, _places(matrix, shape, depth), fill_value)
+    if fill_value is not None:
+        inside: AnyArray = np.sum([weight for _, weight in pairs], axis=0)
+        pairs.append((np.full_like(pairs[0][0], fill_value), 1.0 - inside))
+    best, score = pairs[0][0], np.full(pairs[0][0].shape, -1.0)
+    for value, _ in pairs:
+        total = sum(np.where(other == value, weight, 0.0) for other, weight in pairs)
         better = total > score + _ROUND
         equal = (np.abs(total - score) <= _ROUND) & (value < best)
         best, score = np.where(better | equal, value, best), np.where(better, total, score)
-    for value, weight in zip(values, weights, strict=True):
-        favored += np.where(value == nearest, weight, 0.0)
-    return np.where(favored >= score - _ROUND, nearest, best)
+    nearest = _nearest(array, matrix, shape, depth, fill_value)
+    favored = sum(np.where(value == nearest, weight, 0.0) for value, weight in pairs)
+    made: AnyArray = np.where(favored >= score - _ROUND, nearest, best)
+    return made

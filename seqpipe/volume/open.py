@@ -103,7 +103,8 @@ def _folder(origin: Any) -> str | None:
         return None
     if name.rstrip("/").endswith((".zarr", ".zarr.zip")) and "://" in name:
         return name
-    return name if Path(name).is_dir() else None
+    # Path.is_dir raises for what may not be looked at, before Python 3.14
+    return name if os.path.isdir(name) else None  # noqa: PTH112
 
 
 def _headed(origin: Any) -> str | None:
@@ -113,10 +114,10 @@ def _headed(origin: Any) -> str | None:
     name = str(os.fspath(origin))
     path = Path(name.removesuffix(".gz"))
     ending = _PAIRED.get(path.suffix.lower())
-    if ending is None or "\0" in name or not Path(name).is_file():
+    if ending is None or "\0" in name or not os.path.isfile(name):  # noqa: PTH113
         return None
     header = path.with_suffix(ending)
-    if header.is_file():
+    if os.path.isfile(header):  # noqa: PTH113
         return str(header)
     if path.suffix.lower() == ".img":
         raise SourceNotFoundError(

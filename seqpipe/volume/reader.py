@@ -197,6 +197,15 @@ class VolumeReader:
         grid = grid_of(self.info, spacing_mm, like, interp=interp, antialias=antialias, fill_value=fill_value)
         return self._like(self._turn, grid)
 
+    @property
+    def grid(self) -> Grid | None:
+        """The grid that the volume is resampled to; None for its own."""
+        return self._grid
+
+    def on_own_grid(self) -> VolumeReader:
+        """A reader of the same volume without resampling, in the orientation that it had before that."""
+        return self._like(self._turn, None)
+
     def close(self) -> None:
         """Give back files and memory; reading opens them again."""
         self._source.close()

@@ -20,7 +20,16 @@ from .info import VolumeInfo
 from .source import AnyArray, Box
 from .space import moved, spacing_of
 
-__all__ = ["INTERP", "Grid", "Interpolation", "grid_of", "resample", "resampled_window", "spacing_of_three"]
+__all__ = [
+    "INTERP",
+    "Grid",
+    "Interpolation",
+    "grid_of",
+    "resample",
+    "resampled_window",
+    "spacing_of_three",
+    "window_of",
+]
 
 INTERP: Final = choice("interp", "How voxels are interpolated", INTERPOLATIONS)
 _MOST_VOXELS: Final = 1 << 34
@@ -131,7 +140,7 @@ def resample(
     def read(box: Box) -> AnyArray:
         return data[(..., *box.slices, slice(None))]
 
-    made = _window(grid, Box.whole(grid.shape), shape, affine, read)
+    made = window_of(grid, Box.whole(grid.shape), shape, affine, read)
     result = namespace(sequence.data).asarray(made)
     return replace(sequence, data=result, affine=grid.affine, frames=None, timestamps=None)
 
@@ -145,12 +154,21 @@ def resampled_window(grid: Grid, box: Box, info: VolumeInfo, read: Callable[[Box
         info: of the volume.
         read: gives voxels of the volume.
     """
-    return _window(grid, box, info.grid, info.affine, read)
+    return window_of(grid, box, info.grid, info.affine, read)
 
 
-def _window(
+def window_of(
     grid: Grid, box: Box, shape: tuple[int, int, int], affine: FloatArray, read: Callable[[Box], AnyArray]
 ) -> AnyArray:
+    """A window of a grid over any volume; see :func:`resampled_window`.
+
+    Args:
+        grid: what is asked for.
+        box: the window of it.
+        shape: D, H and W of the volume.
+        affine: of the volume.
+        read: gives voxels of the volume.
+    """
     matrix = np.linalg.inv(affine) @ moved(grid.affine, box.start)
     factors = np.linalg.norm(matrix[:3, :3], axis=1)
     blurred = grid.antialias and grid.interp == "linear"

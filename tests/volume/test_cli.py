@@ -74,18 +74,36 @@ def test_index_reads_volumes_through_and_names_damaged_ones(run, folder):
 
 @pytest.mark.parametrize(
     ("axis", "count", "size"),
-    [("axial", 18, (31, 32)), ("coronal", 26, (36, 32)), ("sagittal", 32, (30, 26)), ("stored", 18, (31, 32))],
+    [
+        ("axial", 18, (31, 32)),
+        ("coronal", 26, (36, 32)),
+        ("sagittal", 32, (30, 26)),
+        ("stored", 18, (31, 32)),
+    ],
 )
 def test_slices_are_pictures_with_square_pixels(run, folder, tmp_path, axis, count, size):
     out = tmp_path / "out"
-    run("export", folder / "a.nii.gz", "--out", out, "--axis", axis, "--format", "png", "--window", "600,1200")
+    run(
+        "export", folder / "a.nii.gz", "--out", out, "--axis", axis, "--format", "png", "--window", "600,1200"
+    )
     assert names(out) == [f"a/{number:06d}.png" for number in range(count)]
     first = cv2.imread(str(out / "a" / "000003.png"))
     assert first.shape[:2] == size
 
 
 def test_a_window_turns_values_into_gray_levels(run, folder, tmp_path):
-    run("export", folder / "series", "--out", tmp_path, "--format", "png", "--window", "600,1200", "--frames", "9")
+    run(
+        "export",
+        folder / "series",
+        "--out",
+        tmp_path,
+        "--format",
+        "png",
+        "--window",
+        "600,1200",
+        "--frames",
+        "9",
+    )
     picture = cv2.imread(str(tmp_path / "series" / "000000.png"))[..., 0]
     with seqpipe.open(folder / "series") as volume:
         values = volume.reorient("LPS")[9].data[..., 0]
@@ -96,7 +114,17 @@ def test_a_window_turns_values_into_gray_levels(run, folder, tmp_path):
 
 
 def test_a_projection_and_a_montage_are_one_picture(run, folder, tmp_path):
-    run("export", folder / "a.nii.gz", "--out", tmp_path / "mip", "--mip", "--format", "png", "--window", "600,1200")
+    run(
+        "export",
+        folder / "a.nii.gz",
+        "--out",
+        tmp_path / "mip",
+        "--mip",
+        "--format",
+        "png",
+        "--window",
+        "600,1200",
+    )
     assert names(tmp_path / "mip") == ["a.png"]
     assert cv2.imread(str(tmp_path / "mip/a.png")).max() == 255
     run("export", folder / "a.nii.gz", "--out", tmp_path / "grid", "--montage", "3x2")
@@ -112,7 +140,16 @@ def test_whole_volumes_are_written_as_they_are(run, folder, tmp_path, ending):
 
 def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
     manifest = tmp_path / "all.jsonl"
-    arguments = ("export", folder / "a.nii.gz", "--out", tmp_path / "out", "--every", "4", "--manifest", manifest)
+    arguments = (
+        "export",
+        folder / "a.nii.gz",
+        "--out",
+        tmp_path / "out",
+        "--every",
+        "4",
+        "--manifest",
+        manifest,
+    )
     run(*arguments)
     before = manifest.read_text()
     assert "is there already" in run(*arguments, code=2).stderr
@@ -127,11 +164,18 @@ def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
 
 
 def test_damaged_volumes_are_named_and_the_rest_is_exported(run, folder, tmp_path):
-    result = run("export", folder, "--out", tmp_path / "out", "--num", "2", "--manifest", tmp_path / "m.jsonl", code=1)
+    result = run(
+        "export", folder, "--out", tmp_path / "out", "--num", "2", "--manifest", tmp_path / "m.jsonl", code=1
+    )
     assert "the file ends after" in result.stderr
     rows = lines((tmp_path / "m.jsonl").read_text())
     assert [row["status"] for row in rows].count("failed") == 1
-    assert names(tmp_path / "out") == ["a/000000.jpg", "a/000001.jpg", "series/000000.jpg", "series/000001.jpg"]
+    assert names(tmp_path / "out") == [
+        "a/000000.jpg",
+        "a/000001.jpg",
+        "series/000000.jpg",
+        "series/000001.jpg",
+    ]
     run("export", folder, "--out", tmp_path / "two", "--num", "2", "--on-error", "raise", code=1)
 
 
@@ -152,9 +196,10 @@ def test_options_that_do_not_fit_are_refused(run, folder, tmp_path, options, sai
 
 
 def test_a_slice_that_is_not_there_is_an_error_of_its_volume(run, folder, tmp_path):
-    assert "there is no slice 99" in run(
-        "export", folder / "a.nii.gz", "--out", tmp_path / "o", "--frames", "99", code=1
-    ).stderr
+    assert (
+        "there is no slice 99"
+        in run("export", folder / "a.nii.gz", "--out", tmp_path / "o", "--frames", "99", code=1).stderr
+    )
 
 
 def test_a_dry_run_writes_nothing(run, folder, tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 import seqpipe
+import seqpipe.volume.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
 from seqpipe import Sequence
 from seqpipe.errors import ParameterError
@@ -129,6 +130,23 @@ def test_interpolation_is_scipys(diagonal, fill, interp):
         np.testing.assert_allclose(found, judge, atol=1e-5)
     else:
         assert (found == judge).mean() > 0.995  # SciPy rounds halves its own way
+
+
+@pytest.mark.parametrize("interp", ["linear", "nearest", "vote"])
+@pytest.mark.parametrize("fill", [None, 0.0, 3.0])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"])
+def test_c_and_numpy_give_the_same(interp, fill, kind, monkeypatch):
+    if module._functions() is None:
+        pytest.skip("no C compiler here")
+    rng = np.random.default_rng(7)
+    array = (rng.integers(0, 5, (8, 9, 10, 1)) * (20 if kind != "i1" else 9)).astype(kind)[::-1, :, 1:]
+    matrix = np.eye(4)
+    matrix[:3, :3] += rng.normal(size=(3, 3)) * 0.3
+    matrix[:3, 3] = [-1.5, 2.25, 0.4]
+    by_c = gather(array, matrix, (11, 7, 12), interp, fill)
+    monkeypatch.setattr(module, "_functions", lambda: None)
+    assert np.array_equal(gather(array, matrix, (11, 7, 12), interp, fill), by_c)
+    assert by_c.dtype == array.dtype
 
 
 def test_labels_by_vote_are_one_hot_argmax_but_for_ties():
