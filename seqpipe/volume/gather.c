@@ -1,6 +1,7 @@
 // A volume sampled on another grid; the same as gather.py, sum for sum.
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define ROUND 1e-9
 
@@ -35,29 +36,57 @@ static void taps(double place, int64_t size, int64_t stride, int64_t filled, int
     offset[1] = clipped(low + 1, size) * stride;
 }
 
-static int64_t nearest(const Task *t, const double *place) {
-    int64_t offset = 0;
-    for (int axis = 0; axis < 3; axis++) {
-        int64_t index = floored(place[axis] + 0.5 + ROUND);
-        if (t->filled && (index < 0 || index >= t->shape[axis])) return INT64_MIN;
-        offset += clipped(index, t->shape[axis]) * t->strides[axis];
-    }
-    return offset;
+// where a place falls along an axis
+typedef struct {
+    int64_t offset[2], nearest;
+    double weight[2];
+} Tap;
+
+static Tap tap_at(const Task *t, int axis, double place) {
+    Tap tap;
+    taps(place, t->shape[axis], t->strides[axis], t->filled, tap.offset, tap.weight);
+    int64_t index = floored(place + 0.5 + ROUND);
+    int outside = t->filled && (index < 0 || index >= t->shape[axis]);
+    tap.nearest = outside ? INT64_MIN : clipped(index, t->shape[axis]) * t->strides[axis];
+    return tap;
+}
+
+static double place_at(const Task *t, int axis, int64_t d, int64_t h, int64_t w) {
+    const double *m = t->matrix + 4 * axis;
+    return m[0] * d + m[1] * h + m[2] * w + m[3];
+}
+
+// the taps of all places along each axis, if the axes of both grids are parallel; NULL otherwise
+static Tap *tables(const Task *t) {
+    for (int row = 0; row < 3; row++)
+        for (int column = 0; column < 3; column++)
+            if (row != column && t->matrix[4 * row + column] != 0) return NULL;
+    Tap *made = malloc((t->out[0] + t->out[1] + t->out[2]) * sizeof(Tap)), *next = made;
+    if (made == NULL) return NULL;
+    for (int64_t d = 0; d < t->out[0]; d++) *next++ = tap_at(t, 0, place_at(t, 0, d, 0, 0));
+    for (int64_t h = 0; h < t->out[1]; h++) *next++ = tap_at(t, 1, place_at(t, 1, 0, h, 0));
+    for (int64_t w = 0; w < t->out[2]; w++) *next++ = tap_at(t, 2, place_at(t, 2, 0, 0, w));
+    return made;
+}
+
+static int64_t nearest(const Tap *d, const Tap *h, const Tap *w) {
+    if (d->nearest == INT64_MIN || h->nearest == INT64_MIN || w->nearest == INT64_MIN) return INT64_MIN;
+    return d->nearest + h->nearest + w->nearest;
 }
 
 #define GATHER(NAME, TYPE, WHOLE, LOW, HIGH)                                                                      \
-    static TYPE linear_##NAME(const Task *t, const TYPE *source, const double *place) {                           \
-        int64_t at[3][2];                                                                                         \
-        double weight[3][2], total = 0, inside = 0;                                                               \
-        for (int axis = 0; axis < 3; axis++)                                                                      \
-            taps(place[axis], t->shape[axis], t->strides[axis], t->filled, at[axis], weight[axis]);               \
-        for (int d = 0; d < 2; d++)                                                                               \
-            for (int h = 0; h < 2; h++)                                                                           \
-                for (int w = 0; w < 2; w++) {                                                                     \
-                    double share = weight[0][d] * weight[1][h] * weight[2][w];                                    \
-                    total += (double)source[at[0][d] + at[1][h] + at[2][w]] * share;                              \
-                    inside += share;                                                                              \
-                }                                                                                                 \
+    static TYPE linear_##NAME(const Task *t, const TYPE *source, const Tap *d, const Tap *h, const Tap *w) {      \
+        double total = 0, inside = 0;                                                                             \
+        for (int i = 0; i < 2; i++)                                                                               \
+            for (int j = 0; j < 2; j++) {                                                                         \
+                const TYPE *row = source + d->offset[i] + h->offset[j];                                           \
+                double outer = d->weight[i] * h->weight[j];                                                       \
+                double low = outer * w->weight[0], high = outer * w->weight[1];                                   \
+                total += (double)row[w->offset[0]] * low;                                                         \
+                total += (double)row[w->offset[1]] * high;                                                        \
+                inside += low;                                                                                    \
+                inside += high;                                                                                   \
+            }                                                                                                     \
         if (t->filled && t->fill != 0) total += (1.0 - inside) * t->fill;                                         \
         if (WHOLE) {                                                                                              \
             total = nearbyint(total);                                                                             \
@@ -65,28 +94,25 @@ static int64_t nearest(const Task *t, const double *place) {
         }                                                                                                         \
         return (TYPE)total;                                                                                       \
     }                                                                                                             \
-    static TYPE vote_##NAME(const Task *t, const TYPE *source, const double *place) {                             \
-        int64_t at[3][2];                                                                                         \
-        double weight[3][2], share[9], inside = 0, score = -1, favored = 0;                                       \
+    static TYPE vote_##NAME(const Task *t, const TYPE *source, const Tap *d, const Tap *h, const Tap *w) {        \
+        double share[9], inside = 0, score = -1, favored = 0;                                                     \
         TYPE value[9], best;                                                                                      \
         int count = 0, same = 1;                                                                                  \
-        for (int axis = 0; axis < 3; axis++)                                                                      \
-            taps(place[axis], t->shape[axis], t->strides[axis], t->filled, at[axis], weight[axis]);               \
-        for (int d = 0; d < 2; d++)                                                                               \
-            for (int h = 0; h < 2; h++)                                                                           \
-                for (int w = 0; w < 2; w++, count++) {                                                            \
-                    share[count] = weight[0][d] * weight[1][h] * weight[2][w];                                    \
-                    value[count] = source[at[0][d] + at[1][h] + at[2][w]];                                        \
+        for (int i = 0; i < 2; i++)                                                                               \
+            for (int j = 0; j < 2; j++)                                                                           \
+                for (int k = 0; k < 2; k++, count++) {                                                            \
+                    value[count] = source[d->offset[i] + h->offset[j] + w->offset[k]];                            \
                     same &= value[count] == value[0];                                                             \
-                    inside += share[count];                                                                       \
                 }                                                                                                 \
+        if (same && (!t->filled || value[0] == (TYPE)t->fill)) return value[0];                                   \
+        for (int i = 0; i < 8; i++) {                                                                             \
+            share[i] = d->weight[i >> 2] * h->weight[i >> 1 & 1] * w->weight[i & 1];                              \
+            inside += share[i];                                                                                   \
+        }                                                                                                         \
         if (t->filled) {                                                                                          \
             value[count] = (TYPE)t->fill;                                                                         \
-            share[count] = 1.0 - inside;                                                                          \
-            same &= value[count] == value[0];                                                                     \
-            count++;                                                                                              \
+            share[count++] = 1.0 - inside;                                                                        \
         }                                                                                                         \
-        if (same) return value[0];                                                                                \
         best = value[0];                                                                                          \
         for (int i = 0; i < count; i++) {                                                                         \
             double total = 0;                                                                                     \
@@ -98,7 +124,7 @@ static int64_t nearest(const Task *t, const double *place) {
             } else if (fabs(total - score) <= ROUND && value[i] < best)                                           \
                 best = value[i];                                                                                  \
         }                                                                                                         \
-        int64_t middle = nearest(t, place);                                                                       \
+        int64_t middle = nearest(d, h, w);                                                                        \
         TYPE own = middle == INT64_MIN ? (TYPE)t->fill : source[middle];                                          \
         for (int i = 0; i < count; i++)                                                                           \
             if (value[i] == own) favored += share[i];                                                             \
@@ -109,24 +135,28 @@ static int64_t nearest(const Task *t, const double *place) {
                                double fill) {                                                                     \
         const TYPE *source = array;                                                                               \
         TYPE *target = made;                                                                                      \
-        Task t = {shape, strides, out, matrix, interp, filled, fill};                                             \
-        for (int64_t d = 0; d < out[0]; d++)                                                                      \
-            for (int64_t h = 0; h < out[1]; h++)                                                                  \
-                for (int64_t w = 0; w < out[2]; w++) {                                                            \
-                    double place[3];                                                                              \
-                    for (int a = 0; a < 3; a++) {                                                                 \
-                        const double *m = matrix + 4 * a;                                                         \
-                        place[a] = m[0] * d + m[1] * h + m[2] * w + m[3];                                         \
-                    }                                                                                             \
+        Task task = {shape, strides, out, matrix, interp, filled, fill}, *t = &task;                              \
+        Tap *table = tables(t), own[3];                                                                           \
+        for (int64_t i = 0; i < out[0]; i++)                                                                      \
+            for (int64_t j = 0; j < out[1]; j++)                                                                  \
+                for (int64_t k = 0; k < out[2]; k++, target++) {                                                  \
+                    const Tap *d = own, *h = own + 1, *w = own + 2;                                               \
+                    if (table != NULL) {                                                                          \
+                        d = table + i;                                                                            \
+                        h = table + out[0] + j;                                                                   \
+                        w = table + out[0] + out[1] + k;                                                          \
+                    } else                                                                                        \
+                        for (int a = 0; a < 3; a++) own[a] = tap_at(t, a, place_at(t, a, i, j, k));               \
                     if (interp == 0)                                                                              \
-                        *target++ = linear_##NAME(&t, source, place);                                             \
+                        *target = linear_##NAME(t, source, d, h, w);                                              \
                     else if (interp == 2)                                                                         \
-                        *target++ = vote_##NAME(&t, source, place);                                               \
+                        *target = vote_##NAME(t, source, d, h, w);                                                \
                     else {                                                                                        \
-                        int64_t at = nearest(&t, place);                                                          \
-                        *target++ = at == INT64_MIN ? (TYPE)fill : source[at];                                    \
+                        int64_t at = nearest(d, h, w);                                                            \
+                        *target = at == INT64_MIN ? (TYPE)fill : source[at];                                      \
                     }                                                                                             \
                 }                                                                                                 \
+        free(table);                                                                                              \
     }
 
 GATHER(u1, uint8_t, 1, 0.0, 255.0)
