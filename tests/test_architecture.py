@@ -43,7 +43,7 @@ OPS = (
     ("call",),
     ("geometry", "temporal"),
     ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
-    ("labels", "statistics"),
+    ("labels", "motion", "statistics"),
     ("compose", "policies"),
 )
 BESIDE_OPS = ("video", "volume", "images", "readers")
@@ -67,9 +67,13 @@ ROOMS = (
             "native",
             "interrupts",
             "whole_file",
+            "limits",
+            "forks",
         ),
     ),
-    Room("sampling", ("sampling",)),
+    # what flow is made of and good for; the operator that computes it is one of ops
+    Room("flow", ("flow",)),
+    Room("sampling", ("sampling",), never=("flow",)),
     *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
@@ -77,11 +81,10 @@ ROOMS = (
     Room("readers", ("readers",)),
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
-    Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
     Room("pipeline", ("pipeline",)),
+    Room("fn", ("fn", "types")),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
-    Room("fn", ("fn", "types"), never=("plugin",)),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
@@ -293,7 +296,9 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_lazy_names_are_listed():
-    assert {"open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
+    assert seqpipe.fn.crop is not None
+    assert seqpipe.VideoReader.__module__ == "seqpipe.video.reader"
+    assert {"fn", "VideoReader", "open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
 
 
 def test_type_marker_is_packaged():

@@ -21,8 +21,9 @@ from ..video.packet_index import PacketIndex
 from ._claims import claimed
 from ._dry_run import show_plans
 from ._files import Input, find_inputs, write_whole
+from ._frames import Outcome, Work
 from ._indexing import for_each_index
-from ._job import Outcome, Work, export_source
+from ._job import export_source
 from ._lock import held
 from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan
@@ -168,7 +169,9 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
 
     planned: list[tuple[str, Planned]] = []
     found = list(find_inputs(options.paths))
-    for source, result in for_each_index(found, plan, jobs=options.jobs, cache_dir=options.cache_dir):
+    for source, result in for_each_index(
+        found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
+    ):
         if isinstance(result, SeqpipeError) and options.on_error == "raise":
             raise result
         planned.append((source, result))

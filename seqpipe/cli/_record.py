@@ -41,8 +41,11 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
+        others: list[Any] = [encoder.settings] if encoder.settings else []
+        # no entry without a stream, so that an export made before streams could be chosen resumes
+        others += [] if request.options.stream is None else [request.options.stream]
         return cls.by(
-            (request.output, encoder.name, encoder.quality if encoder.lossy else None),
+            (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             (request.selection, request.pattern.text),
         )
 

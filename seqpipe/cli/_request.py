@@ -47,6 +47,7 @@ class Options:
     jobs: int | None
     device: str
     decode: Decode
+    stream: int | None
     encode: Encode
     manifest: str | None
     resume: bool
@@ -75,6 +76,14 @@ class Options:
             "--format nii.gz": self.format == "nii.gz",
         }
         return tuple(name for name, value in given.items() if value)
+
+    def encoder(self) -> Encoder:
+        """What writes the files.
+
+        Raises:
+            ParameterError: an option does not go with the format.
+        """
+        return encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
 
 
 @dataclass(frozen=True)
@@ -120,10 +129,12 @@ class Request:
         if not options.out:  # as of a variable that is not set; it would be the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         selection = _selection(options)
-        writer = encoder(options.format, options.quality, dtype=options.dtype, encode=options.encode)
+        writer = options.encoder()
         for device in devices:
             writer.form(device, 1)  # now, so that what cannot be is said before any work
-        pattern = options.pattern or default_pattern(sequences=selection.sequences, packed=writer.packed)
+        pattern = options.pattern or default_pattern(
+            sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
+        )
         manifest = None if options.manifest is None else Path(options.manifest)
         if manifest is not None:
             manifest_format(manifest)

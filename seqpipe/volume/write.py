@@ -15,7 +15,7 @@ import numpy as np
 from ..array import FloatArray, to_numpy
 from ..errors import OutputError, ParameterError
 from ..sequence import Sequence
-from ..whole_file import replacing
+from ..whole_file import open_new, replacing
 from .nifti import TYPES
 from .space import in_file_order
 
@@ -56,8 +56,8 @@ def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float
         raise ParameterError(f"a sequence {sequence.layout} is not a volume", allowed="DHW, DHWC, FDHWC")
     data = content(sequence, ending, time_step_s=time_step_s)
     try:
-        with replacing(Path(name)) as part:
-            part.write_bytes(data)
+        with replacing(Path(name)) as part, open_new(part) as file:
+            file.write(data)
     except OSError as error:
         raise OutputError(f"cannot be written ({error.strerror})", source=name) from error
 
