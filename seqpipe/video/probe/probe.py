@@ -17,6 +17,7 @@ import av.filter
 import av.video
 import numpy as np
 
+from ...content import HEAD, KINDS, kind_of_head
 from ...errors import ParameterError, UnreadableSourceError
 from ...limits import PICTURE_PIXELS, check_picture
 from ..finalizers import Afterwards
@@ -86,8 +87,16 @@ def open_container(source: Source) -> Iterator[InputContainer]:
     """The demuxer over a source, closed at the end; FFmpeg's errors become ours.
 
     Raises:
-        UnreadableSourceError: no demuxer reads it.
+        UnreadableSourceError: it is a volume, which FFmpeg may take for a film of one of its pieces; or no demuxer
+            reads it.
     """
+    kind = kind_of_head(source.read([(0, HEAD)])[0])
+    if kind is not None:
+        raise UnreadableSourceError(
+            f"this is {KINDS[kind]}, not a video",
+            source=source.name,
+            advice="Open it with seqpipe.open, which gives a volume",
+        )
     demuxer = Demuxer(source)
     try:
         yield demuxer.container
