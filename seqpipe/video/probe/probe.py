@@ -46,7 +46,7 @@ __all__ = [
 _BUFFER = 1 << 20
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _DEFAULT_PIXELS = 5_000_000
-_FEW_FRAMES: Final = 5
+_FEW_FRAMES = 5
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
@@ -139,7 +139,8 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
     """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
 
     ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
-    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if there is nothing else.
+    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if
+    there is nothing else.
 
     Args:
         source: says which stream is asked for, if any is.
