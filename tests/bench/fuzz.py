@@ -29,7 +29,7 @@ from tests.support.media import MADE_DIR, made_all, shared_manifest, shared_medi
 
 __all__ = ["main"]
 
-_LIMIT_S = 30
+_LIMIT_S = 120
 _LARGEST = 3 << 20
 _REPORT_S = 30
 _MOST_MIB = 4096

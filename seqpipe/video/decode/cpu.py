@@ -40,6 +40,7 @@ _OPTIONS = {
     "h264": {"strict": "1"},
     # HEVC may carry a checksum of every picture: a wrong one is damage, not a line in a log.
     "hevc": {"err_detect": "crccheck+explode"},
+    "ffv1": {"err_detect": "crccheck+explode"},
     # Else a scan that breaks off is shown as far as it goes.
     "mjpeg": {"err_detect": "explode"},
 }

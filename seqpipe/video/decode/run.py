@@ -80,12 +80,12 @@ class Decoding:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
-            before = len(self._missing)
+            before = len(self._missing) - len(self.damaged)
             error = yield from self._attempt(threads, earlier)
             if error is not None and threads > 1:
                 # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
                 threads = 1
-            elif len(self._missing) < before:
+            elif len(self._missing) - len(self.damaged) < before:
                 earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
                 threads, earlier = 1, earlier + 1
@@ -95,7 +95,8 @@ class Decoding:
 
     def _attempt(self, threads: int, earlier: int) -> Generator[AnySurface | Lost, None, str | None]:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
-        plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
+        missing = np.fromiter(self._missing, dtype=np.int64)
+        plan = make_plan(self._table, missing, earlier=earlier, damaged=self.damaged)
         decoder = self._decoder(threads)
         for segment in plan.segments:
             run = _Run(self._table, segment)
