@@ -40,7 +40,6 @@ _OPTIONS = {
     "h264": {"strict": "1"},
     # HEVC may carry a checksum of every picture: a wrong one is damage, not a line in a log.
     "hevc": {"err_detect": "crccheck+explode"},
-    "ffv1": {"err_detect": "crccheck+explode"},
     # Else a scan that breaks off is shown as far as it goes.
     "mjpeg": {"err_detect": "explode"},
 }
@@ -54,22 +53,9 @@ _OPTIONS_WITH_THREADS = {
 
 # What is left behind by damage that libavcodec does not notice outlives its flush: stale macroblock maps, and pictures
 # that a broken slice leaves parts of untouched, in buffers that are used again. So these are opened anew for each run.
-_KEEPS_STATE = REPLENISHED | {
-    *(
-        "flv1",
-        "h263",
-        "h263i",
-        "h263p",
-        "hevc",
-        "mpeg4",
-        "msmpeg4v1",
-        "msmpeg4v2",
-        "msmpeg4v3",
-        "rv10",
-        "rv20",
-    ),
-    *("vp8", "wmv1", "wmv2"),
-}
+_KEEPS_STATE = REPLENISHED.union(
+    "ffv1 flv1 h263 h263i h263p hevc mpeg4 msmpeg4v1 msmpeg4v2 msmpeg4v3 rv10 rv20 vp8 wmv1 wmv2".split()
+)
 
 _BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
 """Whose decoder forgets the pictures that it has yet to give out where the size of frames changes."""
