@@ -30,7 +30,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import fn, ops, pipeline, readers
+    from . import flow, fn, ops, pipeline, readers
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -55,6 +55,7 @@ __all__ = [
     "UnreadableSourceError",
     "VideoReader",
     "__version__",
+    "flow",
     "fn",
     "open",
     "operator",
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 # name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
 _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
+    "flow": ("seqpipe.flow", None),
     "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
     "VideoReader": ("seqpipe.video.reader", "VideoReader"),
     "fn": ("seqpipe.fn", None),

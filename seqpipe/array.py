@@ -7,7 +7,6 @@ it by name.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -24,9 +23,7 @@ __all__ = [
     "IntArray",
     "admit",
     "device_of",
-    "has_torch",
     "namespace",
-    "resized_by_torch",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -145,29 +142,6 @@ def to_cupy(array: Array) -> Any:
 
 def _is_of(array: Array, library: str) -> bool:
     return library in sys.modules and type(array).__module__.partition(".")[0] == library
-
-
-def has_torch() -> bool:
-    """Whether torch is installed; it is not loaded."""
-    if "torch" in sys.modules:  # None, where it is hidden
-        return sys.modules["torch"] is not None
-    return importlib.util.find_spec("torch") is not None
-
-
-def resized_by_torch(images: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
-    """Images resampled by torch's antialiased bilinear filter, which for 8 bits is quicker than any other.
-
-    Args:
-        images: uint8 ``(F, H, W, C)``.
-        size: rows and columns of the result.
-
-    Returns:
-        uint8, within one level of what is exact.
-    """
-    torch = _load("torch")
-    planes = to_torch(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
-    resized = torch.nn.functional.interpolate(planes, size, mode="bilinear", antialias=True)
-    return to_numpy(resized.permute(0, 2, 3, 1))
 
 
 def _not_an_array(value: Array) -> ParameterError:

@@ -547,6 +547,23 @@ def one_hot(
     axis_name: str | None = None,
     layout: str | None = None,
 ) -> X: ...
+def optical_flow(
+    x: X,
+    /,
+    *,
+    preset: Literal["slow", "medium", "fast"] = 'medium',
+    output_grid: int = 1,
+    direction: Literal["forward", "backward", "both"] = 'forward',
+    stride: int = 1,
+    temporal_hints: bool = False,
+    cost: bool = False,
+    occlusion: bool = False,
+    image_type: Literal["RGB", "BGR", "YCbCr"] = 'RGB',
+    dtype: Literal["float32", "int16"] = 'float32',
+    backend: Literal["auto", "nvofa", "dis", "farneback"] = 'auto',
+    hints: Any = None,
+    layout: str | None = None,
+) -> Any: ...
 def pad(
     x: X,
     /,

@@ -43,7 +43,7 @@ OPS = (
     ("call",),
     ("geometry", "temporal"),
     ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
-    ("labels", "statistics"),
+    ("labels", "motion", "statistics"),
     ("compose", "policies"),
 )
 BESIDE_OPS = ("video", "volume", "images", "readers")
@@ -70,7 +70,9 @@ ROOMS = (
             "forks",
         ),
     ),
-    Room("sampling", ("sampling",)),
+    # what flow is made of and good for; the operator that computes it is one of ops
+    Room("flow", ("flow",)),
+    Room("sampling", ("sampling",), never=("flow",)),
     *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
     Room("video", ("video",)),
     Room("volume", ("volume",)),
@@ -78,7 +80,6 @@ ROOMS = (
     Room("readers", ("readers",)),
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
-    Room("flow", ("flow",), never=("video", "volume", "images", "readers")),
     Room("pipeline", ("pipeline",)),
     Room("fn", ("fn", "types")),
     Room("front", ("",)),

@@ -19,6 +19,7 @@ from ..interrupts import INTERRUPTED
 from ._wording import option_names, worded
 from .doctor import doctor
 from .export import export
+from .flow import flow
 from .index import index
 from .probe import probe
 
@@ -99,5 +100,5 @@ def main() -> None:
     """
 
 
-for _command in (probe, index, export, doctor):
+for _command in (probe, index, export, flow, doctor):
     main.add_command(_command)

@@ -54,7 +54,9 @@ def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | Non
     """Bytes of all files, judged by one frame from the middle of the first source; None if it cannot be had."""
     if not plans:
         return 0
-    sample = int(plans[0].frames[len(plans[0]) // 2, 0])
+    if request.encoder.streamed:  # of films, how much changes decides
+        return None
+    sample = plans[0].frames[len(plans[0]) // 2].tolist()
     file = io.BytesIO()
     try:
         with VideoReader(
@@ -63,11 +65,11 @@ def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | Non
             output=request.output,
             cache_dir=request.options.cache_dir,
         ) as reader:
-            request.encoder(reader[sample], file)
+            request.encoder(reader.frames(sample[:2]) if plans[0].between else reader[sample[0]], file)
     except SeqpipeError:
         return None
     pixels: list[int] = [
-        count * plan.frames.shape[1] * plan.width * plan.height
+        count * (plan.frames.shape[1] - plan.between) * plan.width * plan.height
         for plan, count in zip(plans, counts, strict=True)
     ]
     per_pixel = file.tell() / (plans[0].width * plans[0].height)

@@ -21,8 +21,9 @@ from ..video.packet_index import PacketIndex
 from ._claims import claimed
 from ._dry_run import show_plans
 from ._files import Input, find_inputs, write_whole
+from ._frames import Outcome, Work
 from ._indexing import for_each_index
-from ._job import Outcome, Work, export_source
+from ._job import export_source
 from ._lock import held
 from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
 from ._plan import Plan, check_collisions, first_existing, make_plan

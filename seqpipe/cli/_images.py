@@ -30,6 +30,7 @@ __all__ = [
     "Form",
     "encoder",
     "thumbnail",
+    "write_jpeg",
 ]
 
 Content = Callable[[BinaryIO], object]
@@ -96,6 +97,9 @@ class Encoder:
         quality: 1 to 100.
         card: makes what encodes frames on a card, by the card's number; None where no card does.
         encode: who encodes frames that are on a card.
+        pairs: whether it writes what is between frames, so that a file is made of two frames or more.
+        streamed: whether a file is written while its frames are decoded; it may hold all of a source.
+        settings: what else decides about the content of files; the folder's note is made of it.
     """
 
     name: str
@@ -107,6 +111,13 @@ class Encoder:
     quality: int = _QUALITY
     card: Callable[[int], CardEncoder] | None = None
     encode: Encode = "auto"
+    pairs: bool = False
+    streamed: bool = False
+    settings: str = ""
+
+    def shape(self, width: int, height: int) -> tuple[int, int]:
+        """Columns and rows of what is written of frames of some size."""
+        return width, height
 
     def check_size(self, width: int, height: int, source: str) -> None:
         """Make sure that a frame fits into the format.
@@ -247,8 +258,13 @@ def _write_bytes(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
+def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> None:
+    """Write an RGB picture ``(H, W, 3)`` of uint8."""
+    file.write(_jpeg(pixels, quality))
+
+
 def _write_jpg(sequence: Sequence, file: BinaryIO, quality: int) -> None:
-    file.write(_jpeg(sequence.numpy(), quality))
+    write_jpeg(sequence.numpy(), file, quality)
 
 
 def _write_png(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature

@@ -2,61 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
 from ..array import BoolArray, IntArray
-from ..errors import DamagedSourceError, SeqpipeError
+from ..errors import SeqpipeError
 from ..sequence import Sequence
 from ..video.device import Device
 from ..video.engine.engine import Engine
 from ..video.reader import VideoReader
 from ._files import write_whole
+from ._film import export_films
+from ._frames import Outcome, Work, clock_of, record_losses, stacked
 from ._images import thumbnail
-from ._manifest import Manifest, Row
+from ._manifest import Row
 from ._plan import Plan
-from ._progress import Bar
-from ._request import Request
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
-__all__ = ["Outcome", "Work", "export_source"]
+__all__ = ["export_source"]
 
 Piece: TypeAlias = tuple[int, Sequence]
 """A file's place among those to be written, and its content."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What the exports of all sources share.
-
-    Attributes:
-        request: what is wanted.
-        threads: for one source: decoding, and encoding beside it.
-        manifest: takes the rows.
-        bar: counts the frames that are done.
-        stop: set when the work must end early.
-    """
-
-    request: Request
-    threads: int
-    manifest: Manifest
-    bar: Bar
-    stop: threading.Event
-
-
-@dataclass
-class Outcome:
-    """What became of one source: pictures for the contact sheet, how many files are lost, and why."""
-
-    thumbnails: list[Thumbnail] = field(default_factory=list)
-    lost: int = 0
-    error: SeqpipeError | None = None
 
 
 def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, device: Device) -> Outcome:
@@ -76,9 +46,12 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
         OutputError: files cannot be written, so there is no point in going on with any source.
     """
     outcome = Outcome()
-    stacked = plan.sequence is not None and work.request.encoder.packed
-    assembler = _Assembler(plan.frames[todo], stacked=stacked)
-    form = work.request.encoder.form(device, work.threads)
+    encoder = work.request.encoder
+    if encoder.streamed:
+        return export_films(plan, todo, pictures, work, device)
+    long = plan.sequence is not None and encoder.packed
+    assembler = _Assembler(plan.frames[todo], together=long or encoder.pairs)
+    form = encoder.form(device, work.threads)
     pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=form.host)
 
     def write(batch: Seq[Piece]) -> list[Row]:
@@ -90,13 +63,13 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
             rows.append(plan.row(file, status="done", bytes=size))
         return rows
 
-    # One file of a stacked sequence can be as large as many frames: several at once would not stay in memory.
-    for rows in _mapped(write, _batches(pieces, form.together), 1 if stacked else form.threads):
+    # One file of a sequence can be as large as many frames: several at once would not stay in memory.
+    for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
         for row in rows:
             work.manifest.add(row)
             work.bar.advance(plan.frames.shape[1])
     if not work.stop.is_set():
-        _record_losses(plan, todo[~assembler.delivered], work, outcome)
+        record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
 
 
@@ -105,14 +78,14 @@ class _Assembler:
 
     Args:
         frames: the frame numbers of each file, ``(files, frames in a file)``.
-        stacked: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
+        together: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
 
     Attributes:
         delivered: which files were complete.
     """
 
-    def __init__(self, frames: IntArray, *, stacked: bool) -> None:
-        self._frames, self._stacked = frames, stacked
+    def __init__(self, frames: IntArray, *, together: bool) -> None:
+        self._frames, self._together = frames, together
         self._last = frames.max(axis=1, initial=-1)
         self._order = np.argsort(self._last, kind="stable").tolist()
         self._next = 0
@@ -130,7 +103,7 @@ class _Assembler:
             members = [self._held[n] for n in self._frames[file].tolist() if n in self._held]
             if len(members) == self._frames.shape[1]:
                 self.delivered[file] = True
-                yield file, _stack(members) if self._stacked else members[0]
+                yield file, stacked(members) if self._together else members[0]
         self._held = {n: held for n, held in self._held.items() if self._needed_until.get(n, n) > number}
 
 
@@ -165,23 +138,13 @@ def _pieces(
             for frame in reader.stream(wanted, host=host):
                 if work.stop.is_set():
                     return
-                number, time_s = _clock(frame)
+                number, time_s = clock_of(frame)
                 if number in shown:
                     picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
                     outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, picture))
                 yield from assembler.add(number, frame)
     except SeqpipeError as error:
         outcome.error = error
-
-
-def _record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) -> None:
-    outcome.lost = len(files)
-    if len(files) and outcome.error is None:
-        outcome.error = DamagedSourceError(f"{len(files)} outputs got no frame", source=plan.source)
-    reason = outcome.error.fact if outcome.error else None
-    for file in files.tolist():
-        work.manifest.add(plan.row(file, status="lost", error=reason))
-        work.bar.advance(plan.frames.shape[1])
 
 
 def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
@@ -207,21 +170,3 @@ def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
     uses = np.zeros(len(numbers), dtype=np.int64)
     np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
     return dict(zip(numbers.tolist(), uses.tolist(), strict=True))
-
-
-def _stack(members: list[Sequence]) -> Sequence:
-    clocks = [_clock(member) for member in members]
-    return Sequence(
-        np.stack([member.numpy() for member in members]),
-        "FHWC",
-        members[0].source,
-        frames=np.array([number for number, _ in clocks], dtype=np.int64),
-        timestamps=np.array([time_s for _, time_s in clocks], dtype=np.float64),
-    )
-
-
-def _clock(frame: Sequence) -> tuple[int, float]:
-    """The number and the time of a single frame."""
-    assert frame.frames is not None
-    assert frame.timestamps is not None
-    return int(frame.frames[0]), float(frame.timestamps[0])

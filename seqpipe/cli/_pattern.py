@@ -83,15 +83,16 @@ class Pattern:
         return str(PurePosixPath(text))
 
 
-def default_pattern(*, sequences: bool, packed: bool) -> str:
+def default_pattern(*, sequences: bool, packed: bool, whole: bool = False) -> str:
     """The pattern that is used when none is given.
 
     Args:
         sequences: whether sequences are exported.
         packed: whether one file holds a whole sequence.
+        whole: whether one file holds a whole source, where frames are exported.
     """
     if not sequences:
-        return "{stem}/{index:06d}.{ext}"
+        return "{stem}.{ext}" if whole else "{stem}/{index:06d}.{ext}"
     return "{stem}/{sequence:06d}.{ext}" if packed else "{stem}/{sequence:06d}/{position:06d}.{ext}"
 
 

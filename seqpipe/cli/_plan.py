@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..array import FloatArray, IntArray
-from ..errors import OutputError, printable
+from ..errors import FrameRangeError, OutputError, printable
 from ..video.packet_index import PacketIndex
 from ._files import Input
 from ._manifest import Row
@@ -42,6 +42,7 @@ class Plan:
         height: rows of the exported frames.
         facts: a line on the source for people.
         cut: why the source holds less than it promises, or "".
+        between: how many frames fewer a file holds than it is made of: 1 of what is between frames.
     """
 
     input: Input
@@ -57,6 +58,7 @@ class Plan:
     height: int
     facts: str
     cut: str
+    between: int = 0
 
     def __len__(self) -> int:
         """The number of files."""
@@ -101,7 +103,7 @@ class Plan:
             output=self.name(file),
             sequence=None if self.sequence is None else int(self.sequence[file]),
             frame=int(self.frames[file, 0]),
-            length=self.frames.shape[1],
+            length=self.frames.shape[1] - self.between,
             pts=int(self.pts[file]),
             pts_s=float(self.timestamps[file]),
             width=self.width,
@@ -114,20 +116,14 @@ def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
     """Plan the export of one source.
 
     Raises:
-        FrameRangeError: nothing of it is selected.
+        FrameRangeError: nothing of it is selected, or a single frame where two are needed.
         ParameterError: the crop leaves its picture.
         OutputError: its frames are larger than the format can be.
     """
-    frames = request.selection.of(index)
     height, width = request.output.place(index.info).shape
+    width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, found.path)
-    sequence, position = None, np.zeros(len(frames), dtype=np.int64)
-    if request.selection.sequences:
-        sequence = np.arange(len(frames), dtype=np.int64)
-        if not request.encoder.packed:
-            count, length = frames.shape
-            sequence, position = np.repeat(sequence, length), np.tile(np.arange(length), count)
-            frames = frames.reshape(-1, 1)
+    frames, sequence, position = _files_of(request.selection.of(index), request, found.path)
     firsts = frames[:, 0]
     return Plan(
         input=found,
@@ -143,7 +139,41 @@ def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
         height=height,
         facts=_facts(index),
         cut=index.cut,
+        between=int(request.encoder.pairs),
     )
+
+
+def _files_of(frames: IntArray, request: Request, source: str) -> tuple[IntArray, IntArray | None, IntArray]:
+    """The frames of each file, its sequence, and its number within that.
+
+    Args:
+        frames: what is selected, ``(sequences, sequence_length)`` or ``(frames, 1)``.
+        request: says what a file holds of it.
+        source: for messages.
+
+    Raises:
+        FrameRangeError: a file is to be made of two frames, and there is one.
+    """
+    encoder, sequence = request.encoder, None
+    if request.selection.sequences:
+        sequence = np.arange(len(frames), dtype=np.int64)
+    elif encoder.pairs:
+        frames = frames.reshape(1, -1)
+    length = frames.shape[1] - encoder.pairs
+    if not length:
+        raise FrameRangeError(
+            "a single frame is selected, and there is no motion in one",
+            source=source,
+            allowed="two frames or more",
+        )
+    # arrays hold a sequence in one file; of what is between frames, films do so even if no sequences are asked for
+    if not (encoder.packed if request.selection.sequences else encoder.streamed):
+        if encoder.pairs:
+            frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
+        frames = frames.reshape(-1, 1 + encoder.pairs)
+    if sequence is None or len(frames) == len(sequence):
+        return frames, sequence, np.zeros(len(frames), dtype=np.int64)
+    return frames, np.repeat(sequence, length), np.tile(np.arange(length), len(sequence))
 
 
 def check_collisions(plans: Seq[Plan], others: Mapping[str, str]) -> None:

@@ -41,10 +41,11 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
-        # not None, so that what was exported before streams could be chosen can still be gone on with
-        stream = [] if request.options.stream is None else [request.options.stream]
+        others: list[Any] = [encoder.settings] if encoder.settings else []
+        # no entry without a stream, so that an export made before streams could be chosen resumes
+        others += [] if request.options.stream is None else [request.options.stream]
         return cls(
-            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *stream),
+            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             _digest(request.selection, request.pattern.text),
         )
 

@@ -58,6 +58,14 @@ class Options:
     as_json: bool
     cache_dir: str | None
 
+    def encoder(self) -> Encoder:
+        """What writes the files.
+
+        Raises:
+            ParameterError: an option does not go with the format.
+        """
+        return encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -97,10 +105,12 @@ class Request:
         if not options.out:  # as of a variable that is not set; it would be the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         selection = _selection(options)
-        writer = encoder(options.format, options.quality, dtype=options.dtype, encode=options.encode)
+        writer = options.encoder()
         for device in devices:
             writer.form(device, 1)  # now, so that what cannot be is said before any work
-        pattern = options.pattern or default_pattern(sequences=selection.sequences, packed=writer.packed)
+        pattern = options.pattern or default_pattern(
+            sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
+        )
         manifest = None if options.manifest is None else Path(options.manifest)
         if manifest is not None:
             manifest_format(manifest)

@@ -11,7 +11,7 @@ import numpy as np
 from ...array import device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...sequence import Batch
+from ...sequence import Batch, Sequence
 from ..call.backends import check_backend
 from ..call.dispatch import Call, apply
 from ..call.inputs import Given, admitted, gathered, like, naming
@@ -38,6 +38,19 @@ class Moved(NamedTuple):
     mask: Any = None
     boxes: Any = None
     points: Any = None
+
+    def __repr__(self) -> str:
+        given = ((name, value) for name, value in zip(self._fields, self, strict=True) if value is not None)
+        return f"Moved({', '.join(f'{name}={_shown(value)}' for name, value in given)})"
+
+
+def _shown(value: Any) -> str:
+    """A value in short: of an array its shape, type and place."""
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} × {_shown(value[0])}" if value else repr(value)
+    if not hasattr(value, "__dlpack_device__") or isinstance(value, (Sequence, Batch)):
+        return repr(value)
+    return f"<{value.dtype} {tuple(value.shape)} on {device_of(value)}>"
 
 
 class Together(Maker):

@@ -215,7 +215,7 @@ class RandomBboxCrop(Boxes):
                 source=self.name,
                 allowed="(K, 4), and a label for each if there are labels",
             )
-        for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
+        for rng in streams(self.seed, self.stream_name, place_number(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
         kept = centered(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)

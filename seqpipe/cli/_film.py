@@ -1,0 +1,102 @@
+"""One source's export as films of its flow, each written while its frames are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import OutputError, SeqpipeError
+from ..sequence import Sequence
+from ..video.device import Device
+from ..video.engine.engine import available_cores
+from ..video.film import write_film
+from ..video.reader import VideoReader
+from ._files import write_whole
+from ._flow import FlowEncoder
+from ._frames import Outcome, Work, clock_of, record_losses, stacked
+from ._images import thumbnail
+from ._plan import Plan
+from ._sheet import THUMBNAIL_WIDTH, Thumbnail
+
+__all__ = ["export_films"]
+
+
+class _StoppedError(Exception):
+    """The work must end early."""
+
+
+def export_films(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, device: Device) -> Outcome:
+    """Export the films of one source, as :func:`seqpipe.cli._job.export_source` does other files.
+
+    A film whose source is damaged is not written.
+
+    Raises:
+        OutputError: files cannot be written.
+    """
+    outcome, lost = Outcome(), list[int]()
+    for file in todo.tolist():
+        try:
+            with VideoReader(
+                plan.source,
+                device=str(device),
+                decode=work.request.options.decode,
+                threads=work.threads,
+                output=work.request.output,
+                cache_dir=work.request.options.cache_dir,
+            ) as reader:
+                film = _Film(plan, file, pictures, work, outcome)
+                place, colors = (
+                    work.request.folder / plan.name(file),
+                    film.colors(reader, host=device.kind == "cpu"),
+                )
+                size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
+        except _StoppedError:
+            return outcome
+        except OutputError:
+            raise
+        except SeqpipeError as error:
+            outcome.error = error
+            lost.append(file)
+            continue
+        work.manifest.add(plan.row(file, status="done", bytes=size))
+        work.bar.advance(plan.frames.shape[1])
+    record_losses(plan, np.array(lost, np.int64), work, outcome)
+    return outcome
+
+
+class _Film:
+    """One file of a plan."""
+
+    def __init__(self, plan: Plan, file: int, pictures: IntArray, work: Work, outcome: Outcome) -> None:
+        known = {picture.frame for picture in outcome.thumbnails}
+        self._plan, self._work, self._outcome = plan, work, outcome
+        self._frames = np.unique(plan.frames[file])
+        self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
+
+    def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
+        """The colors of its flow, some frames at a time.
+
+        Raises:
+            SeqpipeError: the source is damaged.
+        """
+        encoder, held = self._work.request.encoder, list[Sequence]()
+        assert isinstance(encoder, FlowEncoder)
+        at_once = max(2, available_cores()) + 1  # so that every core has a pair
+        for frame in reader.stream(self._frames.tolist(), host=host):
+            if self._work.stop.is_set():
+                raise _StoppedError
+            self._show(frame)
+            held.append(frame)
+            if len(held) == at_once:
+                yield encoder.colored(stacked(held))
+                held = held[-1:]
+        if len(held) > 1:
+            yield encoder.colored(stacked(held))
+
+    def _show(self, frame: Sequence) -> None:
+        number, time_s = clock_of(frame)
+        if number in self._shown:
+            picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+            self._outcome.thumbnails.append(Thumbnail(number, time_s - self._plan.start_s, picture))

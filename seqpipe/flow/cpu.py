@@ -1,0 +1,111 @@
+"""Optical flow on the CPU, for one pair of gray frames: OpenCV's DIS and Farneback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["dense_flow", "mismatch"]
+
+Gray: TypeAlias = npt.NDArray[np.uint8]
+Field: TypeAlias = npt.NDArray[np.float32]
+
+_LEAST: Final = (
+    32  # pixels of a side that every method has room for; smaller frames are extended by their border
+)
+
+
+class _Farneback(NamedTuple):
+    """The settings of :func:`cv2.calcOpticalFlowFarneback`, in its order."""
+
+    pyr_scale: float
+    levels: int
+    winsize: int
+    iterations: int
+    poly_n: int
+    poly_sigma: float
+
+
+_FARNEBACK: Final = {
+    "slow": _Farneback(0.5, 6, 21, 10, 7, 1.5),
+    "medium": _Farneback(0.5, 5, 15, 3, 5, 1.2),
+    "fast": _Farneback(0.5, 5, 15, 1, 5, 1.1),
+}
+
+
+def _dis(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
+    """OpenCV's DIS; a new object for each pair, for the results of OpenCV 5 depend on what an object did before."""
+    import cv2
+
+    fast = preset == "fast"
+    made: Any = cv2.DISOpticalFlow.create(
+        cv2.DISOPTICAL_FLOW_PRESET_FAST if fast else cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
+    )
+    if preset == "slow":  # down to full resolution, where the presets end at half of it
+        made.setFinestScale(0)
+    calc: Callable[[Gray, Gray, Field | None], Field] = made.calc
+    return calc
+
+
+def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
+    import cv2
+
+    def calc(first: Gray, second: Gray, start: Field | None) -> Field:
+        flags = 0 if start is None else cv2.OPTFLOW_USE_INITIAL_FLOW
+        method: Any = cv2.calcOpticalFlowFarneback
+        made: Field = method(first, second, start, *_FARNEBACK[preset], flags)
+        return made
+
+    return calc
+
+
+_METHODS: Final = {"dis": _dis, "farneback": _farneback}
+
+
+def dense_flow(method: str, preset: str, first: Gray, second: Gray, start: Field | None = None) -> Field:
+    """The flow from one frame to another.
+
+    Args:
+        method: one of :data:`seqpipe.flow.params.METHODS`.
+        preset: slow, medium or fast.
+        first: ``(H, W)``.
+        second: likewise.
+        start: a flow ``(H, W, 2)`` to begin from; it is left as it is.
+
+    Returns:
+        float32 ``(H, W, 2)``.
+    """
+    height, width = first.shape
+    below, right = max(0, _LEAST - height), max(0, _LEAST - width)
+    if below or right:
+        import cv2
+
+        def extended(part: Any) -> Any:
+            return cv2.copyMakeBorder(part, 0, below, 0, right, cv2.BORDER_REPLICATE)
+
+        first, second = extended(first), extended(second)
+        start = None if start is None else extended(start)
+    elif start is not None:
+        start = start.copy()  # which is overwritten
+    found = _METHODS[method](preset)(first, second, start)
+    return found[:height, :width]
+
+
+@lru_cache(maxsize=4)
+def _places(height: int, width: int) -> tuple[Field, Field]:
+    rows, columns = np.mgrid[:height, :width].astype(np.float32)
+    return rows, columns
+
+
+def mismatch(first: Gray, second: Gray, flow: Field) -> Field:
+    """How far the second frame, seen by the flow, is from the first one: levels, float32 ``(H, W)``."""
+    import cv2
+
+    rows, columns = _places(*first.shape)
+    places = columns + flow[..., 0], rows + flow[..., 1]
+    seen = cv2.remap(second, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(cv2.absdiff(first, seen), np.float32)

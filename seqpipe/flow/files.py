@@ -1,0 +1,265 @@
+"""Flow in files: Middlebury ``.flo``, KITTI's 16-bit ``.png``, and ``.npz``."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import to_numpy
+from ..errors import OutputError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ..sequence import Sequence
+from ..whole_file import replacing
+from .values import flow_array
+
+__all__ = ["FORMATS", "decode", "encode", "read", "write"]
+
+Field = npt.NDArray[np.float32]
+
+_MAGIC: Final = b"PIEH"  # 202021.25 as float32, little endian
+_UNKNOWN: Final = 1e10  # Middlebury: what is above 1e9 is unknown
+_UNKNOWN_FROM: Final = 1e9
+_LARGEST: Final = 1 << 16  # pixels of a side; a header that says more is damaged
+_KITTI_ONE, _KITTI_ZERO = 64.0, 32768.0
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """The flow in a file.
+
+    Args:
+        path: a file that ends in .flo, .png or .npz.
+
+    Returns:
+        float32 ``(h, w, 2)``, NaN where it is unknown; of npz what was written, ``(…, h, w, 2)``, or a Sequence with
+        its clock.
+
+    Raises:
+        SourceNotFoundError: there is no such file.
+        UnreadableSourceError: it holds no flow, or is damaged.
+        ParameterError: it ends in something else.
+    """
+    place = Path(path)
+    name = _format_of(place, "read")
+    try:
+        content = place.read_bytes()
+    except FileNotFoundError as error:
+        raise SourceNotFoundError("there is no such file", source=str(place)) from error
+    except OSError as error:
+        raise UnreadableSourceError(
+            f"the file cannot be read ({error.strerror})", source=str(place)
+        ) from error
+    return decode(content, name, str(place))
+
+
+def write(path: str | os.PathLike[str], flow: Any) -> None:
+    """Write flow into a file, which appears once it is whole.
+
+    Args:
+        path: a file that ends in .flo, .png or .npz, in a folder that exists.
+        flow: ``(h, w, 2)`` in pixels; for npz also more axes in front, or a Sequence, whose clock is kept.
+
+    Raises:
+        ParameterError: it is no flow, has too many axes, or the path ends in something else.
+        OutputError: the file cannot be written.
+    """
+    place = Path(path)
+    content = encode(flow, _format_of(place, "write"))
+    try:
+        with replacing(place) as part:
+            part.write_bytes(content)
+    except OSError as error:
+        raise OutputError(
+            f"the file cannot be written ({error.strerror})",
+            source=str(place),
+            advice="Choose a folder that is there and that you may write to",
+        ) from error
+
+
+def encode(flow: Any, name: str) -> bytes:
+    """The content of a file.
+
+    Args:
+        flow: as for :func:`write`.
+        name: of the format, one of :data:`FORMATS`.
+
+    Raises:
+        ParameterError: it is no flow, has too many axes, or there is no such format.
+    """
+    return _format(name).encode(flow)
+
+
+def decode(content: bytes, name: str, source: str = "") -> Any:
+    """What :func:`read` returns, of the content of a file.
+
+    Args:
+        content: of the file.
+        name: of the format, one of :data:`FORMATS`.
+        source: of the content, for messages.
+
+    Raises:
+        UnreadableSourceError: it holds no flow, or is damaged.
+        ParameterError: there is no such format.
+    """
+    return _format(name).decode(content, source)
+
+
+def _one(flow: Any, name: str) -> Field:
+    array = to_numpy(flow_array(flow, name))
+    if array.ndim > 3 and array.size == np.prod(array.shape[-3:]):
+        array = array.reshape(array.shape[-3:])
+    if array.ndim != 3:
+        raise ParameterError(
+            f"a flow of shape {array.shape} in one .{name} file",
+            source="write",
+            allowed="one flow (h, w, 2)",
+            advice="Write each frame to a file of its own, or all of them as .npz",
+        )
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _damaged(fact: str, source: str) -> UnreadableSourceError:
+    return UnreadableSourceError(fact, source=source, advice="Write or fetch the file again")
+
+
+# ---------------------------------------------------------------------- Middlebury
+
+
+def _to_flo(flow: Any) -> bytes:
+    field = _one(flow, "flo")
+    height, width = field.shape[:2]
+    known = np.isfinite(field).all(-1, keepdims=True)
+    values = np.where(known, field, _UNKNOWN).astype("<f4")
+    return _MAGIC + struct.pack("<ii", width, height) + values.tobytes()
+
+
+def _from_flo(content: bytes, source: str) -> Field:
+    if content[:4] != _MAGIC:
+        raise _damaged(f"it begins with {content[:4]!r}, where a .flo file has {_MAGIC!r}", source)
+    if len(content) < 12:
+        raise _damaged(f"its header is cut off after {len(content)} of 12 bytes", source)
+    width, height = struct.unpack("<ii", content[4:12])
+    if not (0 < width <= _LARGEST and 0 < height <= _LARGEST):
+        raise _damaged(f"its header says {width}×{height} vectors", source)
+    wanted = 12 + width * height * 8
+    if len(content) != wanted:
+        raise _damaged(f"it has {len(content)} bytes, but {width}×{height} vectors need {wanted}", source)
+    field = np.frombuffer(content, "<f4", offset=12).reshape(height, width, 2).astype(np.float32)
+    field[~(np.abs(field) < _UNKNOWN_FROM).all(-1)] = np.nan
+    return field
+
+
+# ---------------------------------------------------------------------- KITTI
+
+
+def _to_png(flow: Any) -> bytes:
+    import cv2
+
+    field = _one(flow, "png")
+    known = np.isfinite(field[..., 0]) & np.isfinite(field[..., 1])
+    # half a step is lost at most; what is longer than 512 pixels is cut off, as KITTI's own tools do
+    levels = np.rint(np.where(known[..., None], field, 0).astype(np.float64) * _KITTI_ONE + _KITTI_ZERO)
+    levels = np.where(known[..., None], np.clip(levels, 0, 65535), 0).astype(np.uint16)
+    done, coded = cv2.imencode(".png", np.dstack([known.astype(np.uint16), levels[..., 1], levels[..., 0]]))
+    if not done:
+        raise OutputError(f"OpenCV cannot encode a flow of {field.shape[1]}×{field.shape[0]} as png")
+    return coded.tobytes()
+
+
+def _from_png(content: bytes, source: str) -> Field:
+    import cv2
+
+    try:
+        found = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
+    except cv2.error as error:
+        raise _damaged("it is no PNG file that can be decoded", source) from error
+    if found is None:
+        raise _damaged("it is no PNG file that can be decoded", source)
+    if found.dtype != np.uint16 or found.ndim != 3 or found.shape[2] != 3:
+        raise UnreadableSourceError(
+            f"it is a picture of {found.dtype} of shape {found.shape}",
+            source=source,
+            allowed="KITTI's flow: 16-bit RGB",
+            advice="Pictures of flow, as of to_rgb, cannot be turned back into flow",
+        )
+    levels = np.asarray(found[..., :0:-1], np.float32)
+    field = (levels - np.float32(_KITTI_ZERO)) / np.float32(_KITTI_ONE)
+    field[found[..., 0] == 0] = np.nan
+    return np.ascontiguousarray(field)
+
+
+# ---------------------------------------------------------------------- NumPy
+
+
+def _to_npz(flow: Any) -> bytes:
+    fields: dict[str, Any] = {"flow": to_numpy(flow_array(flow, "npz")).astype(np.float32)}
+    if isinstance(flow, Sequence):
+        clocks = {"frames": flow.frames, "timestamps": flow.timestamps}
+        fields |= {name: values for name, values in clocks.items() if values is not None}
+        fields |= {"layout": np.array(flow.layout), "source": np.array(flow.source)}
+    file = io.BytesIO()
+    np.savez(file, **fields)
+    return file.getvalue()
+
+
+def _from_npz(content: bytes, source: str) -> Any:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as held:
+            fields = dict(held)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _damaged(f"it is no .npz file that can be read ({error})", source) from error
+    if "flow" not in fields:
+        raise UnreadableSourceError(
+            f"it has no array 'flow', but {', '.join(sorted(fields)) or 'nothing'}", source=source
+        )
+    field = fields["flow"]
+    if field.ndim < 3 or field.shape[-1] != 2 or field.dtype.kind != "f":
+        raise _damaged(f"its array 'flow' is {field.dtype} of shape {field.shape}", source)
+    if "layout" not in fields:
+        return field
+    return Sequence(
+        field,
+        str(fields["layout"]),
+        str(fields.get("source", "")),
+        frames=fields.get("frames"),
+        timestamps=fields.get("timestamps"),
+    )
+
+
+class _Format(NamedTuple):
+    """How flow is turned into the content of a file, and back."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes, str], Any]
+
+
+_FORMATS: Final = {
+    "flo": _Format(_to_flo, _from_flo),
+    "png": _Format(_to_png, _from_png),
+    "npz": _Format(_to_npz, _from_npz),
+}
+FORMATS: Final = tuple(_FORMATS)
+"""The formats that hold flow, which are the endings of their files."""
+
+
+def _format(name: str) -> _Format:
+    if name not in _FORMATS:
+        raise ParameterError(f"format={name!r} is not valid", allowed=", ".join(FORMATS))
+    return _FORMATS[name]
+
+
+def _format_of(path: Path, source: str) -> str:
+    name = path.suffix.lower().removeprefix(".")
+    if name not in _FORMATS:
+        raise ParameterError(
+            f"{path} ends in {path.suffix or 'nothing'}",
+            source=source,
+            allowed=", ".join(f".{known}" for known in FORMATS),
+        )
+    return name

@@ -1,0 +1,172 @@
+"""What is done with flow: warping frames by it, finding what is occluded, and statistics of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..array import Array, FloatArray, device_of, namespace, to_numpy
+from ..errors import ParameterError
+from .grid import grid_of
+from .values import apply_to, flow_array, layout_of
+
+__all__ = ["Motion", "occlusion", "statistics", "warp"]
+
+X = TypeVar("X")
+
+
+class Motion(NamedTuple):
+    """How long the vectors of flow are, for each frame; unknown ones (NaN) are left out.
+
+    Attributes:
+        mean: mean length in pixels, float64 of length F; NaN for a frame without any.
+        std: standard deviation.
+        median: half of the vectors are shorter.
+        p95: 95 of 100 are shorter.
+        max: the longest.
+        moving: share of the vectors that are longer than the threshold, 0 to 1.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    median: FloatArray
+    p95: FloatArray
+    max: FloatArray
+    moving: FloatArray
+
+
+def statistics(flow: Any, threshold: float = 1.0) -> Motion:
+    """Statistics of the lengths of motion, for each frame.
+
+    Args:
+        flow: ``(…, h, w, 2)``, a NumPy, CuPy or torch array or a Sequence.
+        threshold: length in pixels from which something counts as moving.
+
+    Returns:
+        Arrays of the shape ``…``, in main memory.
+
+    Raises:
+        ParameterError: it is no flow.
+    """
+    array = to_numpy(flow_array(flow, "statistics")).astype(np.float64)
+    lengths = np.hypot(array[..., 0], array[..., 1]).reshape(-1, array.shape[-3] * array.shape[-2])
+    rows = [row[np.isfinite(row)] for row in lengths]
+    found = [
+        (row.mean(), row.std(), np.median(row), np.percentile(row, 95), row.max(), (row > threshold).mean())
+        if row.size
+        else (np.nan,) * 6
+        for row in rows
+    ]
+    columns = np.array(found, np.float64).reshape(-1, 6).T
+    return Motion(*(column.reshape(array.shape[:-3]) for column in columns))
+
+
+def warp(frames: X, flow: Any, fill_value: float | None = None) -> X:
+    """Frames seen where their motion comes from: frame ``k + 1`` by the flow from ``k`` to ``k + 1`` looks like ``k``.
+
+    ``out[y, x] = frame[(y, x) + flow[y, x]]``, bilinearly between pixels.
+
+    Args:
+        frames: ``(…, H, W, C)``, a NumPy, CuPy or torch array or a Sequence; of a clip, ``clip.data[1:]``.
+        flow: ``(…, H, W, 2)`` of as many frames; one on a grid is upsampled beforehand, see :func:`upsample`.
+        fill_value: the value of what lies outside of the frame, or is unknown; None repeats the border's pixels.
+
+    Returns:
+        What came in: whole numbers are rounded half to even. Where the flow is unknown (NaN) the result is NaN, or 0 of
+        whole numbers, unless there is a fill_value.
+
+    Raises:
+        ParameterError: frames and flow do not belong together.
+    """
+    layout = layout_of(frames) or "C"
+    if layout[-1] != "C":
+        raise ParameterError(f"frames of layout {layout}", source="warp", allowed="layouts that end in C")
+    return apply_to(frames, partial(_warped, flow=flow_array(flow, "warp"), fill_value=fill_value))
+
+
+def _warped(frames: Array, flow: Array, fill_value: float | None) -> Array:
+    fits = frames.ndim == flow.ndim and frames.shape[:-1] == flow.shape[:-1]
+    if not fits or device_of(frames) != device_of(flow):
+        raise ParameterError(
+            f"frames of shape {tuple(frames.shape)} on {device_of(frames)} and a flow of shape "
+            f"{tuple(flow.shape)} on {device_of(flow)}",
+            source="warp",
+            allowed="a flow (…, H, W, 2) of as many frames of that size, on one device",
+            advice="Take frames clip[1:] for the flow of a clip, and flow.upsample() for a flow on a grid",
+        )
+    library: Any = namespace(frames)
+    height, width, channels = frames.shape[-3:]
+    made = library.empty(frames.shape, frames.dtype)
+    flat = frames.reshape(-1, height, width, channels)
+    for image, motion, out in zip(
+        flat, flow.reshape(-1, height, width, 2), made.reshape(flat.shape), strict=True
+    ):
+        values, inside = _taken(library, image, motion.astype(np.float32))
+        unknown = ~library.isfinite(motion).all(-1)[..., None]
+        if fill_value is not None:
+            values = library.where(inside[..., None], values, np.float32(fill_value))
+        elif frames.dtype.kind == "f":
+            values = library.where(unknown, np.float32(np.nan), values)
+        else:
+            values = library.where(unknown, np.float32(0), values)
+        if frames.dtype.kind in "iu":
+            bounds = np.iinfo(frames.dtype)
+            values = library.clip(library.rint(values), bounds.min, bounds.max)
+        out[...] = values.astype(frames.dtype)
+    return made
+
+
+def _taken(library: Any, image: Array, motion: Array) -> tuple[Array, Array]:
+    """The values of an image ``(H, W, C)`` at its pixels moved, float32, and which of these are in the image."""
+    height, width = image.shape[:2]
+    rows = library.arange(height, dtype=np.float32)[:, None] + motion[..., 1]
+    columns = library.arange(width, dtype=np.float32)[None, :] + motion[..., 0]
+    inside = (rows >= -0.5) & (rows <= height - 0.5) & (columns >= -0.5) & (columns <= width - 0.5)
+    rows = library.clip(library.nan_to_num(rows), 0, height - 1)
+    columns = library.clip(library.nan_to_num(columns), 0, width - 1)
+    top, left = rows.astype(np.int32), columns.astype(np.int32)
+    down, right = (rows - top)[..., None], (columns - left)[..., None]
+    below, beside = library.minimum(top + 1, height - 1), library.minimum(left + 1, width - 1)
+    values = image.astype(np.float32)
+    upper = values[top, left] * (1 - right) + values[top, beside] * right
+    lower = values[below, left] * (1 - right) + values[below, beside] * right
+    return upper * (1 - down) + lower * down, inside
+
+
+def occlusion(forward: Any, backward: Any, size: tuple[int, int] | None = None) -> Array:
+    """Where forward and backward flow disagree: what is seen in the first frame and hidden in the second.
+
+    A cell is occluded where ``|f + b|² > 0.01 (|f|² + |b|²) + 0.5``, with ``b`` the backward flow at the place that the
+    forward flow ``f`` leads to (Sundaram et al., 2010), where that place is outside of the frame, or the flow unknown.
+
+    Args:
+        forward: ``(…, h, w, 2)``, from the first frames to the second ones.
+        backward: the same from the second to the first.
+        size: rows and columns of the frames; by default those of the flow, which then is on grid 1.
+
+    Returns:
+        bool ``(…, h, w)``, NumPy or CuPy as the flow is.
+
+    Raises:
+        ParameterError: they are no flow of one shape, or not of frames of that size.
+    """
+    first, second = flow_array(forward, "occlusion"), flow_array(backward, "occlusion")
+    if first.shape != second.shape or device_of(first) != device_of(second):
+        raise ParameterError(
+            f"forward flow of shape {tuple(first.shape)} and backward flow of shape {tuple(second.shape)}",
+            source="occlusion",
+            allowed="one shape, on one device",
+        )
+    shape = first.shape[-3:-1]
+    grid = 1 if size is None else grid_of(shape, size, "occlusion")
+    library: Any = namespace(first)
+    made = library.empty(first.shape[:-1], bool)
+    flat = first.reshape(-1, *first.shape[-3:]), second.reshape(-1, *first.shape[-3:])
+    for there, back, out in zip(*flat, made.reshape(-1, *shape), strict=True):
+        met, inside = _taken(library, back, there.astype(np.float32) / grid)
+        apart = ((there + met) ** 2).sum(-1)
+        allowed = 0.01 * ((there**2).sum(-1) + (met**2).sum(-1)) + 0.5
+        out[...] = ~(apart <= allowed) | ~inside  # what is NaN is not allowed
+    return made

@@ -1,0 +1,11 @@
+"""NVIDIA's optical-flow engine (NVOFA), by the driver's own library. May import flow and the vocabulary.
+
+``abi`` declares the library's structures, ``library`` loads it, ``session`` is one of its sessions with its buffers,
+``pool`` keeps sessions for the next call, ``engine`` computes the flow of pairs.
+"""
+
+from __future__ import annotations
+
+from .engine import check_engine, engine_caps, flow_on_gpu
+
+__all__ = ["check_engine", "engine_caps", "flow_on_gpu"]

@@ -1,0 +1,120 @@
+"""The driver's library: found, loaded once, and asked for the newest interface that it has."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+from functools import cache
+from typing import Any, Final
+
+from ...errors import BackendError
+from .abi import FUNCTIONS, STATUS, VERSIONS, FunctionList
+
+__all__ = ["ADVICE", "Api", "api", "load_library", "status_name"]
+
+ADVICE: Final = "Give backend='auto' or 'dis', which compute it on the CPU"
+_NAME: Final = "libnvidia-opticalflow"
+_NEEDED: Final = "libnvcuvid"  # which the library opens by itself, from where the loader looks
+_FOLDERS: Final = (
+    "/usr/local/nvidia/lib64/",
+    "/usr/local/nvidia/lib/",
+    "/usr/lib/x86_64-linux-gnu/",
+    "/usr/lib/aarch64-linux-gnu/",
+    "/usr/lib64/",
+    "/usr/lib/",
+)
+
+
+class Api:
+    """The library's functions, by their names, in one version of the interface.
+
+    Args:
+        library: the library.
+
+    Attributes:
+        version: of the interface, 0x20 to 0x50.
+
+    Raises:
+        BackendError: it has no interface that is known here.
+    """
+
+    def __init__(self, library: Any) -> None:
+        create = library.NvOFAPICreateInstanceCuda
+        create.argtypes, create.restype = [ctypes.c_uint32, ctypes.POINTER(FunctionList)], ctypes.c_int32
+        newest = _newest(library)
+        table, codes = FunctionList(), dict[int, int]()
+        for version in VERSIONS:
+            if newest is not None and version > newest:
+                continue
+            ctypes.memset(ctypes.byref(table), 0, ctypes.sizeof(table))
+            codes[version] = create(version, ctypes.byref(table))
+            if codes[version] == 0:
+                break
+        else:
+            refusals = ", ".join(f"{v >> 4}.0: {status_name(code)}" for v, code in codes.items())
+            raise BackendError(
+                f"the optical-flow library of the driver has none of the known interfaces ({refusals})",
+                advice=f"Update the NVIDIA driver. {ADVICE}",
+            )
+        self.version = version
+        self._library = library  # as long as its functions
+        for name, (returned, arguments) in FUNCTIONS.items():
+            setattr(self, name, ctypes.CFUNCTYPE(returned, *arguments)(getattr(table, name)))
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: functions are set above
+        raise AttributeError(name)
+
+
+def status_name(code: int) -> str:
+    """The name of what a function returned."""
+    return STATUS[code] if 0 <= code < len(STATUS) else f"NV_OF_STATUS_{code}"
+
+
+@cache
+def api() -> Api:
+    """The functions of the driver's library.
+
+    Raises:
+        BackendError: it is not there, or too old.
+    """
+    return Api(load_library())
+
+
+def load_library() -> ctypes.CDLL:
+    """The driver's library.
+
+    Raises:
+        BackendError: it is not there.
+    """
+    for place in _places(_NEEDED):
+        try:
+            ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
+            break
+        except OSError:
+            continue  # the library may find it in a place of its own
+    reasons = []
+    for place in _places(_NAME):
+        try:
+            return ctypes.CDLL(place)
+        except OSError as error:
+            reasons.append(str(error))
+    raise BackendError(
+        f"the driver's optical-flow library cannot be loaded ({reasons[0]})",
+        advice=f"It comes with the NVIDIA driver; containers see it with NVIDIA_DRIVER_CAPABILITIES=video. {ADVICE}",
+    )
+
+
+def _places(stem: str) -> list[str]:
+    """Where to look for a library: as the loader finds it, then in the folders that containers mount."""
+    found = [path for folder in _FOLDERS for path in sorted(glob.glob(f"{folder}{stem}.so*"))]  # noqa: PTH207  text
+    return [f"{stem}.so.1", f"{stem}.so", *found]
+
+
+def _newest(library: Any) -> int | None:
+    """The newest version of the interface that the library says it has; None if it does not say."""
+    function = getattr(library, "NvOFGetMaxSupportedApiVersion", None)
+    if function is None:
+        return None
+    function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_uint32)], ctypes.c_int32
+    version = ctypes.c_uint32()
+    return int(version.value) if function(ctypes.byref(version)) == 0 else None

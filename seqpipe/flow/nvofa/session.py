@@ -1,0 +1,312 @@
+"""A session of the engine, and its buffers: made, used, and always destroyed."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any, Final, NamedTuple
+
+from ...array import Array
+from ...errors import BackendError
+from ...kernel import load_cupy
+from .abi import (
+    BOTH,
+    CAPS,
+    COST,
+    DEVICE_POINTER,
+    FORWARD,
+    GRAY8,
+    HINT,
+    INPUT,
+    OPTICAL_FLOW,
+    OUTPUT,
+    PERFORMANCE,
+    SHORT2,
+    UINT8,
+    BufferDescriptor,
+    ExecuteInput,
+    ExecuteOutput,
+    InitParams,
+    StrideInfo,
+)
+from .library import ADVICE, Api, api, status_name
+
+__all__ = ["Buffer", "Kind", "Session", "caps_of"]
+
+_log = logging.getLogger(__name__)
+_ELEMENTS: Final = {GRAY8: ("uint8", 1), SHORT2: ("int16", 2), UINT8: ("uint8", 1)}
+
+
+class Kind(NamedTuple):
+    """What a session is made for.
+
+    Attributes:
+        device: the number of the GPU.
+        width: columns of frames.
+        height: rows of frames.
+        grid: pixels of a side of a cell of the output.
+        preset: slow, medium or fast.
+        both: whether one execution gives both directions.
+        cost: whether it gives costs, too.
+        hint_grid: pixels of a side of a cell of hints; 0 for none.
+        format: of frames.
+    """
+
+    device: int
+    width: int
+    height: int
+    grid: int
+    preset: str
+    both: bool = False
+    cost: bool = False
+    hint_grid: int = 0
+    format: int = GRAY8
+
+    def __str__(self) -> str:
+        return f"{self.width}×{self.height}, grid {self.grid}, preset {self.preset}"
+
+
+class Buffer:
+    """A buffer of a session.
+
+    Attributes:
+        handle: for the engine.
+        pixels: its memory as a CuPy array ``(rows, columns)``, or ``(rows, columns, 2)`` of vectors.
+    """
+
+    def __init__(self, session: Session, usage: int, form: int, width: int, height: int) -> None:
+        self._session = session
+        described, handle = BufferDescriptor(width, height, usage, form), ctypes.c_void_p()
+        functions = session.functions
+        session.check(
+            functions.nvOFCreateGPUBufferCuda(
+                session.handle, ctypes.byref(described), DEVICE_POINTER, ctypes.byref(handle)
+            ),
+            f"nvOFCreateGPUBufferCuda({width}×{height})",
+        )
+        self.handle = handle.value
+        try:
+            strides = StrideInfo()
+            code = functions.nvOFGPUBufferGetStrideInfo(self.handle, ctypes.byref(strides))
+            session.check(code, "nvOFGPUBufferGetStrideInfo")
+            address = functions.nvOFGPUBufferGetCUdeviceptr(self.handle)
+            pitch = strides.strideInfo[0].strideXInBytes
+            dtype, lanes = _ELEMENTS[form]
+            self.pixels = _view(address, (height, width, lanes), dtype, pitch, self)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def destroy(self) -> None:
+        """Give its memory back; a failure is told to the log, for there is nothing to do about it."""
+        code = self._session.functions.nvOFDestroyGPUBufferCuda(self.handle)
+        if code:
+            _log.warning("nvOFDestroyGPUBufferCuda returned %s", status_name(code))
+
+
+def _view(address: int, shape: tuple[int, int, int], dtype: str, pitch: int, owner: Buffer) -> Array:
+    """Memory of the driver as an array whose rows are ``pitch`` bytes apart; one lane has no axis."""
+    cupy = load_cupy()
+    height, width, lanes = shape
+    size = cupy.dtype(dtype).itemsize
+    row = width * lanes * size
+    memory = cupy.cuda.UnownedMemory(address, pitch * (height - 1) + row, owner)
+    strides = (pitch, lanes * size, size)
+    array = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0), strides=strides)
+    return array if lanes > 1 else array[..., 0]
+
+
+class Session:
+    """An open session with its streams; the device's context must be current.
+
+    Args:
+        kind: what it is made for.
+
+    Attributes:
+        inputs: the stream that frames are written on.
+        outputs: the stream that results are read on.
+        last: an event behind what was asked of it last; None if nothing was.
+
+    Raises:
+        BackendError: the engine refuses; the message has its code.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind, self.functions = kind, api()
+        self.handle: int | None = None
+        self.last: Any = None
+        self._initialized = False
+        self._buffers: list[Buffer] = []
+        self._rings: dict[int, list[Buffer]] = {}
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        cuda = load_cupy().cuda
+        self.handle = _created(self.functions)
+        self.inputs, self.outputs = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+        self.check(
+            self.functions.nvOFSetIOCudaStreams(self.handle, self.inputs.ptr, self.outputs.ptr),
+            "nvOFSetIOCudaStreams",
+        )
+        kind = self.kind
+        params = InitParams(
+            width=kind.width,
+            height=kind.height,
+            outGridSize=kind.grid,
+            hintGridSize=kind.hint_grid,
+            mode=OPTICAL_FLOW,
+            perfLevel=PERFORMANCE[kind.preset],
+            enableExternalHints=int(bool(kind.hint_grid)),
+            enableOutputCost=int(kind.cost),
+            predDirection=BOTH if kind.both else FORWARD,
+            inputBufferFormat=kind.format,
+        )
+        self.check(self.functions.nvOFInit(self.handle, ctypes.byref(params)), f"nvOFInit({kind})")
+        self._initialized = True
+
+    def buffers(self, usage: int, count: int) -> list[Buffer]:
+        """Buffers for one use, at least so many, each of the size that this use has."""
+        ring = self._rings.setdefault(usage, [])
+        while len(ring) < count:
+            ring.append(Buffer(self, usage, *self._shape_of(usage)))
+            self._buffers.append(ring[-1])
+        return ring
+
+    def _shape_of(self, usage: int) -> tuple[int, int, int]:
+        kind = self.kind
+        side = {INPUT: 1, HINT: kind.hint_grid}.get(usage, kind.grid)
+        form = {INPUT: kind.format, OUTPUT: SHORT2, HINT: SHORT2, COST: UINT8}[usage]
+        return form, -(-kind.width // side), -(-kind.height // side)
+
+    def execute(
+        self,
+        first: Buffer,
+        second: Buffer,
+        results: tuple[Buffer, Buffer | None, Buffer | None, Buffer | None],
+        *,
+        hint: Buffer | None = None,
+        temporal: bool = False,
+    ) -> None:
+        """Begin with a pair; what is enqueued on :attr:`outputs` afterwards sees its results.
+
+        Args:
+            first: the first frame.
+            second: the second one.
+            results: for the flow, the backward flow, the cost and the backward cost.
+            hint: a flow to begin from.
+            temporal: whether to begin from the flow of the pair before it.
+
+        Raises:
+            BackendError: the engine refuses.
+        """
+        flow, backward, cost, backward_cost = (None if b is None else b.handle for b in results)
+        taken = ExecuteInput(
+            inputFrame=first.handle,
+            referenceFrame=second.handle,
+            externalHints=None if hint is None else hint.handle,
+            disableTemporalHints=int(not temporal),
+        )
+        given = ExecuteOutput(
+            outputBuffer=flow,
+            outputCostBuffer=cost,
+            bwdOutputBuffer=backward,
+            bwdOutputCostBuffer=backward_cost,
+        )
+        code = self.functions.nvOFExecute(self.handle, ctypes.byref(taken), ctypes.byref(given))
+        self.check(code, f"nvOFExecute({self.kind})")
+
+    def check(self, code: int, call: str) -> None:
+        """See that a call was done.
+
+        Raises:
+            BackendError: it was not.
+        """
+        if code:
+            raise _refused(code, call, _last_error(self.functions, self.handle))
+
+    def close(self) -> None:
+        """Destroy the session with all that belongs to it; a second time does nothing."""
+        if self.handle is None:
+            return
+        handle, self.handle = self.handle, None
+        if self._initialized:
+            self.inputs.synchronize()
+            self.outputs.synchronize()
+        for buffer in reversed(self._buffers):
+            buffer.destroy()
+        self._buffers.clear()
+        self._rings.clear()
+        _destroy(self.functions, handle, initialized=self._initialized)
+
+
+def _created(functions: Api) -> int:
+    """A handle in the current context.
+
+    Raises:
+        BackendError: the device has no engine, or gives no session.
+    """
+    context = load_cupy().cuda.driver.ctxGetCurrent()
+    handle = ctypes.c_void_p()
+    code = functions.nvCreateOpticalFlowCuda(context, ctypes.byref(handle))
+    if code or handle.value is None:
+        raise _refused(code, "nvCreateOpticalFlowCuda", "")
+    return handle.value
+
+
+def _destroy(functions: Api, handle: int, *, initialized: bool) -> None:
+    if not initialized:  # destroying a handle that was never initialized leaks it
+        params = InitParams(640, 360, 4, 0, OPTICAL_FLOW, PERFORMANCE["fast"], inputBufferFormat=GRAY8)
+        functions.nvOFInit(handle, ctypes.byref(params))
+    code = functions.nvOFDestroy(handle)
+    if code:
+        _log.warning("nvOFDestroy returned %s", status_name(code))
+
+
+def _last_error(functions: Api, handle: int | None) -> str:
+    if handle is None:
+        return ""
+    text, size = ctypes.create_string_buffer(512), ctypes.c_uint32(512)
+    if functions.nvOFGetLastError(handle, text, ctypes.byref(size)):
+        return ""
+    return text.value.decode(errors="replace").strip()
+
+
+def _refused(code: int, call: str, text: str) -> BackendError:
+    said = f": {text}" if text else ""
+    return BackendError(
+        f"the GPU's optical-flow engine refuses {call} with {status_name(code)} ({code}){said}", advice=ADVICE
+    )
+
+
+def caps_of(device: int) -> dict[str, list[int]]:
+    """What the engine of a device can do, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
+
+    Args:
+        device: the number of the GPU, whose context is made current.
+
+    Raises:
+        BackendError: there is no engine.
+    """
+    functions = api()
+    with load_cupy().cuda.Device(device):
+        load_cupy().cuda.runtime.free(0)  # which makes the context
+        handle = _created(functions)
+        try:
+            return {name: _cap(functions, handle, number) for number, name in enumerate(CAPS)}
+        finally:
+            _destroy(functions, handle, initialized=False)
+
+
+def _cap(functions: Api, handle: int, number: int) -> list[int]:
+    """The values of one; none if the driver does not know it."""
+    size = ctypes.c_uint32(0)
+    if functions.nvOFGetCaps(handle, number, None, ctypes.byref(size)) or not 0 < size.value <= 256:
+        return []
+    values = (ctypes.c_uint32 * size.value)()
+    if functions.nvOFGetCaps(handle, number, values, ctypes.byref(size)):
+        return []
+    return list(values)[: size.value]

@@ -1,0 +1,220 @@
+"""Pairs of frames and what is wanted of them; their flow on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..array import Array, admit, device_of, namespace, to_numpy
+from ..errors import ParameterError
+from .cpu import dense_flow, mismatch
+from .grid import HINT_GRIDS, cells, dense, grid_of
+from .motion import occlusion
+from .values import flow_array
+
+__all__ = ["LUMA", "Found", "Pairs", "Settings", "flow_on_cpu"]
+
+SideBySide: TypeAlias = Callable[[Callable[[int], None], int], None]
+
+LUMA: Final = (9798, 19235, 3735)
+"""Of R, G and B for luma (BT.601) in 1/32768, as OpenCV's conversion to gray has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is computed for each pair.
+
+    Attributes:
+        preset: slow, medium or fast.
+        grid: pixels of a side of a cell.
+        forward: whether the flow from the first frame to the second is wanted.
+        backward: whether that from the second to the first is.
+        temporal_hints: whether a pair begins from the flow of the one before it.
+        cost: whether to tell how badly each vector fits.
+        hinted: the direction that hints are of.
+    """
+
+    preset: str
+    grid: int
+    forward: bool
+    backward: bool
+    temporal_hints: bool
+    cost: bool
+    hinted: str = "forward"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of some samples.
+
+    Attributes:
+        frames: uint8 ``(N, F, H, W, C)``, NumPy or CuPy; C is 1 for gray, or 3.
+        stride: from the first frame of a pair to the second.
+        padded: ``(N, F)``, which frames are padding.
+        image_type: what 3 values of a pixel are: RGB, BGR or YCbCr.
+        settings: what is wanted.
+        hints: float32 ``(N, F - stride, h, w, 2)`` in pixels, on a grid of their own; or None.
+    """
+
+    frames: Array
+    stride: int
+    padded: npt.NDArray[np.bool_]
+    image_type: str
+    settings: Settings
+    hints: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """Pairs of a sample."""
+        return int(self.frames.shape[1]) - self.stride
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the frames."""
+        return int(self.frames.shape[2]), int(self.frames.shape[3])
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Rows and columns of the flow."""
+        height, width = (-(-side // self.settings.grid) for side in self.size)
+        return height, width
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a field of all pairs, without the axis of its values."""
+        return (len(self.frames), self.count, *self.cells)
+
+    def is_known(self, sample: int, pair: int) -> bool:
+        """Whether both frames of a pair are real."""
+        return not (self.padded[sample, pair] or self.padded[sample, pair + self.stride])
+
+    def with_hints(self, hints: Any, *, batched: bool, source: str) -> Pairs:
+        """These with hints.
+
+        Raises:
+            ParameterError: they have another shape than the flow on any grid, or lie elsewhere.
+        """
+        array = flow_array(hints, source)
+        array = array if batched else array[None]
+        if array.ndim != 5 or array.shape[:2] != self.shape[:2]:
+            lead = self.shape[:2] if batched else self.shape[1:2]
+            raise ParameterError(
+                f"hints of shape {tuple(admit(hints).shape)}",
+                source=source,
+                allowed=f"({', '.join(map(str, lead))}, h, w, 2), with h and w on a grid of "
+                f"{', '.join(map(str, HINT_GRIDS))} pixels",
+            )
+        grid_of(array.shape[2:4], self.size, source)
+        if device_of(array) != device_of(self.frames):
+            raise ParameterError(
+                f"hints on {device_of(array)} for frames on {device_of(self.frames)}", source=source
+            )
+        return replace(self, hints=array.astype(np.float32))
+
+    def on_host(self) -> Pairs:
+        """These in main memory."""
+        hints = None if self.hints is None else to_numpy(self.hints)
+        return replace(self, frames=to_numpy(self.frames), hints=hints)
+
+    def gray(self, sample: int, frame: int) -> Array:
+        """One frame as gray, ``(H, W)`` and contiguous."""
+        image = self.frames[sample, frame]
+        library: Any = namespace(self.frames)
+        if image.shape[2] == 1 or self.image_type == "YCbCr":
+            return library.ascontiguousarray(image[..., 0])
+        if library is np:
+            import cv2
+
+            code = cv2.COLOR_RGB2GRAY if self.image_type == "RGB" else cv2.COLOR_BGR2GRAY
+            return cv2.cvtColor(np.ascontiguousarray(image), code)
+        weights = LUMA if self.image_type == "RGB" else LUMA[::-1]
+        parts = [image[..., n].astype(np.uint32) * weight for n, weight in enumerate(weights)]
+        return ((sum(parts) + (1 << 14)) >> 15).astype(np.uint8)
+
+
+class Found(NamedTuple):
+    """Fields of all pairs, ``(N, F - stride, h, w, …)``; None for what is not wanted."""
+
+    forward: Array | None
+    backward: Array | None
+    cost: Array | None
+    backward_cost: Array | None
+    occlusion: Array | None = None
+
+    def with_occlusion(self, size: tuple[int, int]) -> Found:
+        """These with where forward and backward flow disagree."""
+        return self._replace(occlusion=occlusion(self.forward, self.backward, size)[..., None])
+
+    @classmethod
+    def empty(cls, pairs: Pairs, library: Any = np) -> Found:
+        """Memory for what is wanted: flows are unknown at first, costs 0."""
+        settings = pairs.settings
+        flows = [
+            library.full((*pairs.shape, 2), np.nan, np.float32) if wanted else None
+            for wanted in (settings.forward, settings.backward)
+        ]
+        costs = [
+            None if flow is None or not settings.cost else library.zeros((*pairs.shape, 1), np.uint8)
+            for flow in flows
+        ]
+        return cls(*flows, *costs)
+
+
+def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
+    """The flow of pairs in main memory.
+
+    Args:
+        pairs: the pairs.
+        method: one of :data:`seqpipe.flow.params.METHODS`.
+        side_by_side: calls a function with each number below a count, by several threads.
+    """
+    samples, count, settings = len(pairs.frames), pairs.count, pairs.settings
+    found = Found.empty(pairs)
+    grays = np.empty((*pairs.frames.shape[:2], *pairs.size), np.uint8)
+
+    def convert(number: int) -> None:
+        sample, frame = divmod(number, grays.shape[1])
+        grays[sample, frame] = pairs.gray(sample, frame)
+
+    def compute(sample: int, pair: int, starts: dict[str, Any]) -> None:
+        if not pairs.is_known(sample, pair):
+            return
+        images = grays[sample, pair], grays[sample, pair + pairs.stride]
+        for name, wanted in (("forward", settings.forward), ("backward", settings.backward)):
+            if not wanted:
+                continue
+            first, second = images if name == "forward" else images[::-1]
+            start = _start(pairs, sample, pair) if name == settings.hinted else None
+            start = starts.get(name) if start is None else start
+            flow = dense_flow(method, settings.preset, first, second, start)
+            if settings.temporal_hints:
+                starts[name] = flow
+            field, costs = getattr(found, name), found.cost if name == "forward" else found.backward_cost
+            field[sample, pair] = cells(flow, settings.grid)
+            if costs is not None:
+                costs[sample, pair, ..., 0] = np.rint(cells(mismatch(first, second, flow), settings.grid))
+
+    def sequence(sample: int) -> None:
+        starts: dict[str, Any] = {}
+        for pair in range(count):
+            compute(sample, pair, starts)
+
+    side_by_side(convert, samples * grays.shape[1])
+    if settings.temporal_hints:  # each pair waits for the one before it
+        side_by_side(sequence, samples)
+    else:
+        side_by_side(lambda number: compute(*divmod(number, count), {}), samples * count)
+    return found
+
+
+def _start(pairs: Pairs, sample: int, pair: int) -> npt.NDArray[np.float32] | None:
+    """The hint of a pair for each pixel; 0 where it is unknown."""
+    if pairs.hints is None:
+        return None
+    hint = pairs.hints[sample, pair]
+    whole = dense(np.nan_to_num(hint), grid_of(hint.shape[:2], pairs.size), pairs.size)
+    return np.nan_to_num(whole)

@@ -1,0 +1,8 @@
+"""Operators on the motion between frames: optical flow.
+
+Imports `core`, `call`, `arrays`, and the room `flow`, which computes it.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

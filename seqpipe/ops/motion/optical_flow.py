@@ -1,0 +1,317 @@
+"""Operators on the motion between frames; :mod:`seqpipe.flow` computes it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence as Seq
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, device_of, namespace, to_cupy, to_numpy
+from ...errors import BackendError, ParameterError
+from ...flow.grid import GRIDS
+from ...flow.pairs import Pairs, Settings, flow_on_cpu
+from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
+from ...flow.values import to_fixed
+from ...sequence import Batch, Sequence
+from ..arrays.base import Arrays, Held
+from ..call.backends import on_device_of
+from ..call.inputs import gathered, like
+from ..call.threads import side_by_side
+from ..core.deferred import or_node
+from ..core.nodes import DataNode, parts_of
+from ..core.parameters import param
+from ..core.views import view_of
+
+__all__ = ["Flows", "OpticalFlow"]
+
+X = TypeVar("X")
+
+_log = logging.getLogger(__name__)
+
+NVOFA: Final = "nvofa"
+IMAGE_TYPES: Final = ("RGB", "BGR", "YCbCr")
+
+
+class Flows(NamedTuple):
+    """What :class:`OpticalFlow` gives where it is asked for more than one thing; None for what it is not asked for.
+
+    Attributes:
+        forward: the motion from the first frame of each pair to the second, on the pixels of the first.
+        backward: from the second to the first, on the pixels of the second.
+        cost: how badly the forward flow fits, uint8 ``(…, h, w, 1)``: 0 fits.
+        backward_cost: the same of the backward flow.
+        occlusion: where the two directions disagree, bool ``(…, h, w, 1)``: seen in the first frame alone.
+    """
+
+    forward: Any = None
+    backward: Any = None
+    cost: Any = None
+    backward_cost: Any = None
+    occlusion: Any = None
+
+
+class OpticalFlow(Arrays):
+    """The motion of pixels from frame ``k`` to frame ``k + stride``.
+
+    Of F frames, F - stride flows ``(⌈H / grid⌉, ⌈W / grid⌉, 2)`` are left: x, then y, in pixels of what is given, with
+    the numbers and the times of the first frame of each pair. ``frame_k[y, x]`` is at ``(x, y) + flow[y, x]`` in frame
+    ``k + stride``, as OpenCV has it. Where a frame is padding (number -1), the flow is NaN, and -32768 of int16.
+
+    Frames in main memory are done by OpenCV, several pairs side by side. Frames on a GPU are done by its optical-flow
+    engine, and where there is none, or it does not take them, by the CPU: the log says so once. Results differ between
+    the backends, as those of any two methods do.
+    """
+
+    preset: str = param("medium", PRESET.doc, choices=PRESET.choices)
+    output_grid: int = param(1, OUTPUT_GRID.doc, unit=OUTPUT_GRID.unit, drawn=False)
+    direction: str = param("forward", DIRECTION.doc, choices=DIRECTION.choices)
+    stride: int = param(1, "from the first frame of a pair to the second", unit="frames", lo=1, drawn=False)
+    temporal_hints: bool = param(
+        False, "whether a pair begins from the flow of the one before it", drawn=False
+    )
+    cost: bool = param(False, "whether to tell how badly each vector fits", drawn=False)
+    occlusion: bool = param(
+        False, "whether to tell which pixels of the first frame the second does not show", drawn=False
+    )
+    image_type: str = param("RGB", "what pixels of 3 values are; those of 1 are gray", choices=IMAGE_TYPES)
+    dtype: str = param(
+        "float32",
+        "type of the result; int16 is in 1/32 of a pixel (S10.5), as the engine has it",
+        choices=("float32", "int16"),
+    )
+    backend: str = param("auto", BACKEND.doc, choices=BACKEND.choices)
+
+    dtypes = ("uint8",)
+    channels = (1, 3)
+    examples = (
+        {},
+        {"direction": "both", "output_grid": 4, "preset": "fast"},
+        {"backend": "farneback", "cost": True, "occlusion": True},
+        {"dtype": "int16", "temporal_hints": True, "direction": "backward"},
+    )
+    errors = (
+        ({"stride": 0}, "stride=0 is not valid; allowed: a whole number of at least 1"),
+        ({"output_grid": 3}, "optical_flow: output_grid=3 is not valid; allowed: 1, 2, 4"),
+        ({"preset": "best"}, "preset='best' is not valid; allowed: 'slow', 'medium', 'fast'"),
+        ({"backend": "cuda"}, "backend='cuda' is not valid; allowed: 'auto', 'nvofa', 'dis', 'farneback'"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.output_grid not in GRIDS:
+            raise ParameterError(
+                f"output_grid={self.output_grid!r} is not valid",
+                source=self.name,
+                allowed=", ".join(map(str, GRIDS)),
+            )
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The fields of :class:`Flows` that it gives."""
+        ways = ("forward", "backward") if self.direction == "both" else (self.direction,)
+        costs = {"forward": "cost", "backward": "backward_cost"}
+        return (*ways, *(costs[way] for way in ways if self.cost), *(["occlusion"] if self.occlusion else []))
+
+    def results(self, node: DataNode) -> Any:
+        """A node for each thing; those of what is not asked for come to None."""
+        return node if len(self.asked) == 1 else Flows(*parts_of(node, Flows._fields))
+
+    @or_node
+    def __call__(self, x: X, *, hints: Any = None, layout: str | None = None) -> Any:
+        """The flow.
+
+        Args:
+            x: uint8 frames, RGB or gray: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            hints: what is known of the flow beforehand, where each pair begins: as many flows as come out, of floats in
+                pixels, on a grid of 1, 2, 4 or 8 pixels; for the one direction, or for forward of both.
+            layout: of arrays; by default FHWC or NFHWC, by the number of axes.
+
+        Returns:
+            What came in, of the same kind and on the same device, with flow for pixels; or :class:`Flows` of them,
+            where the direction is both, or cost or occlusion are asked for.
+
+        Raises:
+            ParameterError: these are no uint8 frames with another one ``stride`` frames behind, hints do not fit, or
+                the engine takes no frames of that size.
+            BackendError: ``backend="nvofa"``, and there is no engine that can be used.
+        """
+        value: Any = x
+        if isinstance(value, (list, tuple)):
+            return self._of_list(value, hints, layout)
+        if isinstance(value, Batch) and value.stacked is None:
+            self._check_no_hints(hints, "a batch of different shapes")
+            made = [self._flows(one, None, None) for one in value.sequences]
+            known: dict[str, Any] = {"labels": value.labels, "indices": value.indices}
+            batches = [Batch.of(column, **known) for column in zip(*made, strict=True)]
+            return self._returned(batches)
+        return self._returned(self._flows(value, hints, layout))
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The flow, or the first of what is asked for."""
+        found = self._flows(x, None, None)
+        return found[0]
+
+    def _returned(self, found: Seq[Any]) -> Any:
+        return found[0] if len(found) == 1 else Flows(**dict(zip(self.asked, found, strict=True)))
+
+    def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
+        self._check_no_hints(hints, "a list")
+        made = [self._flows(one, None, layout) for one in values]
+        if not made:
+            raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
+        return self._returned([gathered(values, list(column)) for column in zip(*made, strict=True)])
+
+    def _check_no_hints(self, hints: Any, what: str) -> None:
+        if hints is not None:
+            raise ParameterError(f"hints for {what}", source=self.name, advice="Call it for each sample")
+
+    def _flows(self, value: Any, hints: Any, layout: str | None) -> list[Any]:
+        """What is asked for, of one array, Sequence, or Batch of one shape, each as what was given."""
+        held = self.held(value, layout)
+        letters = held.names
+        view = view_of(letters, held.array.ndim)
+        self._check(held, letters)
+        with on_device_of(held.array):
+            frames = view(held.array)
+            self._check_frames(frames)
+            padded = _padded(value, frames)
+            pairs = self._pairs(frames, padded, hints, held)
+            found = self._computed(pairs, held.array)
+            made = [self._typed(getattr(found, name)) for name in self.asked]
+            return [self._finished(value, one, letters) for one in made]
+
+    def _check(self, held: Held, letters: str) -> None:
+        if not set(letters) & {"F", "D"}:
+            raise ParameterError(
+                f"images of layout {letters or 'unknown'}, which has no frames",
+                source=self.name,
+                allowed="layouts with F, or with D for slices",
+            )
+        if not held.array.size:
+            raise ParameterError(f"an array of shape {held.array.shape} holds no pixels", source=self.name)
+
+    def _check_frames(self, frames: Array) -> None:
+        if frames.shape[4] not in self.channels:
+            raise ParameterError(
+                f"pixels of {frames.shape[4]} values", source=self.name, allowed="1 (gray) or 3"
+            )
+        if self.stride >= frames.shape[1]:
+            raise ParameterError(
+                f"stride={self.stride} in a sequence of {frames.shape[1]}",
+                source=self.name,
+                allowed=f"up to {frames.shape[1] - 1}"
+                if frames.shape[1] > 1
+                else "sequences of two frames or more",
+            )
+
+    def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: Held) -> Pairs:
+        settings = Settings(
+            preset=self.preset,
+            grid=self.output_grid,
+            forward=self.direction != "backward" or self.occlusion,
+            backward=self.direction != "forward" or self.occlusion,
+            temporal_hints=self.temporal_hints,
+            cost=self.cost,
+            hinted="backward" if self.direction == "backward" else "forward",
+        )
+        pairs = Pairs(frames, self.stride, padded, self.image_type, settings)
+        if hints is not None:
+            given = hints.data if isinstance(hints, (Sequence, Batch)) else hints
+            pairs = pairs.with_hints(given, batched=held.first > 0, source=self.name)
+        return pairs
+
+    def _computed(self, pairs: Pairs, given: Array) -> Flows:
+        """All fields that are asked for, ``(N, F - stride, h, w, …)``, where the frames are."""
+        method = self._method(given, pairs)
+        if method == NVOFA:
+            from ...flow.nvofa import flow_on_gpu
+
+            found = flow_on_gpu(pairs)
+        else:
+            found = flow_on_cpu(pairs.on_host(), method, side_by_side)
+        if self.occlusion:
+            found = found.with_occlusion(pairs.size)
+        here = to_numpy if isinstance(given, np.ndarray) else to_cupy
+        parts = {name: here(getattr(found, name)) for name in self.asked}
+        return Flows(**parts)
+
+    def _method(self, given: Array, pairs: Pairs) -> str:
+        """Who computes it.
+
+        Raises:
+            BackendError: the engine is asked for, and cannot be used.
+        """
+        if self.backend in METHODS or (self.backend == "auto" and not _on_gpu(given)):
+            return "dis" if self.backend == "auto" else self.backend
+        from ...flow.nvofa import check_engine
+
+        try:
+            check_engine(pairs, self.name)
+        except (BackendError, ParameterError) as error:
+            if self.backend == NVOFA:
+                raise
+            _note(device_of(given), error.fact)
+            return "dis"
+        return NVOFA
+
+    def _typed(self, values: Array) -> Array:
+        return to_fixed(values) if self.dtype == "int16" and values.dtype == np.float32 else values
+
+    def _finished(self, value: Any, five: Array, letters: str) -> Any:
+        """A result as the type that was given, with what that knows."""
+        layout = letters if "C" in letters else f"{letters}C"
+        view = view_of(layout, len(layout))
+        out = namespace(five).empty(view.shape(five.shape), five.dtype)
+        view(out)[...] = five
+        if isinstance(value, Batch):
+            pairs = zip(value.sequences, out, strict=True)
+            parts = tuple(self._sequence(one, data, layout[1:]) for one, data in pairs)
+            mask = None if value.mask is None else self._mask(value.mask, five.shape[2:4])
+            return Batch(parts, stacked=out, labels=value.labels, indices=value.indices, mask=mask)
+        return self._sequence(value, out, layout) if isinstance(value, Sequence) else like(value, out)
+
+    def _sequence(self, given: Sequence, data: Array, letters: str) -> Sequence:
+        clocks = {
+            name: clock[: -self.stride]
+            for name in ("frames", "timestamps")
+            if (clock := getattr(given, name)) is not None
+        }
+        affine = given.affine
+        if affine is not None:
+            cell = np.diag([1.0, self.output_grid, self.output_grid, 1.0])
+            cell[1:3, 3] = (self.output_grid - 1) / 2  # the centre of the first cell
+            affine = affine @ cell
+        return self.sequence(given, data, letters, affine=affine, **clocks)
+
+    def _mask(self, mask: npt.NDArray[np.bool_], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        """The cells of which every pixel is real, in both frames."""
+        both = mask[:, : -self.stride] & mask[:, self.stride :]
+        below, right = (n * self.output_grid - side for n, side in zip(shape, mask.shape[2:], strict=True))
+        whole = np.pad(both, ((0, 0), (0, 0), (0, below), (0, right)), constant_values=True)
+        grid = self.output_grid
+        return np.asarray(whole.reshape(*both.shape[:2], shape[0], grid, shape[1], grid).all((3, 5)))
+
+
+def _on_gpu(array: Array) -> bool:
+    return not isinstance(array, np.ndarray)
+
+
+def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
+    """Which frames ``(N, F)`` are padding."""
+    sequences = (
+        value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
+    )
+    found = np.zeros(frames.shape[:2], bool)
+    for sample, one in enumerate(sequences):
+        if one.frames is not None:
+            found[sample] = one.frames < 0
+    return found
+
+
+@cache  # so that each reason is told once
+def _note(device: str, reason: str) -> None:
+    _log.warning("optical flow of frames on %s is computed on the CPU, because %s", device, reason)
