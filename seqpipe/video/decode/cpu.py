@@ -54,7 +54,23 @@ _OPTIONS_WITH_THREADS = {
 # What is left behind by damage that libavcodec does not notice outlives its flush: stale macroblock maps, and pictures
 # that a broken slice leaves parts of untouched, in buffers that are used again. So these are opened anew for each run.
 _KEEPS_STATE = REPLENISHED.union(
-    "ffv1 flv1 h263 h263i h263p hevc mpeg4 msmpeg4v1 msmpeg4v2 msmpeg4v3 rv10 rv20 vp8 wmv1 wmv2".split()
+    [
+        "ffv1",
+        "flv1",
+        "h263",
+        "h263i",
+        "h263p",
+        "hevc",
+        "mpeg4",
+        "msmpeg4v1",
+        "msmpeg4v2",
+        "msmpeg4v3",
+        "rv10",
+        "rv20",
+        "vp8",
+        "wmv1",
+        "wmv2",
+    ]
 )
 
 _BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
