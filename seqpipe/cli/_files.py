@@ -19,6 +19,8 @@ from ._progress import say
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
 
+_PIECE = 1 << 20
+
 
 @dataclass(frozen=True)
 class Input:
@@ -55,13 +57,33 @@ def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
 
 
 def _expand(path: str) -> Iterator[Input | SeqpipeError]:
-    if "://" in path:
+    if path == "-":
+        try:
+            yield Input(_standard_input(), "stdin", "_")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            yield SourceError(f"it cannot be kept in a temporary file ({reason})", source="standard input")
+    elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
         yield Input(path, name.stem or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     else:
         yield Input(path, Path(path).stem, Path(path).absolute().parent.name or "_")
+
+
+def _standard_input() -> str:
+    """Standard input as a file: what comes is kept on disk until the program ends, for frames are sought in it."""
+    import atexit
+    import shutil
+    import sys
+    import tempfile
+
+    file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
+    atexit.register(file.close)
+    shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
+    file.flush()
+    return file.name
 
 
 def _search(folder: Path) -> Iterator[Input | SeqpipeError]:

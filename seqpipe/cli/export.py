@@ -24,7 +24,8 @@ __all__ = ["export"]
 def export(**given: Any) -> None:
     """Write frames or sequences of videos to files.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
 
     Of --fps, --every, --frames, --num, --keyframes and --sequence-length at most one is given; without any,
     every frame is exported. Times go by the timestamps, so variable frame rates come out right; they count

@@ -35,7 +35,8 @@ def index(
 ) -> None:
     """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
     """
     from ..video.index.cache import cache_directory, check_writable
     from ._indexing import for_each_index, is_indexed

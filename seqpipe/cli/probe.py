@@ -34,8 +34,8 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 def probe(paths: tuple[str, ...], packets: bool, as_json: bool, cache_dir: str | None) -> None:
     """Show codec, size, color, timing and more of videos, from their headers.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash. The
-    number of frames is what the container claims; seqpipe index counts them.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash. The number of frames is what the container claims; seqpipe index counts them.
     """
     failed = False
     infos: list[StreamInfo] = []
