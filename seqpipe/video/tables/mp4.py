@@ -70,6 +70,7 @@ class Movie:
     Attributes:
         place: where ``moov`` begins and ends in the file.
         brand: the file's first box if that is ``ftyp``, which FFmpeg heeds.
+        matrix: by which all of it is turned and moved.
         ticks: of the movie's clock in a second.
         tracks: those of video.
         handlers: the kinds of all tracks.
@@ -78,6 +79,7 @@ class Movie:
 
     place: tuple[int, int]
     brand: bytes
+    matrix: bytes
     ticks: int
     tracks: tuple[Track, ...]
     handlers: tuple[bytes, ...]
@@ -92,10 +94,11 @@ def read_movie(source: Source) -> Movie:
         SourceError: the source cannot be read.
     """
     begin, brand, body = _moov(source)
-    ticks, tracks, handlers, fragmented = 0, [], [], False
+    matrix, ticks, tracks, handlers, fragmented = b"", 0, [], [], False
     for kind, box in _boxes(body):
         if kind == b"mvhd":
             ticks = _number(box, 20 if _is_long(box) else 12)
+            matrix = bytes(box[48 if _is_long(box) else 36 :][:36])
         elif kind == b"mvex":
             fragmented = True
         elif kind == b"cmov":
@@ -105,7 +108,7 @@ def read_movie(source: Source) -> Movie:
             handlers.append(handler)
             if handler == b"vide":
                 tracks.append(_track(box))
-    return Movie((begin, begin + len(body)), brand, ticks, tuple(tracks), tuple(handlers), fragmented)
+    return Movie((begin, begin + len(body)), brand, matrix, ticks, tuple(tracks), tuple(handlers), fragmented)
 
 
 def read_tables(movie: Movie, track: Track) -> Tables:
