@@ -65,4 +65,4 @@ def test_frames_that_get_other_numbers_are_an_error(credulous, tmp_path):
             video.frames(range(20, 40))
     with seqpipe.open(path, cache_dir=tmp_path / "cache") as video:
         assert len(video) == 47
-        assert len(video.frames(range(20, 40)).numpy()) == 20
+        assert len(video.frames(range(10)).numpy()) == 10
