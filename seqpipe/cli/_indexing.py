@@ -27,6 +27,7 @@ def for_each_index(
     cache_dir: str | None,
     whole: bool = False,
     verified: bool = False,
+    stream: int | None = None,
 ) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
     """Do something with the index of each video, several at a time, and keep only the result.
 
@@ -37,6 +38,7 @@ def for_each_index(
         cache_dir: where indices are kept, None for the user's cache folder.
         whole: whether all packets of each video must have been read, not its container's tables alone.
         verified: whether each video must have been decoded once, so that all damage is known.
+        stream: which stream of each; None for the best video.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
@@ -44,7 +46,7 @@ def for_each_index(
     from ..video.engine.engine import Engine, available_cores
     from ..video.index.open import open_index
 
-    get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified)
+    get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
 
     def work(item: Input | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
         if isinstance(item, SeqpipeError):
@@ -63,7 +65,14 @@ def for_each_index(
             yield result
 
 
-def is_indexed(path: str, cache_dir: str | None, *, whole: bool = False, verified: bool = False) -> bool:
+def is_indexed(
+    path: str,
+    cache_dir: str | None,
+    *,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
+) -> bool:
     """Whether the cache holds a fresh index of a video, whole or of one that was decoded once if that is asked for.
 
     False for a video that cannot be opened.
@@ -72,7 +81,7 @@ def is_indexed(path: str, cache_dir: str | None, *, whole: bool = False, verifie
     from ..video.source.source import open_source
 
     try:
-        stamp = open_source(path).stamp()
+        stamp = open_source(path, stream=stream).stamp()
     except SeqpipeError:
         return False
     if stamp is None:

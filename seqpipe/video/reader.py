@@ -27,7 +27,7 @@ from .convert.surface import AnySurface
 from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
-from .device import DECODE, THREADS, Decode, parse_device
+from .device import DECODE, STREAM, THREADS, Decode, parse_device
 from .engine.engine import available_cores
 from .engine.executors import workplace
 from .engine.fill import fill
@@ -59,6 +59,7 @@ class VideoReader:
         device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
             there is one that can be used.
         decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
+        stream: which of its streams, by its number in the container; by default the best video, as ffmpeg chooses it.
         threads: how many threads may decode; by default one per core that this process may use.
         output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
@@ -76,6 +77,7 @@ class VideoReader:
         *,
         device: str = "cpu",
         decode: Decode = "auto",
+        stream: int | None = None,
         threads: int | None = None,
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -86,13 +88,14 @@ class VideoReader:
             origin,
             device=device,
             decode=decode,
+            stream=stream,
             threads=threads,
             output=output,
             cache_dir=cache_dir,
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        self._source = source = Counted(open_source(origin))
+        self._source = source = Counted(open_source(origin, stream=STREAM.check(stream)))
         self._needed = 0
         self._cache_dir = cache_dir
         self._learned, stamp = Learned(cache_dir), source.stamp()
@@ -347,6 +350,7 @@ class VideoReader:
             for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
                 left.pop(item.number, None)
                 yield item
+                del item  # as in fill: no picture is held on to
         except RefutedError:
             self._reindex()
             with contextlib.closing(self._open_packets()) as others:
@@ -382,6 +386,7 @@ class VideoReader:
                 painter.put(item, [(converter, left.pop(item.number))])
             else:
                 early.add(item.number)
+            del item  # as in fill: no picture is held on to
         again = left.keys() & early if way.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}

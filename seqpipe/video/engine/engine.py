@@ -83,6 +83,7 @@ class Engine:
     Args:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
+        stream: which stream of each video, by its number in the container; None for the best one.
         processes: how many decode small pictures for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.children.processes`.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
@@ -94,6 +95,7 @@ class Engine:
         threads: int | None = None,
         *,
         cache_dir: str | os.PathLike[str] | None = None,
+        stream: int | None = None,
         processes: int | None = None,
         ways: Seq[Way] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -111,7 +113,7 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir)
+        self._library = Library(cache_dir, stream)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()

@@ -29,6 +29,7 @@ def open_index(
     cache_dir: str | os.PathLike[str] | None = None,
     whole: bool = False,
     verified: bool = False,
+    stream: int | None = None,
 ) -> PacketIndex:
     """The index of a video.
 
@@ -38,12 +39,13 @@ def open_index(
         whole: whether every packet must have been read, so that its kind is known; else the container's own tables may
             do, see :mod:`seqpipe.video.tables`.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
     """
-    source = open_source(origin)
+    source = open_source(origin, stream=stream)
     stamp = source.stamp()
     if stamp is None:
         return _built(source, None, whole=whole, verified=verified)
@@ -65,7 +67,8 @@ def open_index(
 
 def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
-    if not (whole or verified or index is not None):
+    # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
+    if not (whole or verified or index is not None or source.stream is not None):
         from .from_tables import index_of_tables
 
         index = index_of_tables(source)

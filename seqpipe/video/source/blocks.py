@@ -22,7 +22,8 @@ class _Around(Source):
 
     def __init__(self, plain: Source) -> None:
         self.plain = plain
-        self.name, self.slow, self.path, self.gap = plain.name, plain.slow, plain.path, plain.gap
+        self.name, self.slow, self.path = plain.name, plain.slow, plain.path
+        self.stream, self.gap = plain.stream, plain.gap
 
     def stamp(self) -> Stamp | None:
         return self.plain.stamp()
