@@ -24,7 +24,10 @@ __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
 
 _FILM = "mandelbrot=size={size}:rate=25"
 _X264 = "-c:v libx264 -preset medium -pix_fmt yuv420p -threads 2 -g 30 -x264-params "
-_X265 = "-c:v libx265 -preset fast -pix_fmt yuv420p -threads 2 -x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
+_X265 = (
+    "-c:v libx265 -preset fast -pix_fmt yuv420p -threads 2 "
+    "-x265-params log-level=error:info=0:pools=2:frame-threads=1:keyint=24:"
+)
 _VPX = "-threads 1 -b:v 300k -deadline realtime -cpu-used 5 -g 36 -lag-in-frames 25 "
 _VP8, _VP9 = f"-c:v libvpx -pix_fmt yuv420p {_VPX}", f"-c:v libvpx-vp9 {_VPX}"
 _HIDDEN = f"{_VP9}-pix_fmt yuv420p -auto-alt-ref 1"
@@ -64,13 +67,17 @@ def _split(made: Path, target: Path) -> None:
     )
 
 
-def _repeated(slots: tuple[int, ...], split: bool, made: Path, target: Path) -> None:
-    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture."""
+def _repeated(slots: tuple[int, ...], split: bool, kept: bool, made: Path, target: Path) -> None:
+    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture.
+
+    These are split off before; if they are not kept so, they are merged with what shows their picture.
+    """
+    options = {"fflags": "-autobsf"} if kept else {}
     source = made
     if split:
         source = made.with_suffix(".split.mkv")
         _split(made, source)
-    with av.open(str(source)) as original, av.open(str(target), "w") as changed:
+    with av.open(str(source)) as original, av.open(str(target), "w", options=options) as changed:
         stream = original.streams.video[0]
         out = changed.add_stream_from_template(stream)
         time, step = 0, round(1 / (25 * stream.time_base))
@@ -182,9 +189,10 @@ ENCODINGS: dict[str, Encoding] = {
     "vp9_two_passes": Encoding(_HIDDEN + " -deadline good", "webm", passes=2),
     "vp9_pyramid": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", "webm", passes=2),
     "vp9_pyramid_split": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", passes=2, change=_split),
-    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False)),
-    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False)),
-    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True)),
+    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False, False)),
+    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False, False)),
+    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, False)),
+    "vp9_hidden_shown_split": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, True)),
     "vp9_layers": Encoding(
         f"{_VP9}-pix_fmt yuv420p -lag-in-frames 0 -error-resilient default "
         f"-ts-parameters ts_number_layers=3:{_LAYERS}:ts_layering_mode=3",

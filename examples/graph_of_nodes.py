@@ -45,7 +45,7 @@ def main() -> int:
             "  mean levels after:", *(f"{clip.mean():.0f}" for clip in images), "of", labels.shape, "labels"
         )
 
-    # Draws depend on (seed, name, epoch, index) alone, and a graph is a value: it can be kept as JSON.
+    # Draws depend on (seed, name, occurrence, epoch, index) alone, and a graph is a value: it can be kept as JSON.
     again = Graph.from_json(graph.to_json())
     alone, _, _ = again(images=clips[2:3], masks=masks[2:3], epoch=1, index=2)
     print(

@@ -4,6 +4,11 @@
 
 Makes the same virtual environment as first_run.py, adds the packages that the tests need, and runs pytest
 on all cores. The exit code is pytest's. Run again, it repeats only what is needed.
+
+Tests marked deep are left out: rounds of signals and exits, the widest sweeps, and what fewer cases prove too.
+They are run by hand before a change to their area lands:
+
+    python3 examples/run_tests.py -m deep [FOLDERS OR FILES]
 """
 
 from __future__ import annotations
@@ -15,7 +20,21 @@ from first_run import ROOT, environment
 
 if __name__ == "__main__":
     python = environment("test")
-    command = [str(python), "-m", "pytest", "-n", "auto", "--maxprocesses", "8", *sys.argv[1:]]
+    given = sys.argv[1:]
+    usual = [] if any(word.startswith("-m") for word in given) else ["-m", "not deep"]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-n",
+        "auto",
+        "--maxprocesses",
+        "8",
+        "--dist",
+        "worksteal",
+        *usual,
+        *given,
+    ]
     print("+", *command, flush=True)
     os.chdir(ROOT)
     os.execv(python, command)

@@ -30,7 +30,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import flow, ops, pipeline, readers
+    from . import flow, fn, ops, pipeline, readers
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -53,8 +53,10 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "VideoReader",
     "__version__",
     "flow",
+    "fn",
     "open",
     "operator",
     "ops",
@@ -69,6 +71,8 @@ _LAZY = {
     "Batch": ("seqpipe.sequence", "Batch"),
     "flow": ("seqpipe.flow", None),
     "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
+    "VideoReader": ("seqpipe.video.reader", "VideoReader"),
+    "fn": ("seqpipe.fn", None),
     "operator": ("seqpipe.ops", "operator"),
     "ops": ("seqpipe.ops", None),
     "pipeline": ("seqpipe.pipeline", None),
@@ -82,6 +86,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     *,
     device: str = "cpu",
     decode: Decode = "auto",
+    stream: int | None = None,
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
@@ -96,6 +101,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             there is one that can be used.
         decode: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines alone
             (``"nvdec"``); the CPU alone (``"cpu"``).
+        stream: which of its streams, by its number in the container; None for the best video, as ffmpeg chooses it.
         threads: decoding threads, at least 1; None takes one for each core that this process may use.
         output: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
         cache_dir: the folder for indexes; None takes the platform's cache folder.
@@ -113,7 +119,13 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     from .video.reader import VideoReader
 
     return VideoReader(
-        source, device=device, decode=decode, threads=threads, output=output, cache_dir=cache_dir
+        source,
+        device=device,
+        decode=decode,
+        stream=stream,
+        threads=threads,
+        output=output,
+        cache_dir=cache_dir,
     )
 
 

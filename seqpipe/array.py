@@ -7,7 +7,6 @@ it by name.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -24,9 +23,7 @@ __all__ = [
     "IntArray",
     "admit",
     "device_of",
-    "has_torch",
     "namespace",
-    "resized_by_torch",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -65,10 +62,12 @@ def admit(array: Array) -> Array:
     mean something else, as those of a matrix do.
 
     Raises:
-        ParameterError: it is not an array, or some of its values are masked.
+        ParameterError: it is not an array of numbers, or some of its values are masked.
         BackendError: it is on a GPU and CuPy is not installed.
     """
-    if type(array) is np.ndarray or _is_of(array, "cupy"):
+    if type(array) is np.ndarray:
+        return _numbers(array)
+    if _is_of(array, "cupy"):
         return array
     if isinstance(array, np.ndarray):
         if np.ma.is_masked(array):
@@ -77,8 +76,18 @@ def admit(array: Array) -> Array:
                 allowed="arrays whose values all count",
                 advice="Say what they are: array.filled(0), and give the mask by itself",
             )
-        return array.view(np.ndarray)
+        return _numbers(array.view(np.ndarray))
     return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind in "OUSMm" or array.dtype.names is not None:
+        raise ParameterError(
+            f"an array of dtype {array.dtype}",
+            allowed="arrays of numbers",
+            advice="Stack pictures of one shape with numpy.stack; keep those of several shapes in a list",
+        )
+    return array
 
 
 def namespace(array: Array) -> ModuleType:
@@ -133,29 +142,6 @@ def to_cupy(array: Array) -> Any:
 
 def _is_of(array: Array, library: str) -> bool:
     return library in sys.modules and type(array).__module__.partition(".")[0] == library
-
-
-def has_torch() -> bool:
-    """Whether torch is installed; it is not loaded."""
-    if "torch" in sys.modules:  # None, where it is hidden
-        return sys.modules["torch"] is not None
-    return importlib.util.find_spec("torch") is not None
-
-
-def resized_by_torch(images: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
-    """Images resampled by torch's antialiased bilinear filter, which for 8 bits is quicker than any other.
-
-    Args:
-        images: uint8 ``(F, H, W, C)``.
-        size: rows and columns of the result.
-
-    Returns:
-        uint8, within one level of what is exact.
-    """
-    torch = _load("torch")
-    planes = to_torch(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
-    resized = torch.nn.functional.interpolate(planes, size, mode="bilinear", antialias=True)
-    return to_numpy(resized.permute(0, 2, 3, 1))
 
 
 def _not_an_array(value: Array) -> ParameterError:

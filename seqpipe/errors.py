@@ -18,6 +18,13 @@ A message is composed here, in one place: the source it concerns, the fact, what
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
 __all__ = [
     "BackendError",
     "DamagedSourceError",
@@ -32,7 +39,10 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "printable",
+    "warn_caller",
 ]
+
+_PACKAGE: Final = str(Path(__file__).parent) + os.sep
 
 
 class SeqpipeError(Exception):
@@ -134,3 +144,24 @@ def _rebuild(kind: type[SeqpipeError], state: dict[str, object]) -> SeqpipeError
     error.__dict__.update(state)
     error.args = (state["fact"],)
     return error
+
+
+def warn_caller(message: str) -> None:
+    """Warn of something, at the line of the user's that led to it: the nearest one outside of this package.
+
+    Args:
+        message: as :func:`warnings.warn` takes it.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of this package, or the ``__init__`` that dataclasses write."""
+    code = frame.f_code
+    return code.co_filename.startswith(_PACKAGE) or (code.co_filename, code.co_name) == (
+        "<string>",
+        "__init__",
+    )

@@ -1,6 +1,9 @@
 """C sources, compiled by the system's compiler when first used, and kept in the cache directory.
 
 What is written in C here is also written in Python, for machines without a compiler: slower, with the same results.
+
+A library runs with the rights of whoever loads it. So one from the cache is loaded only if it is this user's or root's,
+in a folder where nobody else may write, and ends with the checksum of its bytes, as it does once it is written whole.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .source_text import source_text
-from .whole_file import replacing
+from .whole_file import write_durably
 
 __all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
 
@@ -33,6 +37,9 @@ _LONGEST_S = 60
 
 memory: Callable[[Any], Any] = (ctypes.c_char * 1).from_buffer
 """The memory of a writable array as an argument of a C function, in less time than NumPy's own way takes."""
+
+_MARK = b"seqpipe sha256 "
+_OTHERS_WRITE = 0o022
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +69,12 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
         name: its file's name.
     """
     try:
-        return ctypes.CDLL(str(compiled(package, name, native_directory())))
+        directory = native_directory()
+        if _is_ours(directory):
+            return ctypes.CDLL(str(compiled(package, name, directory)))
+        _log.info("%s may be written by others: %s is compiled anew in each process", directory, name)
+        with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
+            return ctypes.CDLL(str(compiled(package, name, Path(private))))
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or error
         _log.info("%s is not compiled, its Python form is used instead: %s", name, said)
@@ -83,7 +95,7 @@ def load_functions(
     library = load_native(package, name)
     if library is None:
         return None
-    library = ctypes.PyDLL(library._name) if quick else library
+    library = ctypes.PyDLL(library._name, handle=library._handle) if quick else library
     found = SimpleNamespace()
     for function, arguments in functions.items():
         # Of this call alone: as an attribute another thread could replace it by one that has no types yet.
@@ -94,7 +106,7 @@ def load_functions(
 
 
 def compiled(package: str, name: str, directory: Path) -> Path:
-    """The library made of a C source; compiled if it is not in the directory yet.
+    """The library made of a C source; compiled if it is not in the directory yet, or not sound there.
 
     Raises:
         FileNotFoundError: there is no compiler.
@@ -104,16 +116,50 @@ def compiled(package: str, name: str, directory: Path) -> Path:
     source = source_text(package, name).encode()
     digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
     library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
-    if not library.exists():
+    if not _is_sound(library):
         _compile(source, library)
     return library
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether nobody but this user and root can put a file into a directory; it is made if need be."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = directory.stat()
+    if found.st_uid == os.getuid() and found.st_mode & _OTHERS_WRITE:
+        directory.chmod(found.st_mode & ~_OTHERS_WRITE & 0o7777)  # made under an open umask
+        found = directory.stat()
+    return found.st_uid in (os.getuid(), 0) and not found.st_mode & _OTHERS_WRITE
+
+
+def _is_sound(library: Path) -> bool:
+    """Whether a library is there, as it was written, by this user or root."""
+    try:
+        descriptor = os.open(
+            library, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        trusted = found.st_uid in (os.getuid(), 0) and not found.st_mode & _OTHERS_WRITE
+        return trusted and _sealed((data := file.read())[:-_SEAL_BYTES]) == data
+
+
+def _sealed(code: bytes) -> bytes:
+    """A library with its checksum behind it, where the loader does not look."""
+    return code + _MARK + hashlib.sha256(code).digest()
+
+
+_SEAL_BYTES = len(_sealed(b""))
 
 
 def _compile(source: bytes, library: Path) -> None:
     path = compiler()
     if path is None:
         raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(library) as part:
-        command = [path, *_FLAGS, "-o", str(part), "-x", "c", "-", *_LIBRARIES]
+    library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
+        made = Path(private, library.name)
+        command = [path, *_FLAGS, "-o", str(made), "-x", "c", "-", *_LIBRARIES]
         subprocess.run(command, input=source, check=True, capture_output=True, timeout=_LONGEST_S)
+        write_durably(library, _sealed(made.read_bytes()), 0o644)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from .array import (
 )
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
+from .param import Param, keep_checked
 
 __all__ = ["Batch", "Sequence"]
+
+_LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo=-1)
+_INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
 
 
 class _Exports:
@@ -75,6 +79,21 @@ class _Exports:
         return int(kind), int(number)
 
 
+class _Owned:
+    """A field of whole numbers that whoever asks for it gets a copy of, to write into and to give to torch."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, value: Any, owner: type | None = None) -> IntArray | None:
+        # for the class itself, None: the field's default
+        held: IntArray | None = None if value is None else value.__dict__[self._name]
+        return None if held is None else held.copy()
+
+    def __set__(self, value: Any, held: Any) -> None:
+        value.__dict__[self._name] = held
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Sequence(_Exports):
     """One sample: frames of a video with their clock, or slices of a volume with their space.
@@ -86,6 +105,8 @@ class Sequence(_Exports):
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
+        label: the number of its class; -1 without one.
+        index: its index within its dataset; -1 outside of one.
         affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimeters, RAS+.
 
     Raises:
@@ -98,9 +119,13 @@ class Sequence(_Exports):
     frames: IntArray | None = None
     timestamps: FloatArray | None = None
     affine: FloatArray | None = None
+    label: int = -1
+    index: int = -1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", admit(self.data))
+        if self.label != -1 or self.index != -1:
+            keep_checked(self, _LABEL, _INDEX)
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -120,6 +145,12 @@ class Sequence(_Exports):
         """
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, data=data, layout=layout)
+        return made
+
+    def of_sample(self, label: int, index: int) -> Sequence:
+        """The same as a sample of a dataset; the rest was checked, and is shared."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, label=label, index=index)
         return made
 
     def __len__(self) -> int:
@@ -147,6 +178,8 @@ class Sequence(_Exports):
         if self.affine is not None:
             spacing = np.linalg.norm(self.affine[:3, :3], axis=0)
             parts.append("spacing " + " × ".join(f"{s:.4g}" for s in spacing) + " mm")
+        if self.label >= 0:
+            parts.append(f"label {self.label}")
         if self.source:
             parts.append(f"from {self.source!r}")
         return f"Sequence({', '.join(part for part in parts if part)})"
@@ -159,8 +192,9 @@ class Batch(_Exports):
     Attributes:
         sequences: the samples in order; views of ``stacked`` where there is one.
         stacked: the array ``(N, …)``, or None where shapes differ.
-        labels: int64 of length N; -1 for a sample without a label.
-        indices: the samples' indices within their dataset, int64 of length N.
+        labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
+            sequences, None if no sequence has one.
+        indices: the samples' indices within their dataset, int64 of length N, likewise.
         mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
 
     Raises:
@@ -169,15 +203,17 @@ class Batch(_Exports):
 
     sequences: tuple[Sequence, ...]
     stacked: Array | None = None
-    labels: IntArray | None = None
-    indices: IntArray | None = None
+    labels: _Owned = _Owned()
+    indices: _Owned = _Owned()
     mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
         if not self.sequences:
             raise ParameterError("a batch of no sequences", allowed="one sequence or more")
-        for name in ("labels", "indices"):
-            values = getattr(self, name)
+        for name, own in (("labels", "label"), ("indices", "index")):
+            values = self.__dict__[name]
+            if values is None and any(getattr(s, own) != -1 for s in self.sequences):
+                values = [getattr(s, own) for s in self.sequences]
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, np.int64, (len(self),), name))
         if self.stacked is not None and self.stacked.shape[0] != len(self):

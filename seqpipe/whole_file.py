@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from .interrupts import tidied
 
-__all__ = ["replacing"]
+__all__ = ["open_new", "replacing", "write_durably"]
 
 
 @contextmanager
@@ -37,3 +39,35 @@ def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
             with suppress(OSError):  # what went wrong first is what is told
                 part.unlink(missing_ok=True)
             raise
+
+
+def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
+    """Open a file for writing that this call makes: what has its name, a link that another user put there too, goes.
+
+    Args:
+        path: the file's place.
+        mode: its permissions, before the umask.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    return os.fdopen(os.open(path, flags, mode), "wb")
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file whole or not at all, so that a power cut after this leaves it whole.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with replacing(path) as part, open_new(part, mode) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

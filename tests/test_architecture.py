@@ -66,6 +66,8 @@ ROOMS = (
             "native",
             "interrupts",
             "whole_file",
+            "limits",
+            "forks",
         ),
     ),
     # what flow is made of and good for; the operator that computes it is one of ops
@@ -79,9 +81,9 @@ ROOMS = (
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
     Room("pipeline", ("pipeline",)),
+    Room("fn", ("fn", "types")),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
-    Room("fn", ("fn", "types"), never=("plugin",)),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
@@ -293,7 +295,9 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_lazy_names_are_listed():
-    assert {"open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
+    assert seqpipe.fn.crop is not None
+    assert seqpipe.VideoReader.__module__ == "seqpipe.video.reader"
+    assert {"fn", "VideoReader", "open", "readers", "OutputSpec", "Sequence", "Batch"} <= set(dir(seqpipe))
 
 
 def test_type_marker_is_packaged():

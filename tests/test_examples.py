@@ -137,6 +137,7 @@ def test_first_run_exports_the_video_that_it_is_given(first_run, video, tmp_path
     assert "+ " in capfd.readouterr().out, "it says what it does"
 
 
+@pytest.mark.deep  # .ci/run does it
 def test_first_run_makes_a_sample_once(first_run, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(first_run, "OUT", tmp_path / "out")
     monkeypatch.setattr(first_run, "environment", lambda: Path(sys.executable))
@@ -176,6 +177,7 @@ def test_environment_is_made_once(first_run, tmp_path, monkeypatch, capfd):
     assert "--group" not in commands[-1]
 
 
+@pytest.mark.deep  # .ci/run does it
 def test_environment_is_made_where_there_is_none(first_run, tmp_path, monkeypatch):
     monkeypatch.setenv("SEQPIPE_VENV", str(tmp_path / "new"))
     monkeypatch.setattr(first_run, "run", lambda *_: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import shutil
 import subprocess
 from importlib import resources
@@ -86,7 +87,7 @@ def test_what_is_kept_but_cannot_be_loaded_is_no_error(load, tmp_path) -> None:
     whole = native.compiled(*SOURCE, tmp_path / "elsewhere")
     kept = tmp_path / "native" / whole.name
     kept.parent.mkdir()
-    kept.write_bytes(b"no library")
+    kept.write_bytes(native._sealed(b"no library"))
     assert load(*SOURCE) is None
 
 
@@ -99,3 +100,77 @@ def test_what_a_caller_says_of_a_function_holds_for_that_caller_alone() -> None:
     )
     assert one.seqpipe_salt.argtypes == (ctypes.c_int64,)
     assert other.seqpipe_salt.argtypes == ()
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no seal"])
+def test_a_damaged_library_is_compiled_anew(damage, load, tmp_path) -> None:
+    """One that a power cut had left short killed the process by SIGBUS."""
+    kept = native.compiled(*SOURCE, tmp_path / "native")
+    whole = kept.read_bytes()
+    broken = {
+        "cut": whole[: len(whole) // 2],
+        "flipped": whole[:3000] + bytes([whole[3000] ^ 1]) + whole[3001:],
+        "empty": b"",
+        "no seal": whole[: -native._SEAL_BYTES],
+    }
+    kept.write_bytes(broken[damage])
+    assert isinstance(load(*SOURCE), ctypes.CDLL)
+    assert kept.read_bytes() == whole
+
+
+@needs_compiler
+def test_a_library_that_others_may_have_written_is_not_loaded(load, tmp_path, monkeypatch) -> None:
+    kept = native.compiled(*SOURCE, tmp_path / "native")
+    kept.chmod(0o666)
+    assert not native._is_sound(kept)
+    assert native.compiled(*SOURCE, tmp_path / "native") == kept
+    assert kept.stat().st_mode & 0o777 == 0o644 & ~_umask()
+    monkeypatch.setattr(native.os, "getuid", lambda: 12345)
+    assert native._is_sound(kept) == (kept.stat().st_uid == 0)
+
+
+@needs_compiler
+def test_a_link_is_not_followed(tmp_path) -> None:
+    elsewhere = native.compiled(*SOURCE, tmp_path / "elsewhere")
+    folder = tmp_path / "native"
+    folder.mkdir()
+    (folder / elsewhere.name).symlink_to(elsewhere)
+    made = native.compiled(*SOURCE, folder)
+    assert not made.is_symlink()
+
+
+@needs_compiler
+def test_in_a_directory_of_others_nothing_is_loaded_or_kept(load, tmp_path, monkeypatch, caplog) -> None:
+    """It is compiled for this process alone."""
+    folder = tmp_path / "native"
+    planted = native.compiled(*SOURCE, folder)
+    planted.write_bytes(native._sealed(b"no library"))
+    real = Path.stat
+
+    def stat(path: Path, **options: object) -> object:
+        found = real(path, **options)
+        if path != folder:
+            return found
+        return type("Stat", (), {"st_uid": found.st_uid + 1 or 1, "st_mode": found.st_mode})
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with caplog.at_level(logging.INFO, logger="seqpipe"):
+        assert isinstance(load(*SOURCE), ctypes.CDLL)
+    assert "may be written by others" in caplog.text
+    assert planted.read_bytes() == native._sealed(b"no library")
+
+
+@needs_compiler
+def test_a_directory_made_under_an_open_umask_is_closed_to_others(load, tmp_path) -> None:
+    folder = tmp_path / "native"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert isinstance(load(*SOURCE), ctypes.CDLL)
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -212,8 +212,29 @@ def test_a_batch_is_immutable():
     batch = Batch.of([clip()], labels=[1])
     with pytest.raises(dataclasses.FrozenInstanceError):
         batch.labels = None
-    with pytest.raises(ValueError, match="read-only"):
-        batch.labels[0] = 2
+    batch.labels[0] = 2
+    assert batch.labels.tolist() == [1], "who asks owns a copy"
+
+
+def test_labels_can_be_given_to_torch_without_a_warning():
+    """It warns of memory that cannot be written."""
+    torch = pytest.importorskip("torch")
+    batch = Batch.of([clip()], labels=[1], indices=[4])
+    assert torch.as_tensor(batch.labels).tolist() == [1]
+    assert torch.as_tensor(batch.indices).tolist() == [4]
+
+
+def test_a_sequence_keeps_its_label_and_index():
+    sequence = clip().of_sample(3, 17)
+    assert (sequence.label, sequence.index) == (3, 17)
+    assert (clip().label, clip().index) == (-1, -1)
+    moved = sequence.with_pixels(sequence.data[:, ::-1], sequence.layout)
+    assert (moved.label, moved.index) == (3, 17)
+    assert "label 3" in repr(sequence)
+    batch = Batch.of([sequence, clip()])
+    assert (batch.labels.tolist(), batch.indices.tolist()) == ([3, -1], [17, -1])
+    with pytest.raises(ParameterError, match="label=-2 is not valid"):
+        dataclasses.replace(sequence, label=-2)
 
 
 @given(st.lists(st.integers(0, 6) | st.none(), min_size=1, max_size=5))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seqpipe.whole_file import replacing
+from seqpipe.whole_file import open_new, replacing, write_durably
 
 
 def test_a_file_appears_when_the_block_ends(tmp_path):
@@ -73,3 +73,22 @@ def test_writers_at_once_do_not_meet(tmp_path):
         list(pool.map(write, range(200)))
     assert len(set(path.read_bytes())) == 1
     assert (path.stat().st_size, list(tmp_path.iterdir())) == (5000, [path])
+
+
+def test_a_new_file_is_not_written_through_a_link(tmp_path):
+    """A link that another user had put where a part of a file goes was followed, and its target overwritten."""
+    target, path = tmp_path / "target", tmp_path / "new"
+    target.write_bytes(b"precious")
+    path.symlink_to(target)
+    with open_new(path) as file:
+        file.write(b"new")
+    assert target.read_bytes() == b"precious"
+    assert path.read_bytes() == b"new"
+    assert not path.is_symlink()
+
+
+def test_a_durable_file_is_whole_and_alone(tmp_path):
+    write_durably(tmp_path / "a.bin", b"data", 0o600)
+    assert (tmp_path / "a.bin").read_bytes() == b"data"
+    assert stat.S_IMODE((tmp_path / "a.bin").stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.bin"]

@@ -16,6 +16,7 @@ import click
 from .. import __version__
 from ..errors import ParameterError, SeqpipeError
 from ..interrupts import INTERRUPTED
+from ._wording import option_names, worded
 from .doctor import doctor
 from .export import export
 from .flow import flow
@@ -50,7 +51,8 @@ class _Commands(click.Group):
         except SeqpipeError as error:
             if os.environ.get(_DEBUG):
                 raise
-            click.echo(f"Error: {error}", err=True)
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            click.echo(f"Error: {worded(error, option_names(command))}", err=True)
             ctx.exit(_USAGE if isinstance(error, ParameterError) else _FAILED)
         except KeyboardInterrupt as interrupt:
             click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)

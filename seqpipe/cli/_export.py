@@ -162,7 +162,9 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
 
     planned: list[tuple[str, Planned]] = []
     found = list(find_inputs(options.paths))
-    for source, result in for_each_index(found, plan, jobs=options.jobs, cache_dir=options.cache_dir):
+    for source, result in for_each_index(
+        found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
+    ):
         if isinstance(result, SeqpipeError) and options.on_error == "raise":
             raise result
         planned.append((source, result))

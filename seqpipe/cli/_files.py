@@ -13,8 +13,9 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
-from ..video.source.extensions import VIDEO_ENDINGS
-from ..whole_file import replacing
+from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
+from ..whole_file import open_new, replacing
+from ._progress import say
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
 
@@ -65,19 +66,22 @@ def _expand(path: str) -> Iterator[Input | SeqpipeError]:
 
 def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
     failures: list[OSError] = []
-    found = False
+    found, passed = False, PassedOver()
     for root, folders, names in os.walk(folder, onerror=failures.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(root, name)
-            if path.suffix.lower() in VIDEO_ENDINGS and not name.startswith("."):
-                found = True
+        for name in sorted(name for name in names if not name.startswith(".")):
+            if is_video(name):
+                found, path = True, Path(root, name)
                 yield Input(str(path), path.stem, path.parent.relative_to(folder).as_posix())
+            else:
+                passed.note(name)
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
+    if found and passed:
+        say(f"{printable(str(folder))}: {passed} passed over: their names do not end as those of videos do.")
     if not found and not failures:
         yield UnreadableSourceError(
-            "there is no video in this folder",
+            f"there is no video in this folder{f', only {passed}' if passed else ''}",
             source=str(folder),
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Name the files themselves if they end differently",
@@ -126,6 +130,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     partial = beside(path, "part")  # which --resume replaces where a killed run has left it
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, beside=partial), partial.open("wb") as file:
+        with replacing(path, beside=partial), open_new(partial) as file:
             write(file)
             return file.tell()

@@ -25,6 +25,7 @@ def for_each_index(
     jobs: int | None,
     cache_dir: str | None,
     verified: bool = False,
+    stream: int | None = None,
 ) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
     """Do something with the index of each video, several at a time, and keep only the result.
 
@@ -34,6 +35,7 @@ def for_each_index(
         jobs: how many threads; None for one per core.
         cache_dir: where indices are kept, None for the user's cache folder.
         verified: whether each video must have been decoded once, so that all damage is known.
+        stream: which stream of each; None for the best video.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
@@ -45,7 +47,8 @@ def for_each_index(
         if isinstance(item, SeqpipeError):
             return item.source or "", item
         try:
-            return item.path, use(item, open_index(item.path, cache_dir=cache_dir, verified=verified))
+            index = open_index(item.path, cache_dir=cache_dir, verified=verified, stream=stream)
+            return item.path, use(item, index)
         except SeqpipeError as error:
             error.source = error.source or item.path
             return item.path, error
@@ -58,7 +61,9 @@ def for_each_index(
             yield result
 
 
-def is_indexed(path: str, cache_dir: str | None, *, verified: bool = False) -> bool:
+def is_indexed(
+    path: str, cache_dir: str | None, *, verified: bool = False, stream: int | None = None
+) -> bool:
     """Whether the cache holds a fresh index of a video, of one that was decoded once if that is asked for.
 
     False for a video that cannot be opened.
@@ -67,7 +72,7 @@ def is_indexed(path: str, cache_dir: str | None, *, verified: bool = False) -> b
     from ..video.source.source import open_source
 
     try:
-        stamp = open_source(path).stamp()
+        stamp = open_source(path, stream=stream).stamp()
     except SeqpipeError:
         return False
     if stamp is None:

@@ -130,6 +130,7 @@ def _pieces(
             plan.source,
             device=str(device),
             decode=work.request.options.decode,
+            stream=work.request.options.stream,
             threads=work.threads,
             output=work.request.output,
             cache_dir=work.request.options.cache_dir,

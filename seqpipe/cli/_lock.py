@@ -77,7 +77,8 @@ class Lock:
         """
         deadline_s = time.monotonic() + wait_s
         while True:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self.path, flags, 0o666)
             # whatever the umask: what a killed export has left in a shared folder is to be of use to all
             with contextlib.suppress(PermissionError):  # it is another user's, who has done so
                 os.fchmod(self._descriptor, 0o666)

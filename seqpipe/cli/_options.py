@@ -33,7 +33,9 @@ __all__ = [
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_JOBS = Param(name="jobs", doc="Threads to work with; one per core if not given", lo=1, optional=True)
+_JOBS = Param(
+    name="jobs", doc="Threads to work with; one per core if not given", lo=1, hi=4096, optional=True
+)
 
 
 class _Checked(ParamType):

@@ -42,6 +42,8 @@ class Settings:
         """Those of an export."""
         encoder = request.encoder
         others = [encoder.settings] if encoder.settings else []
+        # no entry without a stream, so that an export made before streams could be chosen resumes
+        others += [] if request.options.stream is None else [request.options.stream]
         return cls(
             _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             _digest(request.selection, request.pattern.text),

@@ -13,6 +13,7 @@ import click
 from ..errors import SeqpipeError
 from ._manifest import Row
 from ._progress import say
+from ._wording import option_names, worded
 
 __all__ = ["Report"]
 
@@ -26,6 +27,7 @@ class Report:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
+        self._options = option_names()  # now: errors come from other threads
         self._began = time.monotonic()
         self._counts: Counter[str] = Counter()
 
@@ -41,7 +43,7 @@ class Report:
 
     def error(self, error: SeqpipeError | str) -> None:
         """Name a failed source or a loss."""
-        say(f"Error: {error}")
+        say(f"Error: {worded(error, self._options)}")
 
     def json(self, kind: str, values: dict[str, Any]) -> None:
         """One JSON line, if they are wanted."""

@@ -46,6 +46,7 @@ class Options:
     jobs: int | None
     device: str
     decode: Decode
+    stream: int | None
     encode: Encode
     manifest: str | None
     resume: bool

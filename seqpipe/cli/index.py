@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SeqpipeError, printable
+from ..video.device import STREAM
 from . import _options as options
 from ._files import Input, find_inputs
 from ._progress import say
+from ._wording import worded
 
 if TYPE_CHECKING:
     from ..video.packet_index import PacketIndex
@@ -26,11 +28,17 @@ __all__ = ["index"]
     is_flag=True,
     help="Decode each video once on the CPU, and remember which packets are damaged: a GPU conceals some damage.",
 )
+@options.option(STREAM)
 @options.jobs
 @options.json_lines
 @options.cache_dir
 def index(
-    paths: tuple[str, ...], verify: bool, jobs: int | None, as_json: bool, cache_dir: str | None
+    paths: tuple[str, ...],
+    verify: bool,
+    stream: int | None,
+    jobs: int | None,
+    as_json: bool,
+    cache_dir: str | None,
 ) -> None:
     """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
 
@@ -41,15 +49,17 @@ def index(
 
     found = list(find_inputs(paths))
     inputs = [item.path for item in found if isinstance(item, Input)]
-    fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify)}
+    fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify, stream=stream)}
     if len(fresh) < len(inputs):
         check_writable(cache_directory(cache_dir))  # else all of the work would be for nothing
     counts: Counter[str] = Counter()
-    for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
+    for source, result in for_each_index(
+        found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify, stream=stream
+    ):
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
-            values |= {"status": "failed", "frames": None, "lost": None, "error": str(result)}
-            say(f"Error: {result}")
+            values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}
+            say(f"Error: {worded(result)}")
         else:
             frames, lost, cut = result
             values |= {"frames": frames, "lost": lost, "error": cut or None}

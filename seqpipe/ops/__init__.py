@@ -2,7 +2,9 @@
 
 ``fn.flip(x, horizontal=True)`` is ``ops.Flip(horizontal=True)(x)``. A number among the arguments may be a constant, a
 range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with a value for each sample, or
-:func:`per_frame`. Draws depend on (seed, the operator's name, epoch, index of the sample) and on nothing else.
+:func:`per_frame`. Draws depend on (seed, the operator's name, its occurrence, epoch, index of the sample) and on
+nothing else; the occurrence tells operators of one name and one seed apart that are used together, in a chain or a
+graph.
 
 What is given a :class:`DataNode`, to act on or as a parameter, gives one: a value that :mod:`seqpipe.pipeline` computes
 once the batch is there. ``fn.random`` makes the first of them, and inputs of a graph are such.
@@ -69,6 +71,8 @@ messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests o
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import (
     arrays,
     batch,
@@ -109,7 +113,9 @@ from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
+from .core.fields import suggestion
 from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
+from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
@@ -154,6 +160,7 @@ __all__ = [
     "Named",
     "Normal",
     "Number",
+    "Occurrences",
     "Op",
     "Parameter",
     "Part",
@@ -204,3 +211,8 @@ __all__ += resize.normalized.__all__
 __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
+
+
+def __getattr__(name: str) -> Any:
+    near = suggestion(name, __all__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")

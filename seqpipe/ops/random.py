@@ -1,7 +1,8 @@
 """Random numbers as nodes: ``fn.random.uniform`` and so on, named as in DALI; one for each sample, or for each frame.
 
-They depend on (seed, the name of what draws, epoch, index of the sample) and on nothing else, as all draws do. So two
-nodes of one name and one seed are the same numbers: give each a seed of its own, or one node to both who need it.
+They depend on (seed, the name of what draws, its occurrence, epoch, index of the sample) and on nothing else, as all
+draws do: two nodes of one name and one seed in a graph are different numbers. To use the same twice, give one node to
+both who need it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .core import distributions
 from .core.declaration import Declaration, Takes
 from .core.deferred import written
 from .core.nodes import DataNode, Named, Run
+from .core.occurrences import Occurrences
 from .core.parameters import ANY, param
 
 __all__ = ["Choice", "CoinFlip", "Drawn", "Normal", "Uniform"]
@@ -56,7 +58,7 @@ class _Random(Declaration, register=False):
 
         Returns:
             A node of float64 ``(N,)``, or with ``per_frame`` ``(N, F)`` for the samples and frames of a graph's inputs.
-            Each call gives the same numbers, for they depend on seed, name, epoch and index alone.
+            Each call gives another node: a graph that has both draws different numbers for them.
         """
         return Drawn(self)
 
@@ -94,7 +96,7 @@ class _Random(Declaration, register=False):
         one = np.ndim(index) == 0
         shape = (frames,) if self.per_frame and frames is not None else ()
         indices = indices_of(self, index, 1 if one else np.size(index))
-        drawing = streams(self.seed, self.name, place_number(epoch, "epoch", self.name), indices)
+        drawing = streams(self.seed, self.stream_name, place_number(epoch, "epoch", self.name), indices)
         found = np.array([self.reference(rng, shape) for rng in drawing], np.float64)
         return found[0] if one else found
 
@@ -122,6 +124,10 @@ class Drawn(DataNode):
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
         return f"{self.op.name}({written(self.op, name)})"
+
+    def occurring(self, seen: Occurrences) -> Drawn:
+        """See :meth:`DataNode.occurring`."""
+        return Drawn(*seen.of([self.op]))
 
     def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it is made of nothing
         """See :meth:`DataNode.value`."""

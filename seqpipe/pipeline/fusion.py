@@ -125,7 +125,7 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
         so_far = so_far.after(op)
         taken.append(op)
     rest = chain.ops[len(taken) :]
-    tail = Chain(*rest, fuse=chain.fuse) if rest else None
+    tail = Chain.part(rest, chain.fuse) if rest else None
     if not taken:
         return Split(None, chain, reason)
     head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface")

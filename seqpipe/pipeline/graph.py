@@ -17,13 +17,13 @@ of which each takes what the one before it gives, and nobody else does, are one 
 are needed in main memory: those that are made of pixels on a GPU are brought there by way of its current stream, which
 is waited for.
 
-Draws depend on (seed, name, epoch, index of the sample), as everywhere. Two operators of one class are told apart by
-their seeds alone, as in a chain; so are two nodes of random numbers, of which a graph warns if they draw the same.
+Draws depend on (seed, name, occurrence, epoch, index of the sample), as everywhere. Operators of one name and one seed
+draw apart in a graph, and so do nodes of random numbers: see :mod:`seqpipe.ops.core.occurrences`. A call by itself
+draws as the first occurrence does.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -66,11 +66,11 @@ class Graph:
             raise _wrong("a graph of no outputs", allowed="one node or more")
         self._outputs = outputs
         self._order = ordered(outputs)
+        self._order.count_occurrences()
         self._steps = steps_of(self._order, outputs)
         self._leads = leads_of(self._order.nodes)
         self._places = {n.name: self._order.place(n) for n in self._order.nodes if isinstance(n, Input)}
-        self._drawn = [node.op for node in self._order.nodes if isinstance(node, Drawn)]
-        self._warn()
+        self._draws = any(isinstance(node, Drawn) for node in self._order.nodes)
 
     @property
     def outputs(self) -> tuple[DataNode, ...]:
@@ -110,7 +110,7 @@ class Graph:
         """
         self._check(inputs, epoch=epoch, index=index)
         index = _indices(inputs, index)
-        samples, frames = extent_of(self._leads, inputs, index) if self._drawn else (0, None)
+        samples, frames = extent_of(self._leads, inputs, index) if self._draws else (0, None)
         run = Run(epoch, index, samples, frames, backend, device)
         values = {place: inputs.pop(name) for name, place in self._places.items()}
         for step in self._steps:
@@ -140,18 +140,6 @@ class Graph:
                 allowed=f"a value for each of {names}",
                 advice=f"graph({', '.join(f'{name}=…' for name in self.inputs)})",
             )
-
-    def _warn(self) -> None:
-        """Tell of random numbers that are the same, though they were asked for twice."""
-        known = set()
-        for op in self._drawn:
-            if (op.name, op.seed) in known:
-                warnings.warn(
-                    f"{op.name} is asked for twice with seed={op.seed}, which draws the same numbers; "
-                    "give each a seed of its own, or one node to both who need it",
-                    stacklevel=3,
-                )
-            known.add((op.name, op.seed))
 
     def __repr__(self) -> str:
         lines = [f"{self._name(node)} = {node.written(self._name)}" for node in self._made]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ops import DataNode
+from ..ops import DataNode, Occurrences
 from .inputs import Input
 
 __all__ = ["Ordered", "ordered"]
@@ -31,6 +31,16 @@ class Ordered:
         if node not in self:
             self._places[_key(node)] = len(self.nodes)
             self.nodes.append(node)
+
+    def count_occurrences(self) -> None:
+        """Put in place of each node one whose operators draw as they occur among all of them.
+
+        What is made of a node still names the one that was there, which has the same place.
+        """
+        seen = Occurrences()
+        for place, node in enumerate(self.nodes):
+            self.nodes[place] = made = node.occurring(seen)
+            self._places[_key(made)] = place
 
     def place(self, node: DataNode) -> int:
         """The number of a node, from 0 on."""

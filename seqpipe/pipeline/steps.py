@@ -37,7 +37,7 @@ class Step:
         """The operators of a chain, with nodes among their parameters."""
         if len(self.calls) == 1 and isinstance(self.calls[0].maker, Chain):
             return self.calls[0].maker
-        return Chain(*(op for call in self.calls for op in call.maker.makers))
+        return Chain.part([op for call in self.calls for op in call.maker.makers])
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .labels import NO_LABEL
@@ -36,7 +36,9 @@ class Listing:
     Attributes:
         entries: in the order of the dataset.
         classes: the names of the classes by their numbers, or none.
+        passed_over: how many files of a folder are not taken for videos, by the endings of their names.
     """
 
     entries: tuple[Entry, ...]
     classes: tuple[str, ...] = ()
+    passed_over: dict[str, int] = field(default_factory=dict)

@@ -154,7 +154,7 @@ class Fetcher:
         for place, sample in enumerate(group.samples):
             result = group.failed[place] if place in group.failed else next(arrived)
             if isinstance(result, Sequence):
-                outcomes.append((sample, result))
+                outcomes.append(_pair(sample, result))
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
@@ -173,7 +173,7 @@ class Fetcher:
         result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
-        return result
+        return _pair(sample, result)[1]
 
     @property
     def _itemsize(self) -> int:
@@ -226,7 +226,7 @@ class Fetcher:
             unsound = group.failed or group.broken
             result = self.engine.get().read([] if unsound else [self._request(sample, output)])
             if result and isinstance(result[0], Sequence):
-                return sample, result[0]
+                return _pair(sample, result[0])
             if result and isinstance(result[0], DeviceMemoryError):
                 raise result[0]
         return None
@@ -251,3 +251,7 @@ class Fetcher:
         shape, dtype = group.common
         whole = (len(group.samples), len(group.samples[0].frames), *shape)
         return self.engine.get().allocate(whole, np.dtype(dtype))
+
+
+def _pair(sample: Sample, sequence: Sequence) -> Pair:
+    return sample, sequence.of_sample(sample.label, sample.index)

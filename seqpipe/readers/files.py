@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ..param import listed
-from ..video.source.extensions import VIDEO_ENDINGS
+from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, Labels
 from .ranges import Range
@@ -62,7 +62,8 @@ def list_folder(root: str, labels: Labels) -> Listing:
     """
     _require_folder(root)
     root = root.rstrip("/")
-    folders, videos = _look_into(root or "/")
+    passed = PassedOver()
+    folders, videos = _look_into(root or "/", passed)
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
         raise SourceError(
             f"the folder holds class folders, and videos of no class ({videos[0]!r}, …)",
@@ -70,14 +71,14 @@ def list_folder(root: str, labels: Labels) -> Listing:
             advice="Move the videos into a class folder, or list all of them with files=[…] or manifest=…",
         )
     if videos:
-        return Listing(tuple(_entries(root, videos, NO_LABEL)), labels.classes)
+        return Listing(tuple(_entries(root, videos, NO_LABEL)), labels.classes, dict(passed))
     classes = labels.classes or tuple(folders)
     entries: list[Entry] = []
     for number, name in enumerate(classes):
-        entries += _class(root, name, folders, number, named=bool(labels.classes))
+        entries += _class(root, name, folders, number, passed, named=bool(labels.classes))
     if not entries:
         _refuse_empty(root)
-    return Listing(tuple(entries), classes)
+    return Listing(tuple(entries), classes, dict(passed))
 
 
 def _require_folder(root: str) -> None:
@@ -92,7 +93,9 @@ def _require_folder(root: str) -> None:
         raise SourceNotFoundError(fact, source=root, advice=advice)
 
 
-def _class(root: str, name: str, folders: list[str], number: int, *, named: bool) -> Iterator[Entry]:
+def _class(
+    root: str, name: str, folders: list[str], number: int, passed: PassedOver, *, named: bool
+) -> Iterator[Entry]:
     """The videos of one class; only a class that the user named may be empty."""
     if name not in folders:
         raise SourceNotFoundError(
@@ -100,12 +103,13 @@ def _class(root: str, name: str, folders: list[str], number: int, *, named: bool
             source=root,
             allowed=", ".join(folders) or "no folder is there",
         )
-    videos = _videos_below(f"{root}/{name}")
+    videos = _videos_below(f"{root}/{name}", inside := PassedOver())
+    passed.update(inside)
     if not videos and not named:
         if not any(_videos_below(f"{root}/{other}") for other in folders):
             _refuse_empty(root)
         raise UnreadableSourceError(
-            f"there is no video in the class folder {name!r}",
+            f"there is no video in the class folder {name!r}{_beside(inside)}",
             source=root,
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Remove the folder, or name the classes that you want with classes=[…]",
@@ -117,33 +121,42 @@ def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
     return (Entry(f"{root}/{video}", video, label) for video in videos)
 
 
-def _videos_below(folder: str) -> list[str]:
+def _videos_below(folder: str, passed: PassedOver | None = None) -> list[str]:
     """The videos in a folder and all folders in it, relative to it, sorted folder by folder."""
-    folders, videos = _look_into(folder)
+    folders, videos = _look_into(folder, passed)
     for name in folders:
-        below = _videos_below(f"{folder}/{name}")
+        below = _videos_below(f"{folder}/{name}", passed)
         videos += [f"{name}/{video}" for video in below]
     return videos
 
 
-def _look_into(folder: str) -> tuple[list[str], list[str]]:
-    """The folders and the videos in a folder, sorted, without hidden ones."""
+def _look_into(folder: str, passed: PassedOver | None = None) -> tuple[list[str], list[str]]:
+    """The folders and the videos in a folder, sorted, without hidden ones; other files are counted."""
     try:
         with os.scandir(folder) as found:
             seen = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
     except OSError as error:
         raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
-    videos = [name for name, is_folder in seen if not is_folder and name.lower().endswith(VIDEO_ENDINGS)]
+    files = [name for name, is_folder in seen if not is_folder]
+    videos = [name for name in files if is_video(name)]
+    if passed is not None:
+        for name in set(files).difference(videos):
+            passed.note(name)
     return [name for name, is_folder in seen if is_folder], videos
 
 
 def _refuse_empty(root: str) -> NoReturn:
+    _videos_below(root, passed := PassedOver())
     raise UnreadableSourceError(
-        "there is no video in this folder",
+        f"there is no video in this folder{_beside(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
         advice="Name the files themselves with files=[…] if they end differently",
     )
+
+
+def _beside(passed: PassedOver) -> str:
+    return f", only {passed}" if passed else ""
 
 
 def _name(file: Any) -> str:

@@ -62,7 +62,9 @@ class Labels:
         number = _LIMIT if isinstance(value, str) and len(value) > _LONGEST else int(value)
         if self.classes and not NO_LABEL <= number < len(self.classes):
             raise self._error(f"the label {value} is the number of no class", value)
-        if not -_LIMIT <= number < _LIMIT:
+        if number < NO_LABEL:
+            raise self._error(f"the label {value} is negative", value)
+        if not number < _LIMIT:
             raise self._error(f"the label {value} does not fit into 64 bits", value)
         return number
 

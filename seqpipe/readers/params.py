@@ -24,7 +24,7 @@ __all__ = [
     "output_of",
 ]
 
-PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, unit="batches")
+PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, hi=10_000, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",
     doc="Memory of the device that batches under way and waiting may hold; a quarter of all unless given",
@@ -106,7 +106,7 @@ def check_index(index: Any, total: int) -> int:
     Raises:
         ParameterError: it has not.
     """
-    whole = int(index) if isinstance(index, Integral) else -1
+    whole = int(index) if type(index) is not bool and isinstance(index, Integral) else -1
     if not 0 <= whole < total:
         raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {total - 1}")
     return whole

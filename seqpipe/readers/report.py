@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..errors import DamagedSourceError, SeqpipeError, printable
+from ..video.source.extensions import PassedOver
 
 __all__ = ["Fate", "Loss", "Report", "ReportBook"]
 
@@ -52,12 +53,14 @@ class Report:
         used: how many of them give samples.
         samples: samples of an epoch, of all ranks together.
         losses: one for each source and fate, in the order in which they happened first.
+        passed_over: how many files of ``file_root`` are not taken for videos, by the endings of their names.
     """
 
     listed: int
     used: int
     samples: int
     losses: tuple[Loss, ...] = ()
+    passed_over: dict[str, int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[Fate, int]:
@@ -71,6 +74,7 @@ class Report:
         head = f"Report({self.used} of {self.listed} videos, {self.samples} samples"
         for fate, count in self.counts.items():
             head += f"; {count} × {fate}"
+        head += f"; passed over: {PassedOver(self.passed_over)}" if self.passed_over else ""
         lines = [f"  {loss}" for loss in self.losses[:_SHOWN]]
         if len(self.losses) > _SHOWN:
             lines.append(f"  … and {len(self.losses) - _SHOWN} more in .losses")
@@ -102,7 +106,11 @@ class ReportBook:
 
     def finished(self, *, listed: int, used: int, samples: int) -> None:
         """Write down what the dataset consists of."""
-        self.report = Report(listed=listed, used=used, samples=samples)
+        self.report = replace(self.report, listed=listed, used=used, samples=samples)
+
+    def passed_over(self, endings: dict[str, int]) -> None:
+        """Write down how many files were not taken for videos."""
+        self.report = replace(self.report, passed_over=endings)
 
     def so_far(self) -> Report:
         """The report as it stands."""

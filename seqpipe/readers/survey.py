@@ -67,6 +67,7 @@ class Survey:
         on_error: whether a video that cannot be used is raised or left out.
         cache_dir: where indexes are kept.
         book: where what was left out is written down.
+        stream: which stream of each video; None for the best one.
     """
 
     sampler: Sampler
@@ -76,6 +77,7 @@ class Survey:
     on_error: OnError
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
+    stream: int | None = None
     _rows: dict[int, _Row] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Survey:
     _uses: dict[tuple[tuple[int, ...], Range | None], _Use] = field(default_factory=dict)
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
+    _too_short: int = 0
 
     def catalog(self, entries: Seq[Entry], engine: Engine) -> Catalog:
         """The videos that give samples.
@@ -107,9 +110,21 @@ class Survey:
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
         return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
 
+    def left_out(self, listed: int) -> str:
+        """What to warn of: how many videos are too short for a sample, though not for ``min_frames``; "" if none."""
+        if not self._too_short:
+            return ""
+        return (
+            f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give pad_mode='edge' "
+            "to fill them up, a smaller sequence_length or stride, or min_frames to leave them out without a warning; "
+            "report() names them."
+        )
+
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
         paths = {name: os.path.abspath(name) for name in names if "://" not in name}  # noqa: PTH100  as sources do
+        if self.stream is not None:
+            paths = {}  # what registers and heads of indexes are looked up by are best videos
         register = Register(cache_directory(self.cache_dir), paths.values())
         known = register.load()
         found = known.copy()
@@ -141,7 +156,7 @@ class Survey:
     def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
         name, timed = wanted
         try:
-            index = open_index(name, cache_dir=self.cache_dir)
+            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream)
         except SeqpipeError as error:
             return error, None
         facts = Facts.of(index)
@@ -164,6 +179,7 @@ class Survey:
             self._rows[place] = _Row(entry, use, shape, picture)
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
+            self._too_short += length >= (self.min_frames or 0)
 
     def _use(self, facts: Facts, part: Range | None, times: FloatArray | None) -> _Use:
         """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.

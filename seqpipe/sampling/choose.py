@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import ParameterError
 from .clip import Sampler
-from .params import PAD_MODE, STRIDE, PadMode, SegmentMode
+from .params import PAD_MODE, SEGMENT_MODE, STRIDE, PadMode, SegmentMode
 from .rate import RandomRateClips, RateWindows
 from .segments import UniformSegments
 from .windows import RandomClips, Windows
@@ -33,6 +33,11 @@ def choose_sampler(
     Raises:
         ParameterError: a parameter is out of bounds, or two of them contradict each other.
     """
+    segment_mode = SEGMENT_MODE.check(segment_mode)
+    if segments is None and segment_mode != SEGMENT_MODE.choices[0]:
+        raise ParameterError(
+            f"segment_mode={segment_mode!r} has no meaning without segments", advice="Give segments too"
+        )
     stride, pad_mode = STRIDE.check(stride), PAD_MODE.check(pad_mode)
     given = {
         "sequence_length": sequence_length,

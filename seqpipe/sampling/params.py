@@ -94,7 +94,7 @@ ON_ERROR: Final = choice(
     "What happens to a sample that cannot be read: raised, left out, or replaced by another sample",
     ("raise", "skip", "substitute"),
 )
-EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0 on", lo=0)
+EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0 on", lo=0, hi=2**53)
 
 
 def check_shard(shard: tuple[int, int]) -> tuple[int, int]:

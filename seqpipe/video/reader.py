@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
+from ..forks import renew_after_fork
 from ..param import listed
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
@@ -24,7 +26,7 @@ from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
-from .device import DECODE, THREADS, Decode, parse_device
+from .device import DECODE, STREAM, THREADS, Decode, parse_device
 from .engine.engine import available_cores
 from .engine.executors import workplace
 from .engine.fill import fill
@@ -46,14 +48,15 @@ class VideoReader:
     """One video, random access, exact to the frame.
 
     Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
-    ``timestamps`` and ``info.start_s`` are on. A reader belongs to one thread at a time. Its copies, and what
-    is made of its pickle, open the video anew.
+    ``timestamps`` and ``info.start_s`` are on. Threads may share a reader: they wait for each other, so one reader
+    each is faster. Its copies, and what is made of its pickle, open the video anew.
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
         device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
             there is one that can be used.
         decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
+        stream: which of its streams, by its number in the container; by default the best video, as ffmpeg chooses it.
         threads: how many threads may decode; by default one per core that this process may use.
         output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
@@ -71,6 +74,7 @@ class VideoReader:
         *,
         device: str = "cpu",
         decode: Decode = "auto",
+        stream: int | None = None,
         threads: int | None = None,
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -81,20 +85,26 @@ class VideoReader:
             origin,
             device=device,
             decode=decode,
+            stream=stream,
             threads=threads,
             output=output,
             cache_dir=cache_dir,
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        source = open_source(origin)
+        source = open_source(origin, stream=STREAM.check(stream))
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
         self._place = workplace(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
+        self._lock = (
+            threading.RLock()
+        )  # the painter's buffers and the stream ahead are one thread's at a time
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
+        self._inherited: Iterator[Sequence] | None = None
+        renew_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._again, ()
@@ -143,7 +153,8 @@ class VideoReader:
         if isinstance(place, slice):
             return self.frames(numbers_of(place, len(self)))
         number = int(self._index.check([whole_number(place)])[0])
-        return self._next_frame(number)
+        with self._lock:
+            return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
         """Every frame in order, layout ``HWC``."""
@@ -161,7 +172,7 @@ class VideoReader:
         """
         wanted = self._index.check(whole_numbers(numbers))
         place = self._place
-        with place.active():
+        with self._lock, place.active():
             pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
             lost = self._paint(wanted.tolist(), pixels)
         if lost:
@@ -240,9 +251,16 @@ class VideoReader:
 
     def close(self) -> None:
         """Give back file and decoders."""
-        self._expected, self._ahead = -1, None
-        self._place.close()
-        self._video.source.close()
+        with self._lock:
+            self._expected, self._ahead = -1, None
+            self._place.close()
+            self._video.source.close()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked process: another thread may have held the lock, and a stream shares file positions."""
+        self._lock = threading.RLock()
+        # Kept: taking down a decoder whose threads are another process's could hang.
+        self._expected, self._ahead, self._inherited = -1, None, self._ahead
 
     def __enter__(self) -> VideoReader:
         return self
@@ -295,6 +313,7 @@ class VideoReader:
             for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
                 left.pop(item.number, None)
                 yield item
+                del item  # as in fill: no picture is held on to
         except BackendError:
             if not left:
                 return  # it only failed to make ready for the next run
@@ -326,6 +345,7 @@ class VideoReader:
                 painter.put(item, [(converter, left.pop(item.number))])
             else:
                 early.add(item.number)
+            del item  # as in fill: no picture is held on to
         again = left.keys() & early if way.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._files import Input, find_inputs, write_whole
+from seqpipe.cli._files import Input, beside, find_inputs, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 
 from .written import files
@@ -47,7 +47,7 @@ def test_a_folder_without_videos_says_what_it_looked_for(tmp_path):
     (error,) = find_inputs([str(tmp_path)])
     assert isinstance(error, SeqpipeError)
     assert str(error).startswith(
-        f"{tmp_path}: there is no video in this folder; allowed: files that end in .3gp,"
+        f"{tmp_path}: there is no video in this folder, only 1 other file (.txt 1); allowed: files that end in .264,"
     )
     assert ".mp4" in str(error)
 
@@ -106,3 +106,20 @@ def test_a_name_may_be_as_long_as_the_file_system_has_them(tmp_path):
         OutputError, match=r"\(File name too long\)\. Give shorter names, by --out or --pattern"
     ):
         write_whole(tmp_path / f"{longest}n", lambda file: file.write(b"x"))
+
+
+def test_a_part_is_not_written_through_a_link(tmp_path):
+    """A part's name is known beforehand: in a shared folder a link could lead it to any file of the user's."""
+    target, path = tmp_path / "target", tmp_path / "frame.png"
+    target.write_bytes(b"precious")
+    beside(path, "part").symlink_to(target)
+    write_whole(path, lambda file: file.write(b"pixels"))
+    assert (path.read_bytes(), target.read_bytes()) == (b"pixels", b"precious")
+
+
+def test_files_that_a_search_passes_over_are_counted(tmp_path, capsys):
+    touch(tmp_path, "a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m", "g.txt", "h.txt", "i.jpg", "j")
+    found = [Path(item.path).name for item in find_inputs([str(tmp_path)])]
+    assert found == ["a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m"]
+    said = capsys.readouterr().err
+    assert "4 other files (.txt 2, .jpg 1, without an ending 1) passed over" in said.replace("\n", " ")

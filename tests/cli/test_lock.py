@@ -15,6 +15,7 @@ import pytest
 from seqpipe.cli._lock import held
 from seqpipe.cli._record import Settings, note, read_entries
 from seqpipe.errors import OutputError
+from tests.support.deep import deep
 from tests.support.media import made
 
 from .written import files
@@ -187,10 +188,14 @@ def test_two_exports_of_one_source_into_one_folder(tmp_path, stopped):
     assert hidden(where) == []
 
 
-@pytest.mark.parametrize("name", ["h264", "vp9"])
 @pytest.mark.parametrize(
-    ("pattern", "shared"),
-    [("h264/0000{index}.png", "h264/000010.png"), ("{stem}/{index:06d}.png", "h264/000000.png")],
+    ("name", "pattern", "shared"),
+    [
+        ("h264", "h264/0000{index}.png", "h264/000010.png"),
+        deep("vp9", "h264/0000{index}.png", "h264/000010.png"),
+        deep("h264", "{stem}/{index:06d}.png", "h264/000000.png"),
+        ("vp9", "{stem}/{index:06d}.png", "h264/000000.png"),
+    ],
 )
 def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped, name, pattern, shared):
     """Each source was kept apart by the name of its first file: one wrote over the other's others."""

@@ -15,6 +15,7 @@ import pytest
 from seqpipe.cli._manifest import manifest_exists, read_rows
 from seqpipe.cli._record import Settings
 from seqpipe.cli._resume import finished
+from tests.support.deep import combined
 from tests.support.media import made
 
 from .written import files, lines
@@ -70,8 +71,9 @@ def wait_for_files(folder, count, process):
     return process.poll() is None
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+@pytest.mark.parametrize(
+    ("kill", "ending"), combined([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ["jsonl", "csv"])
+)
 def test_a_stopped_export_is_gone_on_with_exactly(tmp_path, whole, kill, ending):
     rng = random.Random(f"{kill}{ending}{os.getpid()}{time.time_ns()}")
     more = ()

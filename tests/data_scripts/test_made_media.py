@@ -9,6 +9,7 @@ from data_scripts.frame_code import read
 from data_scripts.make_videos import ITEMS
 from data_scripts.media_item import read_manifest
 from tests.support import ffmpeg, media
+from tests.support.deep import deep_but
 
 # Items in which several frames share a timestamp, or the clock begins again.
 _CLOCK_REPEATS = {"duplicate_pts", "duplicate_pts_mp4", "joined"}
@@ -25,7 +26,8 @@ def _read_by_pyav(path):
         return [read(frame.to_ndarray(format="rgb24")) for frame in frames], frames
 
 
-@pytest.mark.parametrize("name", media.names("sound"))
+# what the judge shows is proven of all, and test_exact.py that PyAV's pixels are the judge's
+@pytest.mark.parametrize("name", deep_but(media.names("sound")[::6], media.names("sound")))
 def test_pyav_shows_the_numbers_of_a_sound_item_in_presentation_order(name):
     expected = media.entry(name)
     numbers, frames = _read_by_pyav(media.made(name))

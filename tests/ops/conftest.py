@@ -11,8 +11,27 @@ import pytest
 from seqpipe.ops import apply
 from seqpipe.ops.call import inputs
 from seqpipe.ops.core import declaration
-from tests.support.emulated import EmulatedDevice, kernel_folder
-from tests.support.operators import cupy
+from tests.support.emulated import EmulatedDevice
+from tests.support.operators import cupy, first_of_skeletons, main_type
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What holds for every operator is tried on a GPU's emulation with one of each skeleton; the others are deep.
+
+    By default each operator's own kernel is held to the reference once, with its first example and type.
+    """
+    few = first_of_skeletons()
+    for item in items:
+        if not (item.path.name.startswith("test_every_") and isinstance(item, pytest.Function)):
+            continue
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if "emulated" not in (given.get("place"), given.get("anywhere")):
+            continue
+        case = given.get("case", (given.get("name"), 0))
+        once = "dtype" in given and case[1] == 0 and given["dtype"] == main_type(case[0])
+        if not (case[0] in few or once):
+            item.add_marker("deep")
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +76,9 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
-    """A device that g++ compiles for; all processes of a test run share what is compiled."""
-    return EmulatedDevice(kernel_folder(tmp_path_factory))
+def emulated() -> EmulatedDevice:
+    """A device that g++ compiles for."""
+    return EmulatedDevice()
 
 
 @pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -23,6 +23,7 @@ from seqpipe.ops import (
 )
 from seqpipe.ops.core.blocks import constant_of
 from seqpipe.ops.core.spec import Spec
+from tests.support.deep import combined
 from tests.support.operators import compare
 
 SCIPY = {
@@ -216,8 +217,7 @@ def test_kernels_give_the_references_bits(emulated):
         compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4, 5])
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+@pytest.mark.parametrize(("dtype", "channels"), combined(["uint8", "int16", "float32"], [1, 3, 4, 5]))
 def test_windows_reach_from_tile_to_tile(place, channels, dtype):
     """Of 32 by 32 pixels on a GPU, and beyond the border; with windows that do and that do not fit into its memory."""
     rng = np.random.default_rng(channels)

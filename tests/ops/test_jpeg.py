@@ -18,6 +18,7 @@ from seqpipe.ops import JpegCompressionDistortion, Spec, apply
 from seqpipe.ops.compression import jpeg
 from seqpipe.ops.core import body
 from seqpipe.ops.core.blocks import resolve
+from tests.support.deep import combined
 from tests.support.operators import compare
 
 
@@ -57,8 +58,13 @@ def images(size):
     yield strongest.repeat(8, 0).repeat(8, 1)[: size[0], : size[1]]
 
 
-@pytest.mark.parametrize("quality", [1, 3, 30, 50, 75, 90, 100])
-@pytest.mark.parametrize("size", [(96, 128), (61, 83), (17, 16), (2, 3), (1, 1), (5, 40), (54, 70), (70, 54)])
+@pytest.mark.parametrize(
+    ("size", "quality"),
+    combined(
+        [(96, 128), (61, 83), (17, 16), (2, 3), (1, 1), (5, 40), (54, 70), (70, 54)],
+        [1, 3, 30, 50, 75, 90, 100],
+    ),
+)
 def test_it_is_what_libjpeg_makes_of_an_image(anywhere, size, quality):
     """Every level, also near borders, where what is repeated beyond them is in the coefficients."""
     for x in images(size):

@@ -324,7 +324,9 @@ def test_what_is_no_batch_is_refused(op):
             op(bad, **options)
     with pytest.raises(ParameterError, match=f"{op.name}: an operator on batches. Call it by itself"):
         apply(op, x)
-    with pytest.raises(ParameterError, match=f"a chain with a {type(op).__name__}; allowed: operators"):
+    with pytest.raises(
+        ParameterError, match=f"a chain with {op.name}, which acts on batches; allowed: operators"
+    ):
         Chain(op)
 
 

@@ -11,6 +11,7 @@ from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Op
 from seqpipe.ops.statistics import moments, reductions
+from tests.support.deep import combined
 from tests.support.operators import images, printed
 
 X = np.array(
@@ -154,8 +155,10 @@ def test_many_values_are_added_up_exactly():
     assert fn.reductions.std_dev(x) == 0
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint16", "int16", "float16", "float32"])
-@pytest.mark.parametrize("from_mean", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "from_mean"),
+    combined(["bool", "uint8", "uint16", "int16", "float16", "float32"], [False, True]),
+)
 def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from_mean):
     monkeypatch.setattr(moments, "_LEAST", 1)
     rng, info = np.random.default_rng(0), np.iinfo(dtype) if dtype[0] in "ui" else None

@@ -15,6 +15,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import apply
 from seqpipe.ops.call import backends, threads
 from seqpipe.ops.call.threads import side_by_side
+from tests.support.deep import deep
 from tests.support.operators import compare
 
 SHAPE = (3, 5, 211, 401, 3)  # beyond what one thread does by itself
@@ -51,7 +52,7 @@ def images() -> np.ndarray:
     ],
     ids=lambda op: op.name,
 )
-@pytest.mark.parametrize(("samples", "threads"), [(1, 4), (2, 4), (3, 2)])
+@pytest.mark.parametrize(("samples", "threads"), [deep(1, 4), (2, 4), deep(3, 2)])
 def test_results_are_those_of_one_thread(images, op, samples, threads):
     """They share frames, or samples where there are as many."""
     ops.set_threads(threads)

@@ -20,6 +20,7 @@ from seqpipe.ops.call.dispatch import Call
 from seqpipe.ops.cuda.kernel import Item
 from seqpipe.ops.geometry import interpolate, warped
 from seqpipe.ops.geometry.mapping import Mapping
+from tests.support.deep import combined
 from tests.support.operators import compare
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
@@ -127,9 +128,9 @@ def any_warp(rng: np.random.Generator, **given: Any) -> WarpAffine | WarpPerspec
     return WarpPerspective(matrix=tuple(matrix.ravel()), **given)
 
 
-@pytest.mark.parametrize("kind", [*CODES, "cubic"])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
-@pytest.mark.parametrize("result", [None, "float32"])
+@pytest.mark.parametrize(
+    ("kind", "channels", "result"), combined([*CODES, "cubic"], [1, 2, 3, 4], [None, "float32"])
+)
 def test_tiles_of_bytes_are_the_reference(place, kind, channels, result):
     """To the last bit in kernels: in tiles that have room for their sources or not, on borders and beyond them."""
     rng = np.random.default_rng([channels, result is None, *kind.encode()])

@@ -8,14 +8,14 @@ import pytest
 
 from seqpipe.video import device as device_module
 from seqpipe.video.device import Device
-from tests.support.emulated import EmulatedDevice, kernel_folder
+from tests.support.emulated import EmulatedDevice
 from tests.support.software_card import SoftwareCard
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDevice:
-    """A device that g++ compiles for; all processes of a test run share what is compiled."""
-    return EmulatedDevice(kernel_folder(tmp_path_factory))
+def emulated() -> EmulatedDevice:
+    """A device that g++ compiles for."""
+    return EmulatedDevice()
 
 
 @pytest.fixture(params=["cpu", "card", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -23,6 +23,7 @@ from tests.support.augmented import (
     reader,
     unfused,
 )
+from tests.support.deep import combined
 
 EVAL = Chain(
     ops.Resize(resize_shorter=50),
@@ -51,8 +52,7 @@ MEDIA = (
 )
 
 
-@pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("media", MEDIA)
+@pytest.mark.parametrize(("media", "name"), combined(MEDIA, [*CHAINS]))
 def test_fused_is_unfused_within_a_level(place: str, media: str, name: str) -> None:
     chain = CHAINS[name]
     found, wanted = fused(chain, place, media), unfused(chain, place, media)
@@ -129,10 +129,13 @@ EXACT = {
 
 
 @pytest.mark.parametrize(
-    "reading", [{}, {"short_side": 60}, {"size": (70, 51), "crop": (3, 5, 90, 58), "mirror": True}]
+    ("name", "media", "reading"),
+    combined(
+        [*EXACT],
+        ["h264", "hevc_10", "rotated_90", "odd_vp9"],
+        [{}, {"short_side": 60}, {"size": (51, 70), "crop": (5, 3, 58, 90), "mirror": True}],
+    ),
 )
-@pytest.mark.parametrize("media", ["h264", "hevc_10", "rotated_90", "odd_vp9"])
-@pytest.mark.parametrize("name", EXACT)
 def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, Any]) -> None:
     chain = EXACT[name]
     if place == "cuda" and name == "scaled" and media != "h264":
@@ -146,6 +149,20 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
     assert_same_samples(found, wanted)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])
+def test_flips_of_head_and_tail_draw_as_those_of_the_chain(place: str, fuse: Any) -> None:
+    """Some are done by the conversion, and others after it: each is the occurrence that it is in the chain."""
+    flip = ops.Flip(p=0.5)
+    chain = Chain(flip, ops.Crop(crop=(40, 44)), flip, ops.Flip(vertical=True), flip)
+    found, wanted = fused(chain, place, "h264", fuse=fuse), unfused(chain, place, "h264")
+    assert_same_samples(found, wanted)
+    assert levels_apart(found, wanted, 1).max() == 0
+    with reader(place, "h264") as dataset:
+        one, other = Augmented(dataset, chain), Augmented(dataset, Chain(flip))
+        assert "flip#1" in [op.stream_name for op in one.chain.ops]
+        assert one.fingerprint != other.fingerprint
 
 
 @pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])

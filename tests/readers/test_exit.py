@@ -18,6 +18,7 @@ import pytest
 import seqpipe
 from seqpipe.readers import Video
 from tests.support.datasets import assert_true_frames, files
+from tests.support.deep import combined, deep
 from tests.support.media import ROOT, names
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -170,11 +171,12 @@ def test_an_interrupted_program_ends_with_the_interrupt_alone(device, way):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("way", WAYS)
-def test_every_interrupt_arrives_and_reading_goes_on(device, way):
+@pytest.mark.parametrize("rounds", [3, deep(ROUNDS)])
+def test_every_interrupt_arrives_and_reading_goes_on(device, way, rounds):
     with program(CAUGHT, device, way, *files(*NAMES)) as process:
-        process.stdin.write(f"{ROUNDS}\n")
+        process.stdin.write(f"{rounds}\n")
         process.stdin.flush()
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             said(process, "begun")
             time.sleep(random.random() / 20)
             process.send_signal(signal.SIGINT)
@@ -185,8 +187,7 @@ def test_every_interrupt_arrives_and_reading_goes_on(device, way):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("way", "end"), combined(WAYS, [*ENDS]))
 def test_a_program_may_end_at_any_time(device, way, end):
     with program(ENDING + ENDS[end], device, way, *files(*NAMES)) as process:
         said(process, "begun")

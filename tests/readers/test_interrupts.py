@@ -19,6 +19,7 @@ from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.finalizers import Afterwards
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
+from tests.support.deep import combined
 from tests.support.interrupts import lost_interrupts
 from tests.support.media import made
 
@@ -55,8 +56,9 @@ def abandoned(reader):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["h264", "h264_ts"])
-@pytest.mark.parametrize("way", [slices, one_by_one, streamed, abandoned])
+@pytest.mark.parametrize(
+    ("name", "way"), combined(["h264", "h264_ts"], [slices, one_by_one, streamed, abandoned])
+)
 def test_an_interrupt_of_a_reader_arrives_wherever_it_comes(device, name, way):
     with seqpipe.open(made(name), device=device) as reader:
         for _ in range(2):

@@ -170,7 +170,7 @@ def test_a_folder_of_videos_has_no_labels(tmp_path):
             [],
             None,
             UnreadableSourceError,
-            r"there is no video in this folder; allowed: files that end in \.3gp, \.avi, ",
+            r"there is no video in this folder; allowed: files that end in \.264, \.265, ",
         ),
         (["ant/"], None, UnreadableSourceError, r"there is no video in this folder"),
         (["ant/a.txt"], ["ant"], UnreadableSourceError, r"there is no video in this folder"),
@@ -361,3 +361,17 @@ def test_a_missing_file_names_its_line(tmp_path):
     kept = Video(manifest=manifest, segments=1, on_error="skip")
     (loss,) = kept.report().losses
     assert (len(kept), loss.source, loss.fate) == (1, str(tmp_path / "sub/gone.mp4"), "video left out")
+
+
+def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
+    for name in ("cat/a.264", "cat/b.txt", "dog/c.ivf", "dog/deep/d.jpg", "e.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    listing = list_folder(str(tmp_path), Labels(None))
+    assert [entry.key for entry in listing.entries] == ["cat/a.264", "dog/c.ivf"]
+    assert listing.passed_over == {".txt": 1, ".jpg": 1, ".csv": 1}
+    (tmp_path / "cat" / "a.264").unlink()
+    with pytest.raises(
+        UnreadableSourceError, match=r"class folder 'cat', only 1 other file \(\.txt 1\); allowed"
+    ):
+        list_folder(str(tmp_path), Labels(None))

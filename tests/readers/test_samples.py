@@ -217,7 +217,13 @@ def test_output_fields_and_output_value_are_the_same():
 
 def test_videos_that_are_too_short_are_reported_and_left_out():
     paths = files("h264", "h264_ts_second", "vp9")
-    dataset = Video(files=paths, sequence_length=10, stride=3)
+    said = (
+        r"^1 of 3 videos are too short and left out: sequence_length=10 with stride=3 needs 28 frames\. Give "
+        r"pad_mode='edge' .*report\(\) names them"
+    )
+    with pytest.warns(UserWarning, match=said) as warned:
+        dataset = Video(files=paths, sequence_length=10, stride=3)
+    assert [warning.filename for warning in warned] == [__file__]
     assert [r.source for r in dataset.requests()] == [paths[0], paths[2]]
     (loss,) = dataset.report().losses
     assert (loss.source, loss.fate) == (paths[1], "too short")
@@ -226,3 +232,15 @@ def test_videos_that_are_too_short_are_reported_and_left_out():
     filtered = Video(files=paths, sequence_length=2, min_frames=30)
     assert filtered.report().losses[0].reason.startswith("it has 24 frames; min_frames=30 are asked for")
     assert {r.source for r in filtered.requests()} == {paths[0], paths[2]}
+
+
+def test_sequences_know_their_label_and_index():
+    """Without them, who iterates over a dataset cannot train on it."""
+    with Video(files=files("h264", "vp9"), labels=[4, 9], sequence_length=16, shuffle=True) as dataset:
+        samples = dataset.requests()
+        assert [(s.label, s.index) for s in dataset] == [(s.label, s.index) for s in samples]
+        assert [(s.label, s.index) for s in dataset.sequences()] == [(s.label, s.index) for s in samples]
+        alone = dataset.sample(dataset.total - 1)
+        assert (alone.label, alone.index) == (9, dataset.total - 1)
+        (batch,) = dataset.batches(100)
+        assert [s.label for s in batch] == batch.labels.tolist() == [s.label for s in samples]

@@ -100,6 +100,15 @@ def shared_names(*folders: str) -> list[Any]:
     return [file for file in files if not folders or file.split("/")[1] in folders]
 
 
+def is_long(name: Any) -> bool:
+    """Whether a shared real video has more to decode than two hundred megapixels, or a thousand frames."""
+    if not isinstance(name, str):
+        return False  # a skip
+    (row,) = (row for row in media.shared_manifest() if row["file"] == name)
+    frames, (width, height) = int(row["frames_decoded"]), map(int, row["wxh"].split("x"))
+    return frames > 1000 or frames * width * height > 200e6
+
+
 def indexed(path: Path) -> PacketIndex:
     """The index of a file, from the cache of this test run."""
     return open_index(path)

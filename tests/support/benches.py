@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,8 +67,8 @@ class Bench:
 class EmulatedBench(Bench):
     """Kernels compiled by g++, memory of NumPy."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(EmulatedDevice(folder))
+    def __init__(self) -> None:
+        super().__init__(EmulatedDevice())
 
     def array(self, array: NDArray[Any]) -> Any:
         return array.copy()

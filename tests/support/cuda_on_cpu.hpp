@@ -1,8 +1,10 @@
 // What a kernel of seqpipe needs of CUDA, for a C++ compiler: blocks run one after the other, the threads of a block
-// take turns and change where they wait for others, each with a stack of its own.
+// take turns and change where they wait for others, each with a stack of its own. A thread is begun once for all blocks,
+// and changed to by _longjmp: swapcontext asks the system for the signals that are blocked, at ten times the cost.
 // C's headers as they are: what C++ puts around them takes longer to read than a kernel to compile
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +22,18 @@
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, gridDim;
 static const int MOST_THREADS = 256, STACK = 65536;
-static ucontext_t host, contexts[MOST_THREADS];
+static jmp_buf host, contexts[MOST_THREADS];
 static char stacks[MOST_THREADS][STACK] __attribute__((aligned(64)));
-static bool running[MOST_THREADS];
+static bool begun[MOST_THREADS], running[MOST_THREADS];
 
 // how many threads go on to run, how many of them wait for each other, and how often they have done so
 static int alive, waiting, met;
 static void meet() {
     if (waiting == alive) waiting = 0, met++;
 }
-static void __syncwarp() { swapcontext(&contexts[threadIdx.x], &host); }
+static void __syncwarp() {
+    if (!_setjmp(contexts[threadIdx.x])) _longjmp(host, 1);
+}
 static void __syncthreads() {
     const int before = met;
     waiting++;
@@ -167,33 +171,36 @@ static inline void product(unsigned (&sums)[N][4], const unsigned (&left)[4], co
 }
 
 static void (*body)();
-static void enter(int thread) {
-    body();
-    running[thread] = false;
-    alive--;
-    meet();
-    swapcontext(&contexts[thread], &host);
+static void live() {
+    for (;;) {
+        body();
+        running[threadIdx.x] = false;
+        alive--;
+        meet();
+        __syncwarp();
+    }
+}
+
+static void take_turn(int thread) {
+    threadIdx.x = thread;
+    if (_setjmp(host)) return;
+    if (begun[thread]) _longjmp(contexts[thread], 1);
+    begun[thread] = true;
+    static ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks[thread];
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = 0;
+    makecontext(&context, live, 0);
+    setcontext(&context);
 }
 
 static void run_block(int threads) {
     alive = threads, waiting = 0;
-    for (int i = 0; i < threads; i++) {
-        getcontext(&contexts[i]);
-        contexts[i].uc_stack.ss_sp = stacks[i];
-        contexts[i].uc_stack.ss_size = STACK;
-        contexts[i].uc_link = 0;
-        makecontext(&contexts[i], (void (*)())enter, 1, i);
-        running[i] = true;
-    }
-    for (bool any = true; any;) {
-        any = false;
+    for (int i = 0; i < threads; i++) running[i] = true;
+    while (alive)
         for (int i = 0; i < threads; i++)
-            if (running[i]) {
-                threadIdx.x = i;
-                swapcontext(&host, &contexts[i]);
-                any = any || running[i];
-            }
-    }
+            if (running[i]) take_turn(i);
 }
 
 static void run_grid(const int* grid, int threads, void (*kernel)()) {

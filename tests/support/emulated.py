@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
+import functools
 import shutil
 import subprocess
 import threading
@@ -15,13 +14,24 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.kernel import Defines, Source, compile_options
-from seqpipe.whole_file import replacing
 
-__all__ = ["EmulatedDevice", "kernel_folder", "missing_compiler"]
+from .kept import kept
+
+__all__ = ["EmulatedDevice", "missing_compiler"]
 
 _SHIM = Path(__file__).with_name("cuda_on_cpu.hpp")
 # shared memory of a function that is inline would be one for the whole process, whatever its size in other kernels
-_FLAGS = ["-std=c++17", "-O0", "-mfma", "-ffp-contract=off", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
+_FLAGS = [
+    "-std=c++17",
+    "-O0",
+    "-mfma",
+    "-mf16c",
+    "-ffp-contract=off",
+    "-fno-gnu-unique",
+    "-w",
+    "-shared",
+    "-fPIC",
+]
 _ENTRY = """
 static const void* argument;
 template <class A> static void call(void (*kernel)(A)) { kernel(*(const A*)argument); }
@@ -38,21 +48,17 @@ def missing_compiler() -> str:
     return "" if shutil.which("g++") else "no g++ to compile kernels for the CPU with"
 
 
-def kernel_folder(factory: pytest.TempPathFactory) -> Path:
-    """Where the kernels of a test run are kept, for all of its processes; skips where none can be compiled."""
+@functools.cache
+def _compiler() -> tuple[str, str]:
+    """What it says of itself, and the text that stands before every kernel; skips where there is none."""
     if missing := missing_compiler():
         pytest.skip(missing)
-    own = factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
-    folder.mkdir(exist_ok=True)
-    return folder
+    version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    return version, _SHIM.read_text(encoding="utf-8")
 
 
 class EmulatedDevice:
     """Takes a GPU's place; its memory is NumPy's. Any thread may launch: kernels run one by one.
-
-    Args:
-        folder: where libraries go; devices of several processes may share one.
 
     Attributes:
         launches: how many kernels it has run.
@@ -63,8 +69,8 @@ class EmulatedDevice:
     # of all devices of a process: a kernel has the numbers and stacks of its threads in variables of its library
     _turn = threading.Lock()
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
+        _compiler()
         self._libraries: dict[Any, ctypes.CDLL] = {}
         self.launches = 0
 
@@ -85,17 +91,15 @@ class EmulatedDevice:
             library.run(ctypes.c_void_p(argument.ctypes.data), blocks, ctypes.c_int(block))
 
     def _library(self, source: Source, function: str, defines: Defines) -> ctypes.CDLL:
-        options = compile_options(defines)[1:]
-        key = hashlib.sha256(repr((source, function, options)).encode()).hexdigest()[:16]
+        key = source, function, tuple(sorted(defines.items()))
         if key not in self._libraries:
-            library = self._folder / f"{key}.so"
-            if not library.exists():
-                self._build(library, source, function, options)
-            self._libraries[key] = ctypes.CDLL(str(library))
-        return self._libraries[key]
+            version, shim = _compiler()
+            program = f"{shim}\n{source.text}\n{_ENTRY.replace('FUNCTION', function)}"
+            command = ["g++", *_FLAGS, *compile_options(defines)[1:], "-x", "c++", "-"]
 
-    def _build(self, library: Path, source: Source, function: str, options: tuple[str, ...]) -> None:
-        program = f'#include "{_SHIM}"\n{source.text}\n{_ENTRY.replace("FUNCTION", function)}'
-        with replacing(library) as part:
-            command = ["g++", *_FLAGS, *options, "-o", str(part), "-x", "c++", "-"]
-            subprocess.run(command, input=program, text=True, check=True)
+            def build(part: Path) -> None:
+                subprocess.run([*command, "-o", str(part)], input=program, text=True, check=True)
+
+            path = kept("kernels", (version, command, program), ".so", build)
+            self._libraries[key] = ctypes.CDLL(str(path))
+        return self._libraries[key]

@@ -21,6 +21,7 @@ from tests.support.media import MADE_DIR
 __all__ = ["assert_all_frames_alike", "encoding", "encodings"]
 
 _MOST_APART = 1  # a card rounds colors once at the end
+_SCALED = {"vp8_sizes", "vp9_sizes"}  # to the size of the first picture: rounded once more on the CPU
 _RUN = 24
 
 
@@ -67,7 +68,8 @@ def assert_all_frames_alike(
         compare(path, card, spec, runs, wanted, most=_MOST_APART)
     gray = replace(spec, color="GRAY")
     exact = cpu.read([Request(str(path), order, output=gray)])[0]
-    compare(path, card, gray, [order, shuffled], exact.numpy(), most=0)
+    scaled = path.stem in _SCALED
+    compare(path, card, gray, [order, shuffled], exact.numpy(), most=_MOST_APART if scaled else 0)
 
 
 def compare(

@@ -7,9 +7,12 @@ import functools
 import re
 from collections.abc import Sequence as Seq
 from importlib import metadata
+from pathlib import Path
 from typing import TypeVar
 
 from seqpipe.kernel import Defines, Source, compile_options
+
+from .kept import kept
 
 __all__ = ["ARCHITECTURES", "assert_compiles_well", "compiled", "missing_nvrtc", "spread"]
 
@@ -38,17 +41,28 @@ def compiled(text: str, name: str, architecture: str, options: Seq[str]) -> tupl
     Raises:
         AssertionError: it does not compile; the message is NVRTC's.
     """
+    # CuPy adds the last one to whatever it is asked for
+    flags = (f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options, "-ftz=true")
+    version = metadata.version(_DISTRIBUTION)
+
+    def make(part: Path) -> None:
+        part.write_bytes(b"\0".join(_compile(text, name, flags)))
+
+    log, _, code = kept("cubins", (version, text, name, flags), ".cubin", make).read_bytes().partition(b"\0")
+    return code, log.decode()
+
+
+def _compile(text: str, name: str, flags: Seq[str]) -> tuple[bytes, bytes]:
+    """What the assembler says of a source, and its machine code."""
     library = _library()
     program = ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None))
     try:
-        # CuPy adds the last one to whatever it is asked for
-        flags = [f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options, "-ftz=true"]
         given = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         status = library.nvrtcCompileProgram(program, len(flags), given)
-        log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).decode()
-        assert status == 0, f"{name} for {architecture} with {' '.join(options)}:\n{log}"
-        return _text(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log.rstrip("\0")
+        log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).rstrip(b"\0")
+        assert status == 0, f"{name} with {' '.join(flags)}:\n{log.decode()}"
+        return log, _text(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

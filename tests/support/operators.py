@@ -22,8 +22,10 @@ __all__ = [
     "case_of",
     "cases",
     "compare",
+    "first_of_skeletons",
     "five",
     "images",
+    "main_type",
     "may_stay",
     "names",
     "printed",
@@ -38,6 +40,23 @@ def names(*takes: str) -> list[str]:
     """The operators of seqpipe on images (or others), and those of ``own_operators``; tests may register more."""
     homes, kinds = ("seqpipe.", own_operators.__name__), takes or ("images",)
     return sorted(n for n, cls in REGISTRY.items() if cls.__module__.startswith(homes) and cls.takes in kinds)
+
+
+@functools.cache
+def first_of_skeletons() -> frozenset[str]:
+    """An operator for each skeleton that kernels of operators have, and one that is composed of others."""
+    by_kind: dict[str, str] = {}
+    for name in names():
+        cls = REGISTRY[name]
+        if cls.body is not None or cls.composed:
+            by_kind.setdefault("composed" if cls.body is None else cls.body.kind, name)
+    return frozenset(by_kind.values())
+
+
+def main_type(name: str) -> str:
+    """The type that an operator is mostly used with."""
+    dtypes = REGISTRY[name].dtypes
+    return "uint8" if "uint8" in dtypes else str(dtypes[0])
 
 
 def cases(*takes: str) -> list[tuple[str, int]]:

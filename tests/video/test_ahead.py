@@ -144,9 +144,9 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
 
 
 ENDING = """
-import sys
+import time
 import numpy as np
-from seqpipe.video import ahead
+from seqpipe.video.engine import read_ahead
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.request import Request
@@ -158,8 +158,8 @@ import seqpipe.video.index.library as library
 library.open_index = lambda *_, **__: index
 engine = Engine(2)
 reading = engine.submit([Request(source, np.array([int(frame)])) for frame in index.key_frames])
-while not source.now:
-    pass
+while not source.asked:
+    time.sleep(0.001)
 print("begun")
 """
 

@@ -220,15 +220,19 @@ def test_a_pool_keeps_decoders_apart_and_within_its_limit():
     assert len(made_decoders) == 5
 
 
-def test_opencv_starts_no_threads_inside_ours_and_gets_its_setting_back():
+def test_opencv_has_one_thread_only_while_ours_work():
+    """An open reader took OpenCV's threads from the whole process, also while it did nothing."""
     before = cv2.getNumThreads()
-    with Engine(1):
-        other = Engine(1)
-        assert cv2.getNumThreads() == 1
-        other.close()
-        other.close()
-        assert cv2.getNumThreads() == 1
-    assert cv2.getNumThreads() == before
+    try:
+        cv2.setNumThreads(3)
+        with Engine(2) as engine, Engine(1) as other:
+            assert cv2.getNumThreads() == 3
+            assert list(engine.map(lambda _: cv2.getNumThreads(), range(4))) == [1] * 4
+            assert cv2.getNumThreads() == 3
+            assert list(other.map(lambda n: cv2.setNumThreads(n), [2])) == [None]
+            assert cv2.getNumThreads() == 2, "what the user sets meanwhile stays"
+    finally:
+        cv2.setNumThreads(before)
 
 
 def test_cores_are_those_of_this_process():

@@ -23,6 +23,7 @@ from seqpipe.video.plan.plan import DecodePlan, make_plan
 from seqpipe.video.plan.request import Request
 from tests.support import access, ffmpeg, media
 from tests.support.access import WAYS, Frame
+from tests.support.deep import deep, deep_but
 
 # test_clock proves the times of these: the container has none, repeats them, or begins again, and ffmpeg guesses.
 _NO_CLOCK = {"mpeg4_avi", "h264_avi", "mpeg4_one_b", "mpeg4_packed", "duplicate_pts_mp4", "joined"}
@@ -33,13 +34,19 @@ def surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     access.tap_surfaces(monkeypatch)
 
 
-@pytest.mark.parametrize("name", [*media.names("sound"), *media.names("mixed")])
+MADE = [*media.names("sound"), *media.names("mixed")]
+
+
+@pytest.mark.parametrize("name", deep_but(MADE[::3], MADE))
 def test_a_made_video_is_exact_by_every_way(name):
     _check(media.made(name), times=name not in _NO_CLOCK)
     assert len(access.indexed(media.made(name))) == media.entry(name).frames
 
 
-@pytest.mark.parametrize("name", [name for name in access.shared_names() if "/corrupt/" not in str(name)])
+REAL = [name for name in access.shared_names() if "/corrupt/" not in str(name)]
+
+
+@pytest.mark.parametrize("name", [deep(name) if access.is_long(name) else name for name in REAL])
 def test_a_real_video_is_exact_by_every_way(name):
     _check(media.shared_media() / name)
 

@@ -28,7 +28,8 @@ _PARTS = 12
 @pytest.mark.parametrize(
     ("device", "decode", "count", "requests"),
     [
-        ("cpu", "auto", 8, 600),
+        ("cpu", "auto", 8, 120),
+        pytest.param("cpu", "auto", 8, 600, marks=pytest.mark.deep),
         pytest.param("cuda", "auto", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "mixed", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "nvdec", 60, 3000, marks=pytest.mark.gpu),
@@ -163,6 +164,7 @@ def test_a_process_that_fails_ends_a_crowd(capfd):
     assert "nonsense" in capfd.readouterr().err
 
 
+@pytest.mark.deep
 def test_growth_is_seen_where_it_is():
     kept = []
     with Engine(1) as engine:

@@ -197,7 +197,9 @@ class Mixing(Declaration, register=False):
             one = resolve(self, [part.spec], epoch, indices[:1])
             block = Block(one.rows.repeat(samples), tuple(range(samples)), 0)
         if samples == 1:
-            block.rows["acts"] = 0
+            rows = block.rows.copy()
+            rows["acts"] = 0
+            block = block._replace(rows=rows)
         with on_device_of(part.array):
             out = part.result(part.spec.dtype, part.spec[:3])
             item = Item(part.five, part.seen(out), 0)

@@ -300,4 +300,4 @@ def looked_up(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _there(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:
     """Parameters for images on a GPU: numbers as they are, vectors there."""
     values = vars(p).items()
-    return SimpleNamespace(**{name: library.asarray(v) if np.ndim(v) else v for name, v in values})
+    return type(p)(**{name: library.asarray(v) if np.ndim(v) else v for name, v in values})

@@ -21,7 +21,7 @@ from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, on_host, run
 from .inputs import Given, check, check_size, check_some, gathered, given
 
-__all__ = ["Call", "apply", "indices_of"]
+__all__ = ["Call", "apply", "as_list", "indices_of"]
 
 
 class Call(NamedTuple):
@@ -198,9 +198,15 @@ def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> t
         raise ParameterError(
             f"results of different {what}, of samples in one array",
             source=op.name,
-            advice="Give the samples as a list",
+            advice=as_list(op),
         )
     return found.pop()
+
+
+def as_list(op: Declaration) -> str:
+    """What to do where the results of an operator differ in size."""
+    keeps = ", or keep_size=True" if any(q.name == "keep_size" for q in op.parameters) else ""
+    return f"Give the samples as a list{keeps}"
 
 
 def _batch(

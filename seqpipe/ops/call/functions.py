@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import chain
 from textwrap import dedent, indent
 from typing import Any, Final
 
+from ...errors import ParameterError
 from ..core.declaration import REGISTRY
+from ..core.fields import sentence_of, suggestion
 from .op import Op
 
 __all__ = ["Group", "call_of", "function_of", "functions"]
@@ -72,8 +75,10 @@ def function_of(name: str) -> Callable[..., Any]:
             return _groups.setdefault(name, Group(name))  # type: ignore[return-value]  # of functions
         group, _, last = name.rpartition(".")
         place = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
+        known = functions(group)
+        near = suggestion(last, known)
         raise AttributeError(
-            f"module {place!r} has no attribute {last!r}; it has {', '.join(functions(group))}"
+            f"module {place!r} has no attribute {last!r}; it has {', '.join(known)}{near and f'. {near}'}"
         )
     kept = _functions.get(name)
     if kept is None or kept.op is not cls:
@@ -84,9 +89,19 @@ def function_of(name: str) -> Callable[..., Any]:
 def _made(name: str, cls: Any) -> Any:
     inputs, options = call_of(cls)
     by_name = [option.name for option in options]
+    several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
+    most = sys.maxsize if several else len(inputs)
 
     def function(*given: Any, **arguments: Any) -> Any:
         called = {key: arguments.pop(key) for key in by_name if key in arguments}
+        if len(given) > most > 0:
+            shown = "…" if hasattr(given[most], "shape") else repr(given[most])
+            raise ParameterError(
+                f"{len(given)} values are given by place",
+                source=name,
+                allowed=f"{', '.join(q.name for q in inputs)} by place, parameters by name",
+                advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
+            )
         return _operator(cls, arguments)(*given, **called)
 
     parameters = cls.__signature__.parameters.values()
@@ -96,24 +111,14 @@ def _made(name: str, cls: Any) -> Any:
     function.__name__ = name.rpartition(".")[2]
     function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
-    lines = "\n".join(f"        {q.name}: {_sentence(cls, q)}" for q in cls.parameters)
+    lines = "\n".join(f"        {q.name}: {sentence_of(cls, q)}" for q in cls.parameters)
     if cls.takes == "images":
         call = _CALL.format(parameters=lines)
     else:
         nodes = "\nWhat is given a DataNode gives one.\n" if inputs else ""
         call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n{nodes}"
-    function.__doc__ = f"{inspect.getdoc(cls)}\n{call}"
+    function.__doc__ = f"{cls.summary}\n{call}"
     return function
-
-
-def _sentence(cls: Any, parameter: Any) -> str:
-    """What a parameter means to an operator."""
-    if parameter.name == "per_frame" and not cls.by_frame:
-        return (
-            f"{parameter.param.doc.rstrip('.')}; always False, as the frames of a sequence belong together."
-        )
-    sentence: str = parameter.sentence(by_frame=cls.by_frame)
-    return sentence
 
 
 def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:

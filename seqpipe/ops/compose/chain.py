@@ -11,10 +11,13 @@ from ...array import device_of
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
+from ..arrays.base import Shaping
 from ..call.dispatch import apply
 from ..call.inputs import gathered
 from ..call.op import Op
+from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
+from ..core.occurrences import Occurrences
 from ..core.spec import Backend
 from ..core.views import DEFAULT_LAYOUTS
 from .composed import Composed, compositions
@@ -30,7 +33,8 @@ X = TypeVar("X")
 class Chain(Maker):
     """Operators, one after the other.
 
-    The result is that of calling one after the other, to the last bit. On a GPU, neighbors that change values pixel by
+    The result is that of calling :attr:`ops` one after the other, to the last bit; operators of one name and one seed
+    draw apart in a chain, as :mod:`seqpipe.ops.core.occurrences` says. On a GPU, neighbors that change values pixel by
     pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
     read once and written once.
 
@@ -39,7 +43,7 @@ class Chain(Maker):
     another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
 
     Args:
-        ops: the operators, in their order.
+        ops: the operators, in their order; as attribute each draws as it does in the chain.
         fuse: ``"exact"``, or ``"compose"``.
 
     Raises:
@@ -52,19 +56,22 @@ class Chain(Maker):
     def __init__(self, *ops: Op, fuse: Fuse = "exact") -> None:
         for op in ops:
             if not isinstance(op, Op):
-                raise ParameterError(
-                    f"a chain with a {type(op).__name__}",
-                    source="Chain",
-                    allowed="operators",
-                    advice="Chain(ops.Flip(), ops.BrightnessContrast(contrast=1.5))",
-                )
+                raise _refusal(op)
         if not ops:
             raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Chain", allowed=allowed)
-        object.__setattr__(self, "ops", ops)
+        object.__setattr__(self, "ops", Occurrences().of(ops))
         object.__setattr__(self, "fuse", fuse)
+
+    @classmethod
+    def part(cls, ops: Seq[Op], fuse: Fuse = "exact") -> Chain:
+        """A chain of operators that draw as they do in what they are a part of; arguments as for a chain."""
+        found = object.__new__(cls)
+        object.__setattr__(found, "ops", tuple(ops))
+        object.__setattr__(found, "fuse", fuse)
+        return found
 
     def __repr__(self) -> str:
         how = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
@@ -82,7 +89,7 @@ class Chain(Maker):
 
     def rebuilt(self, makers: Seq[Op]) -> Chain:
         """The same with other operators."""
-        return Chain(*makers, fuse=self.fuse)
+        return Chain.part(makers, self.fuse)
 
     @or_node
     def __call__(
@@ -157,6 +164,22 @@ class Chain(Maker):
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
+
+
+def _refusal(op: Any) -> ParameterError:
+    """Why something cannot be part of a chain."""
+    if not isinstance(op, Declaration):
+        fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
+    else:
+        fact = f"a chain with {op.name}, which acts on {op.takes}"
+        advice = f"Call it on what the chain gives: {type(op).__name__}(…)(chain(x))"
+        if isinstance(op, Shaping):
+            advice += (
+                "; or take ops.CropMirrorNormalize(output_layout='CHW'), which puts axes into another order"
+            )
+    return ParameterError(
+        fact, source="Chain", allowed="operators on images, each a seqpipe.ops.Op", advice=advice
+    )
 
 
 def _ops_of(step: Composed | tuple[Op, ...]) -> tuple[Op, ...]:

@@ -20,7 +20,7 @@ from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Sequence
 from ..call.backends import cuda_device_of, on_device_of
-from ..call.dispatch import Call
+from ..call.dispatch import Call, as_list
 from ..call.inputs import Given
 from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
@@ -82,7 +82,7 @@ class Fused(NamedTuple):
                     raise ParameterError(
                         "results of different sizes, of samples in one array",
                         source=self.calls[-1].op.name,
-                        advice="Give the samples as a list",
+                        advice=as_list(self.calls[-1].op),
                     )
                 arranged = part._replace(form=part.form._replace(seen=self._seen(part)))
                 out = arranged.result(spec.dtype, spec[:3])

@@ -42,6 +42,19 @@ class Moved(NamedTuple):
     points: Any = None
     flow: Any = None
 
+    def __repr__(self) -> str:
+        given = ((name, value) for name, value in zip(self._fields, self, strict=True) if value is not None)
+        return f"Moved({', '.join(f'{name}={_shown(value)}' for name, value in given)})"
+
+
+def _shown(value: Any) -> str:
+    """A value in short: of an array its shape, type and place."""
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} × {_shown(value[0])}" if value else repr(value)
+    if not hasattr(value, "__dlpack_device__") or isinstance(value, (Sequence, Batch)):
+        return repr(value)
+    return f"<{value.dtype} {tuple(value.shape)} on {device_of(value)}>"
+
 
 class Together(Maker):
     """An operator on images and on what belongs to them, with the same parameters for all of it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ __all__ = [
     "UNMOVED",
     "Block",
     "Constant",
+    "Lent",
     "constant_of",
     "derives_anew",
     "joined",
@@ -38,6 +39,16 @@ UNMOVED: Final = np.eye(3)[None]
 _KEPT: Final = 64  # shapes for which an operator keeps its constant parameters
 _OUTCOMES: Final = 4096  # that an operator keeps; the parameters of one are less than two kibibytes
 _UNKNOWN: Final = np.empty(0)  # in place of a row that is not kept
+
+
+class Lent(SimpleNamespace):
+    """Parameters as attributes that cannot be changed: frames and calls have them in common."""
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(
+            f"{name} is a parameter, which frames and later calls share: make a value of your own of it, as in "
+            f"{name} = p.{name} * 2"
+        )
 
 
 @dataclass(eq=False)
@@ -161,13 +172,14 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         if (steps := steps_of(op)) is not None:
             return _of_outcomes(op, steps, specs[0], epoch, indices)  # type: ignore[arg-type]  # in steps
         if _acts_at_random(op):
-            (numbers,) = numbers_of(op.seed, op.name, epoch, indices, 1)
+            (numbers,) = numbers_of(op.seed, op.stream_name, epoch, indices, 1)
             acts = [number < op.p for number in numbers]
             kept = {one: constant_of(op, specs[0], acts=one) for one in set(acts)}
             return Block.of_constants(tuple([kept[one] for one in acts]))
     by_frame = op.is_by_frame
     first = [0, *accumulate(spec.frames for spec in specs)] if by_frame else range(len(specs) + 1)
     rows = _rows(op, specs, first, epoch, indices)
+    rows.flags.writeable = False
     return Block(rows, tuple(first[:-1]), int(by_frame))
 
 
@@ -183,7 +195,7 @@ def _acts_at_random(op: Declaration) -> bool:
 def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
     """The parameters of samples that are alike, of an operator of which few things can come."""
     extent = spec[:3]
-    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.name, epoch, indices, steps)]
+    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.stream_name, epoch, indices, steps)]
     return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
 
 
@@ -216,19 +228,15 @@ def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int])
 
 def values_of(row: np.void) -> SimpleNamespace:
     """A row as attributes: float32, ``int`` of whole numbers, arrays of vectors."""
-    return SimpleNamespace(
-        **{name: int(row[name]) if whole else row[name] for name, whole in _fields(row.dtype)}
-    )
+    return Lent(**{name: int(row[name]) if whole else row[name] for name, whole in _fields(row.dtype)})
 
 
 def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
     """The rows of a sample as attributes: as :func:`values_of` if it is one, else arrays with a value for each."""
     if len(rows) == 1:
         fields = _fields(rows.dtype)
-        return SimpleNamespace(
-            **{name: rows[name].item() if whole else rows[name][0] for name, whole in fields}
-        )
-    return SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
+        return Lent(**{name: rows[name].item() if whole else rows[name][0] for name, whole in fields})
+    return Lent(**{name: rows[name] for name in rows.dtype.names or ()})
 
 
 def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
@@ -16,16 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
-from ...errors import ParameterError
+from ...errors import ParameterError, warn_caller
 from .body import Body
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (
     block_dtype_of,
     check_names,
     check_stated,
+    documented,
     parameters_of,
     replaces,
     signature_of,
+    suggestion,
+    summary_of,
     telling,
 )
 from .nodes import DataNode
@@ -66,6 +68,7 @@ class Declaration(Settings, ABC):
 
     Attributes:
         name: of its function.
+        summary: what its class says of itself, without the parameters.
         dtypes: what it takes.
         channels: how many values its pixels may have; empty for any number.
         channels_from: the parameter whose length says so, for messages; empty where it is the operator itself.
@@ -99,6 +102,8 @@ class Declaration(Settings, ABC):
     """
 
     name: ClassVar[str] = "op"
+    stream_name: ClassVar[str] = "op"
+    summary: ClassVar[str] = ""
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     channels: ClassVar[tuple[int, ...]] = ()
     channels_from: ClassVar[str] = ""
@@ -147,10 +152,13 @@ class Declaration(Settings, ABC):
         for said in forgotten:
             if said not in cls.__dict__:
                 setattr(cls, said, getattr(Declaration, said))
+        cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.of_seqpipe = cls.__module__.startswith("seqpipe.")
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.stream_name = cls.name
         cls.parameters = parameters_of(cls)
+        cls.__doc__ = documented(cls)
         check_names(cls)
         check_stated(cls)
         cls.__signature__ = signature_of(cls.parameters)
@@ -165,12 +173,22 @@ class Declaration(Settings, ABC):
                 )
             REGISTRY[cls.name] = cls
 
-    def __new__(cls, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
+    def __new__(cls, *by_place: Any, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
+        if by_place:
+            raise ParameterError(
+                f"{cls.__name__} is given {by_place[0]!r} by place",
+                source=cls.name,
+                allowed="parameters by name",
+                advice=f"{cls.__name__}({cls.parameters[0].name}={by_place[0]!r})",
+            )
         known = [parameter.name for parameter in cls.parameters]
         for name in given:
             if name not in known:
                 raise ParameterError(
-                    f"there is no parameter {name!r}", source=cls.name, allowed=", ".join(known)
+                    f"there is no parameter {name!r}",
+                    source=cls.name,
+                    allowed=", ".join(known),
+                    advice=suggestion(name, known),
                 )
         made = super().__new__(cls)
         made.__dict__["_bare"] = not given.keys() - {"p", "per_frame", "seed"}
@@ -193,7 +211,7 @@ class Declaration(Settings, ABC):
             )
         if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
             _warned.add(self.name)
-            warnings.warn(f"{self.name} without arguments does nothing; {telling(self)}", stacklevel=3)
+            warn_caller(f"{self.name} without arguments does nothing; {telling(self)}")
 
     # ------------------------------------------------------------------ what an operator states
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from ...errors import ParameterError
 from .distributions import PerFrame, unframed
 from .nodes import OF_CALLS, DataNode, Named, Run, numbers_of
+from .occurrences import Occurrences
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -79,7 +81,7 @@ def _settled(op: Any, numbers: Iterator[Any]) -> Any:
             error.source, error.fact = op.name, f"{name} is {error.fact}"
             raise
         given[name] = PerFrame(found) if isinstance(given[name], PerFrame) else found
-    return type(op)(**given)
+    return type(op)(**given).occurring(op.occurrence)
 
 
 @contextmanager
@@ -118,6 +120,12 @@ class Called(DataNode):
     def operands(self) -> tuple[DataNode, ...]:
         """These, and then the nodes among the parameters."""
         return (*self.inputs, *self.maker.awaited)
+
+    def occurring(self, seen: Occurrences) -> Called:
+        """See :meth:`DataNode.occurring`."""
+        makers = seen.of(self.maker.makers)
+        same = all(map(operator.is_, makers, self.maker.makers))
+        return self if same else replace(self, maker=self.maker.rebuilt(makers))
 
     @property
     def holds_pixels(self) -> bool:

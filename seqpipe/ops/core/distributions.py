@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from numbers import Real
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ __all__ = [
     "settings_of",
     "unframed",
 ]
+
+
+_SHOWN: Final = 16  # numbers of an array that are worth reading
 
 
 class Distribution(ABC):
@@ -237,7 +240,10 @@ class Table:
         return hash((self.values.shape, self.values.tobytes()))
 
     def __repr__(self) -> str:
-        return repr(self.values.tolist())
+        few = self.values.size <= _SHOWN
+        return (
+            repr(self.values.tolist()) if few else f"<{self.values.dtype} array of shape {self.values.shape}>"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from collections.abc import Sequence as Seq
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,13 +20,17 @@ __all__ = [
     "block_dtype_of",
     "check_names",
     "check_stated",
+    "documented",
     "parameters_of",
     "replaces",
+    "sentence_of",
     "signature_of",
+    "suggestion",
+    "summary_of",
     "telling",
 ]
 
-_TAKEN: Final = frozenset({"acts", "cls", "op", "self"})
+_TAKEN: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
 """Of rows of parameters, of calls that make operators, and of their JSON."""
 _SHADOWED: Final = "values"
 """DALI's name for those of a lookup table: an operator's own values are computed unless this is "moved"."""
@@ -71,6 +76,34 @@ def replaces(cls: type, method: str) -> bool:
     """Whether a class has a method of its own in place of one of its bases that is more than a demand for it."""
     before = getattr(super(cls, cls), method, None)
     return method in vars(cls) and not getattr(before, "__isabstractmethod__", before is None)
+
+
+def summary_of(cls: type) -> str:
+    """What a class says of itself, or the nearest one of its bases that does."""
+    own = cls.__dict__.get("__doc__")
+    inherited: str = getattr(super(cls, cls), "summary", "")
+    return inspect.cleandoc(own) if own else inherited
+
+
+def sentence_of(cls: Any, parameter: Parameter) -> str:
+    """What a parameter means to an operator."""
+    if parameter.name == "per_frame" and not cls.by_frame:
+        meaning = parameter.param.doc.rstrip(".")
+        return f"{meaning}; always False, as the frames of a sequence belong together."
+    return parameter.sentence(by_frame=cls.by_frame)
+
+
+def documented(cls: Any) -> str:
+    """The docstring of an operator: what its class says, and its parameters."""
+    lines = "".join(f"\n    {q.name}: {sentence_of(cls, q)}" for q in cls.parameters)
+    return f"{cls.summary}\n\nArgs:{lines}\n" if lines else cls.summary
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that is none of some, as advice; empty if nothing is near."""
+    near = {known_name.lower(): known_name for known_name in known}
+    found = get_close_matches(name.lower(), near, n=1, cutoff=0.7)
+    return f"Perhaps {near[found[0]]!r} is meant" if found else ""
 
 
 def telling(op: Any) -> str:

@@ -17,6 +17,7 @@ from ...array import FloatArray, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
+from .occurrences import Occurrences
 from .spec import Backend
 
 __all__ = ["OF_CALLS", "Computed", "DataNode", "Named", "Part", "Run", "numbers_of", "parts_of"]
@@ -95,6 +96,14 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
         Raises:
             ParameterError: a value is not one that it can be made of.
         """
+
+    def occurring(self, seen: Occurrences) -> DataNode:  # noqa: ARG002  for those that draw
+        """The same, of operators that draw as they occur among others.
+
+        Args:
+            seen: counts the operators of a graph, those of this node next.
+        """
+        return self
 
     def support(self) -> None:
         """The least and the greatest value, as a distribution tells them: those of the parameter's own bounds."""

@@ -92,14 +92,14 @@ def draw(
     """Write what is drawn; returns which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
-        numbers = numbers_of(op.seed, op.name, epoch, indices, len(ranges.fields) + (op.p < 1))
+        numbers = numbers_of(op.seed, op.stream_name, epoch, indices, len(ranges.fields) + (op.p < 1))
         return ranges.write(rows, numbers, op.p)
     if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
         try:
-            return _drawn_together(op, rows, specs, Draws(op.seed, op.name, epoch, indices))
+            return _drawn_together(op, rows, specs, Draws(op.seed, op.stream_name, epoch, indices))
         except UnevenError:
             pass
-    drawing = streams(op.seed, op.name, epoch, indices)
+    drawing = streams(op.seed, op.stream_name, epoch, indices)
     if len(specs) > 1:
         return _drawn_one_by_one(op, rows, specs, first, drawing)
     (acts,) = [_drawn_alone(op, rows, specs[0], rng) for rng in drawing]
@@ -241,8 +241,16 @@ def write_table(
                 f"{q.name} has values for {array.shape[:axes]}",
                 source=op.name,
                 allowed=f"{wanted}, the {what} given",
+                advice=_as_frames(q, array.shape[:axes], spec.frames),
             )
         rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
+
+
+def _as_frames(q: Parameter, shape: tuple[int, ...], frames: int) -> str | None:
+    """What to do with an array of a shape that would fit the frames of a sample."""
+    if not q.by_frame or shape[-1:] != (frames,):
+        return None
+    return f"For a value for each frame, give {q.name}=ops.per_frame(…) of the array"
 
 
 def alike(specs: Seq[Spec]) -> bool:

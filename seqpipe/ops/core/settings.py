@@ -27,10 +27,12 @@ class Settings(Maker):
 
     Attributes:
         name: of the operator's function.
+        stream_name: of its random numbers: the name of the operator, with the occurrence behind it unless that is 0.
         parameters: what is declared.
     """
 
     name: ClassVar[str]
+    stream_name: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
 
     @property
@@ -47,6 +49,27 @@ class Settings(Maker):
         """The one operator."""
         (made,) = makers
         return made  # type: ignore[no-any-return]  # of this class
+
+    @property
+    def draws(self) -> bool:
+        """Whether it has a seed, which what draws nothing has not."""
+        return any(parameter.name == "seed" for parameter in self.parameters)
+
+    @property
+    def occurrence(self) -> int:
+        """Which of those of its name and seed it is in what it is used in; see :mod:`seqpipe.ops.core.occurrences`."""
+        return int(self.stream_name.removeprefix(self.name).removeprefix("#") or 0)
+
+    def occurring(self, occurrence: int) -> Self:
+        """The same operator with another occurrence."""
+        if occurrence == self.occurrence:
+            return self
+        made = object.__new__(type(self))
+        # also what it keeps between calls, none of which is drawn
+        made.__dict__.update(
+            self.__dict__, stream_name=f"{self.name}#{occurrence}" if occurrence else self.name
+        )
+        return made
 
     def settings(self) -> dict[str, Any]:
         """Every parameter's value in its normal form."""
@@ -71,7 +94,7 @@ class Settings(Maker):
         return f"{type(self).__name__}({given})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.settings())
+        return _rebuild, (type(self), self.settings(), self.occurrence)
 
     def check_settled(self) -> None:
         """Refuse to be used while a parameter is still to come.
@@ -88,7 +111,9 @@ class Settings(Maker):
 
     def state(self) -> dict[str, Any]:
         """The operator's name and its values as JSON knows them, but for nodes, which stay what they are."""
-        return {"op": self.name, **{name: encoded(value) for name, value in self.settings().items()}}
+        occurring = {"occurrence": self.occurrence} if self.occurrence else {}
+        values = {name: encoded(value) for name, value in self.settings().items()}
+        return {"op": self.name, **occurring, **values}
 
     def to_json(self) -> str:
         """The operator as JSON, for :meth:`from_json`.
@@ -118,8 +143,12 @@ class Settings(Maker):
         name = settings.pop("op", None)
         if name not in REGISTRY:
             raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
-        return REGISTRY[name](**settings, **more)
+        occurrence = settings.pop("occurrence", 0)
+        if type(occurrence) is not int or occurrence < 0:
+            allowed = "a whole number of at least 0"
+            raise ParameterError(f"occurrence={occurrence!r} is not valid", source=name, allowed=allowed)
+        return REGISTRY[name](**settings, **more).occurring(occurrence)
 
 
-def _rebuild(cls: type[Any], settings: dict[str, Any]) -> Any:
-    return cls(**settings)
+def _rebuild(cls: type[Any], settings: dict[str, Any], occurrence: int = 0) -> Any:
+    return cls(**settings).occurring(occurrence)

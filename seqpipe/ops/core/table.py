@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
+import re
+from textwrap import shorten
+from typing import Final
 
 from .declaration import REGISTRY, Declaration
 
 __all__ = ["table"]
 
-_COMMON = {"p", "per_frame", "seed"}
+_COMMON: Final = frozenset({"p", "per_frame", "seed"})
+_MARKUP: Final = re.compile(r":[a-z]+:(?=`)|`")
+_WIDTH: Final = 100  # columns of a terminal
 
 
-def table() -> str:
-    """All operators of seqpipe as a table in Markdown, by name."""
+def table(*, markdown: bool = False) -> str:
+    """All operators of seqpipe by name: a line for each, for a terminal.
+
+    Args:
+        markdown: whether as a table in Markdown, with parameters, types, channels and backends.
+    """
     own = [cls for _, cls in sorted(REGISTRY.items()) if cls.__module__.startswith("seqpipe.")]
-    head = "| operator | what it does | parameters | types | channels | backends |\n" + "|---" * 6 + "|\n"
-    return head + "".join(map(_row, own))
+    if markdown:
+        head = "| operator | what it does | parameters | types | channels | backends |\n" + "|---" * 6 + "|\n"
+        return head + "".join(map(_row, own))
+    wide = max(len(cls.name) for cls in own)
+    plain = (_MARKUP.sub("", cls.summary.partition("\n")[0]) for cls in own)
+    lines = (shorten(line, _WIDTH - wide - 2, placeholder=" …") for line in plain)
+    return "\n".join(f"{cls.name:<{wide}}  {line}" for cls, line in zip(own, lines, strict=True))
 
 
 def _row(cls: type[Declaration]) -> str:
     parameters = ", ".join(f"`{q.name}={q.default!r}`" for q in cls.parameters if q.name not in _COMMON)
     channels = " or ".join(map(str, cls.channels)) or "any"
-    what = (inspect.getdoc(cls) or "").partition("\n")[0]
+    what = cls.summary.partition("\n")[0]
     backends = "CPU, CUDA" if cls.body or cls.composed else "CPU, CuPy"
     if cls.takes not in ("images", "batches"):
         channels, backends = cls.takes, "CPU" if cls.takes in ("boxes", "nothing") else "CPU, CuPy"

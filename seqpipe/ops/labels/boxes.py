@@ -130,8 +130,8 @@ class RandomBboxCrop(Boxes):
     p: float = param(
         1.0, "always 1, for allow_no_crop is what leaves the whole image", lo=1, hi=1, drawn=False
     )
-    num_attempts: int = param(1, "windows to try for one threshold", lo=1, drawn=False)
-    total_num_attempts: int = param(300, "windows to try", lo=1, drawn=False)
+    num_attempts: int = param(1, "windows to try for one threshold", lo=1, hi=10_000, drawn=False)
+    total_num_attempts: int = param(300, "windows to try", lo=1, hi=10_000, drawn=False)
     ltrb: bool = param(
         True,
         "whether boxes are left, top, right and bottom; otherwise left, top, width and height",
@@ -215,7 +215,7 @@ class RandomBboxCrop(Boxes):
                 source=self.name,
                 allowed="(K, 4), and a label for each if there are labels",
             )
-        for rng in streams(self.seed, self.name, place_number(epoch, "epoch", self.name), (index,)):
+        for rng in streams(self.seed, self.stream_name, place_number(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
         kept = centered(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)

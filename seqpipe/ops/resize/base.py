@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, has_torch, resized_by_torch
+from ...array import Array, FloatArray
 from ...errors import ParameterError
 from ..core.blocks import values_of_each
 from ..core.body import Body
@@ -15,8 +15,8 @@ from ..core.parameters import param
 from ..core.spec import COMPUTED, RANGES, Spec
 from ..geometry.base import Geometry, Nearest
 from ..geometry.mapping import Mapping
-from ..geometry.resampling import COMPAT, FILTERS, ONE, Axes, Axis, Compat, Filter, resampled, taps_of
-from .cpu import picked, quickly_resampled, shrunk_by_opencv, tiny_resampled
+from ..geometry.resampling import COMPAT, FILTERS, Axes, Axis, Compat, Filter, resampled, taps_of
+from .cpu import picked, quickly_resampled
 
 __all__ = ["Scaled"]
 
@@ -39,9 +39,6 @@ _WIDE: Final = np.dtype(
     ]
 )
 """The same, with numbers of 64 bits as such."""
-
-_SMALL: Final = 1 << 14  # values, of images or of matrices, for which those are made that do it at once
-_LARGE: Final = 1 << 16  # values for which torch is worth its import
 
 
 class Scaled(Geometry, register=False):
@@ -79,11 +76,7 @@ class Scaled(Geometry, register=False):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("resample")
-    # of the fast form alone, for whole numbers: torch rounds between rows and columns, too. Sums of float32 in another
-    # order round one value in a hundred to the next level
-    cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.3)
     takes_raw: ClassVar[bool] = True
-    threads_within: ClassVar[bool] = True  # torch's, and those of NumPy's products
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
 
@@ -178,46 +171,18 @@ class Scaled(Geometry, register=False):
         )
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by torch, OpenCV or products of matrices; floats, for which the order of sums matters, by none."""
-        if not p.whole or x.dtype.kind == "f":
-            return self.reference(x.astype(np.float32), p)
+        """The same in C; of whole numbers that stay as they are, the pixels themselves."""
         along, down, mapping = self._taps(x, p)
-        size = mapping.height, mapping.width
-        if max(x.size, size[0] * x.shape[1], size[1] * x.shape[2]) < _SMALL:
-            return tiny_resampled(x.astype(np.float32), (down, size[0]), (along, size[1]))
-        rows, columns = taps_of(down, size[0], x.shape[1]), taps_of(along, size[1], x.shape[2])
-        if down.picks and along.picks:
-            # of large images, products of matrices take hundreds of times as long
-            pixels = picked(x, rows, columns)
+        height, width = mapping.height, mapping.width
+        if p.whole and x.dtype.kind != "f" and down.picks and along.picks:
+            pixels = picked(x, taps_of(down, height, x.shape[1]), taps_of(along, width, x.shape[2]))
             return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
-        if x.size < _SMALL:
-            return self.reference(x.astype(np.float32), p)
-        means = shrunk_by_opencv(x, (down, size[0]), (along, size[1]))
-        if means is not None:
-            return means
-        if x.size > _LARGE and has_torch() and self._is_torchs(x, along, down, size):
-            return resized_by_torch(x, size)
-        return quickly_resampled(x.astype(np.float32), rows, columns)
-
-    def at_once(self, x: Array, p: Any) -> bool:
-        """Whether torch does it, whose kernel keeps no more between for several frames than for one."""
-        if not (p.whole and has_torch()):
-            return False
-        along, down, mapping = self._taps(x, p)
-        return self._is_torchs(x, along, down, (mapping.height, mapping.width))
+        made = x.dtype if self.dtype is None else np.dtype(self.dtype)
+        return quickly_resampled(x, (down, height), (along, width), made)
 
     def nearest(self) -> Geometry:
         """The same for labels, whose places must be those of pixels to the last bit."""
         return _Picked.of(self)
-
-    def _is_torchs(self, x: Array, along: Axis, down: Axis, size: tuple[int, int]) -> bool:
-        """Whether it is what torch does of bytes: all of the images, by the triangle that is widened to shrink."""
-        whole = all(
-            axis.begin == 0 and axis.step == round(length / side * ONE)
-            for axis, length, side in ((down, x.shape[1], size[0]), (along, x.shape[2], size[1]))
-        )
-        takes = x.dtype == np.uint8 and self.dtype in (None, "uint8") and down.cut and down.filter == 1
-        return whole and takes and not (down.picks and along.picks)
 
     def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])

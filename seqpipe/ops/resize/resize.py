@@ -145,7 +145,7 @@ class RandomResizedCrop(Extent, Scaled):
         hi=1000,
         drawn=False,
     )
-    num_attempts: int = param(10, "how often a window is drawn", lo=1, drawn=False)
+    num_attempts: int = param(10, "how often a window is drawn", lo=1, hi=10_000, drawn=False)
 
     maps_rows = True
     samples_together = True

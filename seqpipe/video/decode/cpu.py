@@ -20,6 +20,7 @@ from ..bitstream import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
+from ..probe.probe import bounded
 from .av_packet import av_packet, set_extradata
 from .packet_decoder import DecodeError, Fed, News, Picture
 
@@ -50,6 +51,25 @@ _OPTIONS_WITH_THREADS = {
 }
 
 
+# What is left behind by damage that libavcodec does not notice outlives its flush: stale macroblock maps, and pictures
+# that a broken slice leaves parts of untouched, in buffers that are used again. So these are opened anew for each run.
+_KEEPS_STATE = REPLENISHED | {
+    *(
+        "flv1",
+        "h263",
+        "h263i",
+        "h263p",
+        "hevc",
+        "mpeg4",
+        "msmpeg4v1",
+        "msmpeg4v2",
+        "msmpeg4v3",
+        "rv10",
+        "rv20",
+    ),
+    *("vp8", "wmv1", "wmv2"),
+}
+
 _BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
 """Whose decoder forgets the pictures that it has yet to give out where the size of frames changes."""
 
@@ -72,9 +92,8 @@ class CpuDecoder:
         self._codec = index.info.codec
         self._size: tuple[int, int] | None = None
         self.threads = threads
-        self._context = _opened(index, threads)
-        # libavcodec's flush leaves the picture there that the next one is drawn into
-        self._anew = partial(_opened, index, threads) if self._codec in REPLENISHED else None
+        self._open = partial(_opened, index, threads)
+        self._context: VideoCodecContext | None = self._open()
 
     def feed(self, packets: Seq[Fed]) -> Iterator[News]:
         """Decode packets; their pictures come out whether they are wanted or not.
@@ -99,10 +118,10 @@ class CpuDecoder:
     def flush(self) -> Iterator[News]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
-        if self._anew is None:
+        if self._codec in _KEEPS_STATE:
+            self._context = None
+        elif self._context is not None:
             self._context.flush_buffers()
-        else:
-            self._context = self._anew()
         yield rest
 
     def _is_of_another_size(self, data: bytes) -> bool:
@@ -111,6 +130,8 @@ class CpuDecoder:
         return None not in (before, size) and size != before
 
     def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> News:
+        if self._context is None:
+            self._context = self._open()
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
@@ -134,7 +155,7 @@ def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
     context.thread_count = threads
     context.thread_type = "FRAME" if threads > 1 else "SLICE"
     options = _OPTIONS.get(info.codec, {})
-    context.options = _OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options
+    context.options = bounded(_OPTIONS_WITH_THREADS.get(info.codec, options) if threads > 1 else options)
     return context
 
 

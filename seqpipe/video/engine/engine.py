@@ -11,7 +11,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import BackendError, SeqpipeError
+from ...forks import renew_after_fork
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
 from ..decode.pool import DecoderPool
@@ -81,6 +81,7 @@ class Engine:
     Args:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
+        stream: which stream of each video, by its number in the container; None for the best one.
         processes: how many decode small pictures for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.children.processes`.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
@@ -92,6 +93,7 @@ class Engine:
         threads: int | None = None,
         *,
         cache_dir: str | os.PathLike[str] | None = None,
+        stream: int | None = None,
         processes: int | None = None,
         ways: Seq[Way] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -100,7 +102,6 @@ class Engine:
         self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first
         self._executor = Workers(self.threads, "seqpipe")
         self._closing = contextlib.ExitStack()
-        self._closing.enter_context(_opencv_single_threaded())
         if ways is None:
             own = DecoderPool(idle=4 * self.threads)
             helpers = children(self.threads, processes)
@@ -110,7 +111,7 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir)
+        self._library = Library(cache_dir, stream)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
@@ -154,7 +155,7 @@ class Engine:
             for item in items:
                 if len(waiting) >= limit:
                     yield waiting.popleft().result()
-                waiting.append(self._executor.submit(partial(function, item)))
+                waiting.append(self._executor.submit(partial(_opencv.alone, function, item)))
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -220,7 +221,7 @@ class Engine:
             return
         began = time.perf_counter()
         try:
-            outcomes = self._decode(jobs, way)
+            outcomes = _opencv.alone(self._decode, jobs, way)
             way.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{place: error for place, _ in job.requests} for job in jobs]
@@ -293,30 +294,32 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextlib.contextmanager
-def _opencv_single_threaded() -> Iterator[None]:
-    """While any engine is open, OpenCV starts no threads inside ours; then the user's setting comes back."""
-    with _opencv.lock:
-        if _opencv.engines == 0:
-            _opencv.threads = cv2.getNumThreads()
-            cv2.setNumThreads(1)
-        _opencv.engines += 1
-    try:
-        yield
-    finally:
-        with _opencv.lock:
-            _opencv.engines -= 1
-            if _opencv.engines == 0:
-                cv2.setNumThreads(_opencv.threads)
-
-
-@dataclass
 class _OpenCv:
-    """The process-wide setting of OpenCV, and how many engines are open."""
+    """OpenCV's process-wide number of threads: one while ours work, which are as many as may be, else the user's."""
 
-    engines: int = 0
-    threads: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self._working = self._threads = 0
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def alone(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
+        """Call a function while OpenCV starts no threads of its own."""
+        with self._lock:
+            if self._working == 0:
+                self._threads = cv2.getNumThreads()
+                cv2.setNumThreads(1)
+            self._working += 1
+        try:
+            return work(*given)
+        finally:
+            with self._lock:
+                self._working -= 1
+                if self._working == 0 and cv2.getNumThreads() == 1:  # else the user has set another meanwhile
+                    cv2.setNumThreads(self._threads)
+
+    def after_fork(self) -> None:
+        """Begin anew; if it was one thread it stays so, since OpenCV's threads are the other process's."""
+        self._lock, self._working = threading.Lock(), 0
 
 
 _opencv = _OpenCv()

@@ -26,7 +26,8 @@ from ..bitstream import (
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
-from ..probe.probe import FirstPicture, open_container, stream_info, unreadable, video_stream
+from ..probe.probe import FirstPicture, no_packets, open_container, stream_info, unreadable, video_stream
+from ..source.outside import parsing
 from ..source.source import Source
 from .order import drop_head, order_by_decoding
 
@@ -74,10 +75,17 @@ def build_index(source: Source) -> PacketIndex:
         UnreadableSourceError: it is not a video that can be decoded.
         SourceError: it cannot be read.
     """
+    with parsing(source):
+        return _build(source)
+
+
+def _build(source: Source) -> PacketIndex:
     with open_container(source) as container:
         stream = video_stream(source, container)
         first = FirstPicture(stream)
         scan = _scan(source, container, stream, first)
+        if not scan.size:
+            raise no_packets(source)
         info = stream_info(source, container, stream, first)
         context = stream.codec_context
         index = PacketIndex(

@@ -29,10 +29,11 @@ class Library:
 
     Args:
         cache_dir: where indexes are kept on disk, see :func:`seqpipe.video.index.open.open_index`.
+        stream: which stream of each is meant; None for the best video.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None) -> None:
-        self._cache_dir = cache_dir
+    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
+        self._cache_dir, self._stream = cache_dir, stream
         # the origin stays with its video, so that no other object can come to have its id
         self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
@@ -51,7 +52,7 @@ class Library:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
-        source = open_source(origin)
+        source = open_source(origin, stream=self._stream)
         video = Video(source, self._index(source))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))

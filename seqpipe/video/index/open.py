@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...errors import OutputError
+from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
@@ -21,7 +22,11 @@ _said: Final[set[str]] = set()
 
 
 def open_index(
-    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+    origin: Origin,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    verified: bool = False,
+    stream: int | None = None,
 ) -> PacketIndex:
     """The index of a video.
 
@@ -29,17 +34,20 @@ def open_index(
         origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
     """
-    source = open_source(origin)
+    source = open_source(origin, stream=stream)
     stamp = source.stamp()
     if stamp is None:
         return _built(source, None, verified=verified)
     directory = cache_directory(cache_dir)
     cached = load_index(directory, stamp)
+    if cached is not None:
+        check_picture(cached.info.width, cached.info.height, source.name)
     if cached is not None and (cached.verified or not verified):
         return replace(cached, info=with_source(cached.info, source.name))
     index = _built(source, cached, verified=verified)

@@ -17,6 +17,7 @@ from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
 from ..plan.plan import damaged_by
+from ..source.outside import parsing
 from ..source.source import Source
 
 __all__ = ["lost_frames", "verify"]
@@ -35,7 +36,7 @@ def verify(source: Source, index: PacketIndex) -> PacketIndex:
     """
     table = index.packets
     damaged = table.damaged.copy()
-    with contextlib.closing(open_packets(source, index)) as packets:
+    with parsing(source), contextlib.closing(open_packets(source, index)) as packets:
         decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
         lost = {item.number for item in decoding if isinstance(item, Lost)}
     damaged[list(decoding.damaged)] = True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from ...errors import ParameterError
 from ...param import listed
@@ -19,11 +22,17 @@ def whole_number(number: Any) -> int:
         ParameterError: it is no whole number.
     """
     try:
-        return operator.index(number)
+        if not isinstance(number, (bool, np.bool_)):
+            return operator.index(number)
     except TypeError:
-        raise ParameterError(
-            f"{number!r} is not a frame number", allowed="whole numbers", advice="For times use at([seconds])"
-        ) from None
+        pass  # told below
+    raise ParameterError(
+        f"{number!r} is not a frame number",
+        allowed="whole numbers",
+        advice="For a mask of frames use numpy.flatnonzero(mask)"
+        if isinstance(number, (bool, np.bool_))
+        else "For times use at([seconds])",
+    )
 
 
 def whole_numbers(numbers: Any) -> list[int]:
@@ -54,6 +63,9 @@ def time_s(seconds: Any) -> float:
     Raises:
         ParameterError: it is no number.
     """
-    if not isinstance(seconds, Real):
-        raise ParameterError(f"{seconds!r} is not a time", allowed="a number of seconds")
-    return float(seconds)
+    try:
+        if type(seconds) is not bool and isinstance(seconds, Real):
+            return float(seconds)
+    except OverflowError:  # of a whole number beyond every float
+        return math.inf if seconds > 0 else -math.inf
+    raise ParameterError(f"{seconds!r} is not a time", allowed="a number of seconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -16,18 +17,23 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...errors import UnreadableSourceError
+from ...errors import ParameterError, UnreadableSourceError
+from ...limits import PICTURE_PIXELS, check_picture
 from ..finalizers import Afterwards
+from ..source.outside import parsing
 from ..source.source import Origin, Source, open_source
-from .info import StreamInfo
+from .info import ContainerStream, StreamInfo
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.stream import Stream
     from av.video.stream import VideoStream
 
 __all__ = [
     "Demuxer",
     "FirstPicture",
+    "bounded",
+    "no_packets",
     "open_container",
     "probe",
     "stream_info",
@@ -38,36 +44,41 @@ __all__ = [
 
 _BUFFER = 1 << 20
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
+_DEFAULT_PIXELS = 5_000_000
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
+_MAX_INT = 2**31 - 1
+_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}"
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
-def probe(origin: Origin) -> StreamInfo:
+def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
     """What is known of a video without reading it through.
 
     The frame count is what the container claims; :func:`seqpipe.video.packet_index.open_index` counts.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
+        ParameterError: there is no such video stream.
     """
-    source = open_source(origin)
-    with open_container(source) as container:
-        stream = video_stream(source, container)
-        first = FirstPicture(stream)
+    source = open_source(origin, stream=stream)
+    with parsing(source), open_container(source) as container:
+        video = video_stream(source, container)
+        first = FirstPicture(video)
         try:
-            for packet in container.demux(stream):
+            for packet in container.demux(video):
                 first.offer(packet)
                 if first.done:
                     break
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
-        return stream_info(source, container, stream, first)
+        return stream_info(source, container, video, first)
 
 
 @contextlib.contextmanager
@@ -98,7 +109,9 @@ class Demuxer:
         file = self._file = source.for_demuxer()
         try:
             self.container = (
-                av.open(file) if isinstance(file, str) else av.open(file, "r", buffer_size=_BUFFER)
+                av.open(file, options=bounded({}))
+                if isinstance(file, str)
+                else av.open(file, "r", buffer_size=_BUFFER, options=bounded({}))
             )
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
@@ -112,28 +125,77 @@ class Demuxer:
             self._file.close()
 
 
-def video_stream(source: Source, container: InputContainer) -> VideoStream:
-    """The container's video: the default one, else the first; cover pictures do not count.
+def video_stream(source: Source, container: InputContainer, number: int | None = None) -> VideoStream:
+    """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
+
+    ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
+    first. What FFmpeg cannot decode is taken only if there is nothing else.
+
+    Args:
+        source: says which stream is asked for, if any is.
+        container: holds the streams.
+        number: of the stream that an index was built of.
 
     Raises:
-        UnreadableSourceError: there is none, or no decoder for it.
+        UnreadableSourceError: there is none, no decoder for it, or its pictures are too large.
+        ParameterError: the stream that is asked for is not there, or no video.
     """
     videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
-    if not videos:
+    wanted = source.stream if number is None else number
+    if wanted is not None:
+        stream = next((s for s in videos if s.index == wanted), None)
+        if stream is None:
+            raise ParameterError(
+                f"stream={wanted} is no video stream",
+                source=source.name,
+                allowed=", ".join(str(s.index) for s in videos) or "no video is in it",
+            )
+    elif videos:
+        stream = max(videos, key=_rank)
+    else:
         kinds = {"a cover picture" if s.type == "video" else str(s.type) for s in container.streams}
         raise UnreadableSourceError(
             f"there is no video stream in it (it holds {', '.join(sorted(kinds)) or 'nothing'})",
             source=source.name,
             advice="Give a file with video; one that was cut may have lost it",
         )
-    stream = next((s for s in videos if _disposition(s) & _DEFAULT), videos[0])
     if getattr(stream, "codec_context", None) is None:
         raise UnreadableSourceError(
             f"its codec is unknown to FFmpeg {av.ffmpeg_version_info}",
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
+    check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
+    stream.codec_context.options = bounded({})
     return stream
+
+
+def _rank(stream: VideoStream) -> tuple[bool, int]:
+    context = getattr(stream, "codec_context", None)
+    if context is None:
+        return False, 0
+    return True, context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT)
+
+
+def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
+    """What is known of all streams of a container."""
+    return tuple(
+        ContainerStream(
+            number=s.index,
+            kind=str(s.type),
+            codec=None if (context := getattr(s, "codec_context", None)) is None else context.name,
+            width=context.width if s.type == "video" and context is not None else None,
+            height=context.height if s.type == "video" and context is not None else None,
+            default=bool(_disposition(s) & _DEFAULT),
+            cover=bool(_disposition(s) & _ATTACHED_PICTURE),
+        )
+        for s in container.streams
+    )
+
+
+def bounded(options: dict[str, str]) -> dict[str, str]:
+    """Options of a decoder with the limit on the size of a picture, which a packet may declare anew."""
+    return {**options, "max_pixels": f"{min(PICTURE_PIXELS.value(), _MAX_INT):.0f}"}
 
 
 class FirstPicture:
@@ -144,12 +206,14 @@ class FirstPicture:
     Attributes:
         packet: the first packet's data.
         frame: the picture, or None while there is none.
+        too_large: whether one may have been refused for its size; FFmpeg tells only its log.
     """
 
     def __init__(self, stream: VideoStream) -> None:
         stream.thread_count, stream.thread_type = 1, "SLICE"
         self.packet = b""
         self.frame: av.VideoFrame | None = None
+        self.too_large = False
         self._left = _PACKETS_TO_FIRST_FRAME
 
     @property
@@ -164,10 +228,12 @@ class FirstPicture:
         self.packet = self.packet or bytes(packet)
         self._left -= 1
         # A packet that does not decode is reported when its frame is asked for; here the next one will do.
-        with contextlib.suppress(av.error.FFmpegError):
+        try:
             for frame in packet.decode():
                 if isinstance(frame, av.VideoFrame) and self.frame is None:
                     self.frame = frame
+        except av.error.FFmpegError as error:
+            self.too_large |= error.errno == errno.EINVAL
 
 
 def stream_info(
@@ -185,12 +251,15 @@ def stream_info(
     context, frame = stream.codec_context, first.frame
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)
-    if pixel is None or not width or not height:
-        raise UnreadableSourceError(
-            "no frame can be decoded" if first.packet else "it holds no video packets",
-            source=source.name,
-            advice="The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
+    if first.too_large and frame is None:
+        raise _unusable(
+            source,
+            "no frame can be decoded: the file is damaged, or its pictures have more than "
+            f"{PICTURE_PIXELS.value():.0f} pixels",
+            _RAISE_THE_LIMIT,
         )
+    if pixel is None or not width or not height:
+        raise _unusable(source, "no frame can be decoded") if first.packet else no_packets(source)
     degrees, flipped = _orientation(frame)
     codec = context.codec.canonical_name
     tick = _fraction(stream.time_base) or Fraction(1, 1000)
@@ -224,7 +293,22 @@ def stream_info(
         declared_frames=stream.frames or None,
         has_b_frames=bool(context.has_b_frames),
         has_audio=bool(container.streams.audio),
+        stream=stream.index,
+        streams=_entries(container),
     )
+
+
+def no_packets(source: Source) -> UnreadableSourceError:
+    """A header that may be sound, and no video behind it."""
+    return _unusable(source, "it holds no video packets")
+
+
+def _unusable(
+    source: Source,
+    fact: str,
+    advice: str = "The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
+) -> UnreadableSourceError:
+    return UnreadableSourceError(fact, source=source.name, advice=advice)
 
 
 def with_source(info: StreamInfo, name: str) -> StreamInfo:
@@ -250,7 +334,7 @@ def _fraction(value: Rational | None) -> Fraction | None:
     return Fraction(int(value.numerator), int(value.denominator)) if value else None
 
 
-def _disposition(stream: VideoStream) -> int:
+def _disposition(stream: Stream) -> int:
     # An IntFlag from PyAV 18 on, a Flag before.
     return int(getattr(stream.disposition, "value", stream.disposition))
 

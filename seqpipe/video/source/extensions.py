@@ -1,14 +1,38 @@
-"""Which files of a folder are taken for videos."""
+"""Which files of a folder are taken for videos, and which are passed over."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from typing import Final
 
-__all__ = ["VIDEO_ENDINGS"]
+__all__ = ["VIDEO_ENDINGS", "PassedOver", "is_video"]
 
 _ENDINGS = (
-    "3gp avi flv h264 h265 hevc ivf m2ts m4v mkv mov mp4 mpeg mpg mts mxf obu ogv ts webm wmv y4m"  # sorted
+    "264 265 3g2 3gp asf av1 avc avi divx dv f4v flv h261 h263 h264 h265 hevc ivf m1v m2t m2ts m2v m4v mjpeg mjpg mk3d "
+    "mkv mod mov mp4 mpe mpeg mpg mts mxf nut obu ogm ogv qt rm rmvb tod ts vob webm wmv y4m"  # sorted
 )
+_NAMED = 4
 
 VIDEO_ENDINGS: Final = tuple(f".{ending}" for ending in _ENDINGS.split())
 """What the name of a file found in a folder must end in; a file that is named itself may end in anything."""
+
+
+def is_video(name: str) -> bool:
+    """Whether a file's name ends as those of videos do, in whatever case."""
+    return name.lower().endswith(VIDEO_ENDINGS)
+
+
+class PassedOver(Counter[str]):
+    """How many files a search has passed over, by the endings of their names."""
+
+    def note(self, name: str) -> None:
+        """Count a file."""
+        self[os.path.splitext(name)[1].lower()] += 1  # noqa: PTH122  a name of very many
+
+    def __str__(self) -> str:
+        """Such as ``12 other files (.jpg 10, .txt 2)``."""
+        count = sum(self.values())
+        kinds = [f"{ending or 'without an ending'} {n}" for ending, n in self.most_common(_NAMED)]
+        more = ", …" if len(self) > _NAMED else ""
+        return f"{count:,} other file{'s' * (count != 1)} ({', '.join(kinds)}{more})"

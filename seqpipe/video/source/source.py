@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import re
+import tempfile
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from stat import S_ISDIR, S_ISREG
-from typing import BinaryIO, TypeAlias, Union, cast
+from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
 
-from ...errors import BackendError, ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
+from ...errors import (
+    BackendError,
+    ParameterError,
+    SeqpipeError,
+    SourceError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
+from ...forks import renew_after_fork
+from ...limits import DOWNLOAD_GIB
 from ..finalizers import Afterwards
 from .byte_ranges import cut_out, merged
+from .http_ranges import NoRangesError, http_ranges, http_whole
 
 __all__ = ["Origin", "Source", "Stamp", "open_source"]
 
@@ -39,15 +52,17 @@ class Source(ABC):
         name: how messages and results call it.
         slow: whether every read waits for an answer from far away.
         path: where the local file system has it, absolute; None if it is nowhere there.
+        stream: which of its streams is meant, by its number in the container; None for the best video.
     """
 
     name: str
     slow: bool = False
     path: str | None = None
+    stream: int | None = None
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
-        """The identity of the present content, or None if an index of it cannot be kept."""
+        """The identity of the present content of its stream, or None if an index of it cannot be kept."""
 
     @abstractmethod
     def size(self) -> int:
@@ -77,6 +92,10 @@ class Source(ABC):
         """Give back what is held open; reading opens it again."""
         return
 
+    def _key(self, name: str) -> str:
+        """A name that no other stream's index has; no path has a line break and a number sign behind its ending."""
+        return name if self.stream is None else f"{name}\n#{self.stream}"
+
 
 class _LocalFile(Source):
     """A file of the local file system, read by ``pread``: no shared position, no lock."""
@@ -92,7 +111,7 @@ class _LocalFile(Source):
 
     def stamp(self) -> Stamp:
         stat = self._stat()
-        return self.path, stat.st_size, str(stat.st_mtime_ns)
+        return self._key(self.path), stat.st_size, str(stat.st_mtime_ns)
 
     def size(self) -> int:
         return self._stat().st_size
@@ -176,6 +195,8 @@ class _FileObject(Source):
         self.name = f"<{getattr(file, 'name', None) or type(file).__name__}>"
         self._file = file
         self._lock = threading.Lock()
+        self._elsewhere = False
+        renew_after_fork(self)
         self._check()
         _check_size(self.size(), self.name)
 
@@ -183,9 +204,15 @@ class _FileObject(Source):
         return None
 
     def for_demuxer(self) -> BinaryIO:
-        return cast("BinaryIO", _View(self))
+        return cast("BinaryIO", _View(self, lambda offset, size: self.read([(offset, size)])[0]))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        if self._elsewhere:
+            raise SourceError(
+                "the file object was opened in another process, whose position in it is the same",
+                source=self.name,
+                advice="Open it in this process, or give a path or its bytes",
+            )
         with self._lock:
             try:
                 return [self._read(offset, size) for offset, size in ranges]
@@ -200,6 +227,11 @@ class _FileObject(Source):
         with self._lock:
             self._file.seek(0, os.SEEK_END)  # not every file object says where that leads
             return self._file.tell()
+
+    def after_fork(self) -> None:
+        """Know of a file whose position a forked process moves too; those in memory have been copied."""
+        self._lock = threading.Lock()
+        self._elsewhere = not isinstance(self._file, (io.BytesIO, mmap.mmap))
 
     def _check(self) -> None:
         """See that it is one; what does not say whether it can seek is tried.
@@ -227,17 +259,73 @@ class _FileObject(Source):
 
 
 class _Remote(Source):
-    """An object behind a URL, by fsspec; ranges are fetched together."""
+    """An object behind a URL, by fsspec; ranges are fetched together.
+
+    What an HTTP server does not give in ranges is read once, whole, into a temporary file.
+    """
 
     slow = True
 
     def __init__(self, url: str) -> None:
+        self.name = url
+        self._lock = threading.Lock()
+        self._passing: BinaryIO | None = None
+        self._whole: int | None = None
+        self._closing: Afterwards | None = None
+        details = self._connect()
+        tag = (
+            details.get("ETag")
+            or details.get("LastModified")
+            or details.get("Last-Modified")
+            or details.get("mtime")
+            or details.get("created")
+        )
+        self._tag = None if tag is None else str(tag)
+        size = details.get("size")
+        self._size = -1 if size is None else int(size)
+        if self._size < 0 or details.get("partial") is False:
+            self._download()
+        _check_size(self._size, url)
+
+    def stamp(self) -> Stamp | None:
+        return None if self._tag is None else (self._key(self.name), self._size, self._tag)
+
+    def size(self) -> int:
+        return self._size
+
+    def for_demuxer(self) -> BinaryIO:
+        from fsspec.caching import BlockCache
+
+        # Not fsspec's own file: its answers must be checked as all others are.
+        blocks = BlockCache(_BLOCK, lambda begin, end: self.read([(begin, end - begin)])[0], self._size)
+        return cast("BinaryIO", _View(self, lambda offset, size: blocks._fetch(offset, offset + size)))
+
+    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        return cut_out(ranges, runs, self._fetch(runs))
+
+    def read_on(self, offset: int, size: int) -> bytes:
+        # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
+        if self._passing is None:
+            self._passing = self.for_demuxer()
+        self._passing.seek(offset)
+        return self._passing.read(size)
+
+    def close(self) -> None:
+        if self._passing is not None:
+            self._passing.close()
+            self._passing = None
+        with self._lock:
+            self._whole, self._closing = None, None
+
+    def _connect(self) -> dict[str, Any]:
+        """Find the file system, and what it says of the object."""
         import fsspec
 
-        self.name = url
+        url = self.name
         try:
             self._fs, self._path = fsspec.core.url_to_fs(url)
-            details = self._fs.info(self._path)
+            details: dict[str, Any] = self._fs.info(self._path)
         except (ImportError, ValueError) as error:
             extra = url.partition("://")[0].rpartition("::")[2]
             raise BackendError(
@@ -252,63 +340,85 @@ class _Remote(Source):
             raise SourceError(
                 f"cannot be reached ({error})", source=url, advice="Check URL and credentials"
             ) from error
-        self._size = int(details["size"])
-        tag = (
-            details.get("ETag")
-            or details.get("LastModified")
-            or details.get("mtime")
-            or details.get("created")
-        )
-        self._tag = None if tag is None else str(tag)
-        self._passing: BinaryIO | None = None
-        _check_size(self._size, url)
+        self._over_http = {"http", "https"} & {*_as_tuple(self._fs.protocol)} and self._fs.async_impl
+        self._process = os.getpid()
+        return details
 
-    def stamp(self) -> Stamp | None:
-        return None if self._tag is None else (self.name, self._size, self._tag)
+    def _fetch(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each (begin, end), all of them.
 
-    def size(self) -> int:
-        return self._size
-
-    def for_demuxer(self) -> BinaryIO:
-        file: BinaryIO = self._fs.open(self._path, "rb", cache_type="blockcache", block_size=_BLOCK)
-        return file
-
-    def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        Raises:
+            SourceError: they cannot be had.
+        """
+        if self._process != os.getpid():  # fsspec's threads are another process's
+            self._connect()
+        whole = self._whole
         try:
-            parts = self._fs.cat_ranges([self._path] * len(runs), [a for a, _ in runs], [b for _, b in runs])
+            if whole is None and self._over_http:
+                try:
+                    parts = http_ranges(self._fs, self._path, runs, self._size)
+                except NoRangesError:
+                    whole = self._download()
+            elif whole is None:
+                begins, ends = [begin for begin, _ in runs], [end for _, end in runs]
+                parts = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
+            if whole is not None:
+                parts = [os.pread(whole, end - begin, begin) for begin, end in runs]
+        except SeqpipeError:
+            raise
         except Exception as error:
             raise SourceError(f"cannot be read ({error})", source=self.name) from error
-        return cut_out(ranges, runs, parts)
+        for (begin, end), part in zip(runs, parts, strict=True):
+            if len(part) != end - begin:
+                raise SourceError(
+                    f"bytes {begin} to {end - 1} were asked for, {len(part)} bytes came",
+                    source=self.name,
+                    advice="The object may have changed: open it again",
+                )
+        return parts
 
-    def read_on(self, offset: int, size: int) -> bytes:
-        # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
-        if self._passing is None:
-            self._passing = self.for_demuxer()
-        try:
-            self._passing.seek(offset)
-            return self._passing.read(size)
-        except Exception as error:
-            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+    def _download(self) -> int:
+        """Read all of it into a temporary file, which goes when nothing refers to it; returns its descriptor.
 
-    def close(self) -> None:
-        if self._passing is not None:
-            self._passing.close()
-            self._passing = None
+        Raises:
+            SourceError: it is too large, or does not arrive whole.
+        """
+        with self._lock:
+            if self._whole is not None:
+                return self._whole
+            gib = DOWNLOAD_GIB.value()
+            try:
+                with tempfile.TemporaryFile(prefix="seqpipe-") as file:
+                    size = http_whole(self._fs, self._path, cast("BinaryIO", file), gib * 2**30)
+                    file.flush()
+                    whole = os.dup(file.fileno())
+                closing = Afterwards(os.close, whole)
+            except Exception as error:
+                raise SourceError(
+                    f"the server has no byte ranges, and sending all of it failed ({error})",
+                    source=self.name,
+                    advice=f"Download the file first; {DOWNLOAD_GIB.variable}={gib:g} bounds what is kept meanwhile",
+                ) from error
+            if self._size not in (-1, size):
+                raise SourceError(
+                    f"the server has no byte ranges, and sent {size} of {self._size} bytes", source=self.name
+                )
+            self._size, self._closing, self._whole = size, closing, whole
+            return whole
 
 
 class _View:
-    """A position of its own over a shared file object: the demuxer and packet reads do not disturb each other."""
+    """A position of its own over a shared source: the demuxer and packet reads do not disturb each other."""
 
-    def __init__(self, shared: _FileObject) -> None:
-        self._shared, self._position, self._size = shared, 0, shared.size()
+    def __init__(self, shared: Source, fetch: Callable[[int, int], bytes]) -> None:
+        self._fetch, self._position, self._size = fetch, 0, shared.size()
         self.name = shared.name
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._size - self._position)
         if not left:
             return b""
-        data = self._shared.read([(self._position, left if size < 0 else min(size, left))])[0]
+        data = self._fetch(self._position, left if size < 0 else min(size, left))
         self._position += len(data)
         return data
 
@@ -324,15 +434,17 @@ class _View:
         return True
 
     def close(self) -> None:
-        """The user's file object stays open."""
+        """What is shared stays open."""
 
 
-def open_source(origin: Origin) -> Source:
+def open_source(origin: Origin, *, stream: int | None = None) -> Source:
     """The source that a path, URL, bytes or file object names.
 
     Args:
         origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
-            file object.
+            file object. What an HTTP server does not send in ranges is read once, into a temporary file of at most
+            :data:`seqpipe.limits.DOWNLOAD_GIB`.
+        stream: which of its streams is meant, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: nothing is there.
@@ -340,6 +452,13 @@ def open_source(origin: Origin) -> Source:
         BackendError: the URL's scheme needs a package that is not installed.
         ParameterError: it is none of these.
     """
+    source = _opened(origin)
+    if stream is not None:
+        source.stream = stream
+    return source
+
+
+def _opened(origin: Origin) -> Source:
     if isinstance(origin, Source):
         return origin
     if isinstance(origin, (bytes, bytearray, memoryview)):
@@ -362,6 +481,10 @@ def open_source(origin: Origin) -> Source:
 
 def _yes() -> bool:
     return True
+
+
+def _as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _local_path(rest: str) -> str:

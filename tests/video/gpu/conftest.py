@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.benches import Bench, CudaBench, EmulatedBench
-from tests.support.emulated import kernel_folder
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> EmulatedBench:
-    """The emulated one; all processes of a test run share what is compiled."""
-    return EmulatedBench(kernel_folder(tmp_path_factory))
+def emulated() -> EmulatedBench:
+    """The emulated one."""
+    return EmulatedBench()
 
 
 @pytest.fixture(params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -16,8 +16,7 @@ from seqpipe.video.nvdec.caps import mistrust
 from tests.support.encodings import assert_all_frames_alike, encoding, encodings
 from tests.support.software_card import SoftwareCard
 
-# Here the card goes on with pictures of another size, predicted from those before; that is left to the CPU.
-QUICK = ("vp9_hidden", "vp9_hidden_split", "vp9_pyramid_split", "vp9_shown_twice_again", "vp9_hidden_shown")
+QUICK = ("vp9_hidden", "vp9_pyramid_split", "vp9_shown_twice_again", "vp9_hidden_shown_split")
 SOFTWARE = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.deep)
     for name in encodings("h264", "hevc", "vp9")
@@ -43,17 +42,28 @@ def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
     path = encoding(name)
     ways, allocate = card_ways(0, "nvdec", 1)
     with Engine(1, processes=0) as cpu, Engine(1, ways=ways, allocate=allocate) as card:
-        assert_all_frames_alike(path, cpu, card, single=4, crop=(136, 74, 48, 32))
+        assert_all_frames_alike(path, cpu, card, single=4, crop=(74, 136, 32, 48))
+
+
+def refused(path):
+    """Why the card does not decode a file, or ""."""
+    cupy = pytest.importorskip("cupy")
+    cupy.cuda.Device(0).use()
+    cupy.cuda.runtime.free(0)  # so that this thread has the card's context
+    return mistrust(0, open_index(str(path)).info)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", encodings())
 def test_every_frame_is_the_cpus(name):
     path = encoding(name)
-    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode="auto", cache_dir=None) as card:
+    with (
+        Engine(2, processes=0) as cpu,
+        engine_for(Device("cuda", 0), decode="auto", threads=None, cache_dir=None) as card,
+    ):
         assert_all_frames_alike(path, cpu, card)
         taken = set(card.stats()["frames"])
-        assert taken == ({"cpu"} if mistrust(0, open_index(str(path)).info) else {"nvdec"})
+        assert taken == ({"cpu"} if refused(path) else {"nvdec"})
 
 
 @pytest.mark.gpu
@@ -61,9 +71,12 @@ def test_every_frame_is_the_cpus(name):
 @pytest.mark.parametrize("name", encodings("vp8", "vp9"))
 def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
     path = encoding(name)
-    if reason := mistrust(0, open_index(str(path)).info):
+    if reason := refused(path):
         pytest.skip(reason)
-    with Engine(2, processes=0) as cpu, engine_for(Device("cuda", 0), decode=decode, cache_dir=None) as card:
+    with (
+        Engine(2, processes=0) as cpu,
+        engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as card,
+    ):
         assert_all_frames_alike(path, cpu, card)
 
 
@@ -79,4 +92,4 @@ def test_a_data_set_gives_the_cpus_frames(name):
         assert np.array_equal(theirs.frames, ours.frames)
         apart = np.abs(theirs.numpy().astype(np.int16) - ours.numpy())
         assert apart.max() <= 1
-        assert apart.mean() <= 0.05
+        assert apart.mean() <= 0.1

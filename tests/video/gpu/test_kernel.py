@@ -18,6 +18,7 @@ from seqpipe.video.cuda.converter import DeviceConverter
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
+from tests.support.deep import combined
 from tests.support.emulated import EmulatedDevice
 from tests.support.pictures import (
     differences,
@@ -217,9 +218,9 @@ def test_scaled_pictures_are_exact(bench: Bench, stored: str) -> None:
         assert_rounded(made_there(bench, there, info, **output), exact(surface, info, **output), 5e-3)
 
 
-@pytest.mark.parametrize("location", range(1, 7))
 @pytest.mark.parametrize(
-    "size", [(147, 31), (53, 67), (300, 20), (9, 150), (7, 3), (1, 1), (146, 66), (33, 16)]
+    ("location", "size"),
+    combined(range(1, 7), [(147, 31), (53, 67), (300, 20), (9, 150), (7, 3), (1, 1), (146, 66), (33, 16)]),
 )
 def test_scaled_chroma_lies_where_the_stream_says(bench: Bench, location: int, size: tuple[int, int]) -> None:
     surface, there, info = given(bench, chroma_location=location)
@@ -243,9 +244,14 @@ def test_shrinking_that_takes_more_than_fits_into_shared_memory(
 # ------------------------------------------------------------------------------------------ turns
 
 
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-@pytest.mark.parametrize("flipped", [False, True])
-@pytest.mark.parametrize("output", [{}, {"size": (43, 37)}, {"crop": (5, 3, 50, 61), "layout": "FCHW"}])
+@pytest.mark.parametrize(
+    ("rotation", "flipped", "output"),
+    combined(
+        [0, 90, 180, 270],
+        [False, True],
+        [{"size": (43, 37)}, {}, {"crop": (5, 3, 50, 61), "layout": "FCHW"}],
+    ),
+)
 def test_turns_flips_and_mirrors(bench: Bench, rotation: int, flipped: bool, output: dict[str, Any]) -> None:
     _, there, info = given(bench, rotation_degrees=rotation, flipped=flipped)
     surface = given(bench)[0]
@@ -260,13 +266,17 @@ def test_turns_flips_and_mirrors(bench: Bench, rotation: int, flipped: bool, out
 # ------------------------------------------------------------------------------------------ types
 
 
-@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
-@pytest.mark.parametrize("dtype", PEAKS)
 @pytest.mark.parametrize(
-    ("stored", "color"),
-    [("nv12", "RGB"), ("nv12", "GRAY"), ("nv12", "YCbCr"), ("p010", "BGR"), ("p010", "YCbCr")],
+    ("pictures", "dtype", "layout"),
+    combined(
+        [("nv12", "RGB"), ("nv12", "GRAY"), ("p010", "BGR"), ("nv12", "YCbCr"), ("p010", "YCbCr")],
+        ["uint8", "float16", "float32", "uint16"],
+        ["FHWC", "FCHW"],
+    ),
+    ids=str,
 )
-def test_types_layouts_and_colors(bench: Bench, stored: str, color: str, dtype: str, layout: str) -> None:
+def test_types_layouts_and_colors(bench: Bench, pictures: tuple[str, str], dtype: str, layout: str) -> None:
+    stored, color = pictures
     if color == "YCbCr" and dtype.startswith("float"):
         pytest.skip("OutputSpec refuses it, as its own tests prove")
     surface, there, info = given(bench, stored)

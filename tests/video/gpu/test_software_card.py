@@ -21,6 +21,7 @@ from seqpipe.video.engine.gpu_backends import card_ways
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.plan.request import Request
+from tests.support.deep import combined, deep, deep_but
 from tests.support.media import made, names
 from tests.support.pictures import differences
 from tests.support.software_card import SoftwareCard
@@ -40,7 +41,11 @@ SOUND = (
 )
 
 
-@pytest.fixture(params=["native", "python"])
+# the callbacks in Python are those of machines without a C compiler; by default two tests have both
+BOTH = pytest.mark.parametrize("card", ["native", "python"], indirect=True)
+
+
+@pytest.fixture(params=["native", deep("python")])
 def card(request, emulated, monkeypatch):
     """With the parser's callbacks in C, and in Python."""
     if request.param == "python":
@@ -83,6 +88,7 @@ def assert_alike(wanted, found):
         assert apart.mean() <= 0.05
 
 
+@BOTH
 @pytest.mark.parametrize("name", SOUND)
 def test_what_comes_through_a_card_is_what_the_cpu_gives(card, name):
     asked = [request(name, frames) for frames in windows(name, 0)]
@@ -129,8 +135,7 @@ def large(monkeypatch):
     monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", 1)
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize(("name", "at_once"), combined(SOUND, [1, 2]))
 def test_few_pictures_are_in_use_of_large_ones(card, name, at_once, monkeypatch):
     monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", at_once)
     asked = [request(name, frames) for frames in (range(len(open_index(str(made(name))))), *windows(name, 1))]
@@ -155,11 +160,12 @@ def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(card, monk
 
 
 @pytest.mark.parametrize("decode", ["auto", "mixed"])
-def test_many_files_of_many_kinds_at_once(card, decode, monkeypatch):
+@pytest.mark.parametrize("seeds", [1, deep(3)])
+def test_many_files_of_many_kinds_at_once(card, decode, seeds, monkeypatch):
     monkeypatch.setenv(PROCESSES.name, "1")
     asked = [
         request(name, frames)
-        for seed in range(3)
+        for seed in range(seeds)
         for name in (*SOUND[:5], "vp9", "mpeg4_mp4")
         for frames in windows(name, seed)
     ]
@@ -203,7 +209,8 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode,
 DAMAGED = [name for name in names("damaged") if name.startswith(("h264", "hevc"))]
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@BOTH
+@pytest.mark.parametrize("name", deep_but(DAMAGED[::3], DAMAGED))
 def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
     count = len(open_index(str(made(name))))
     asked = [request(name, range(count)), request(name, [0, count - 1]), request("h264", [3, 40])]
@@ -211,9 +218,10 @@ def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card,
         assert_alike(own.read(asked), other.read(asked))
 
 
-def test_damage_of_large_pictures_leaves_as_few_in_use(card, large):
+@pytest.mark.parametrize("damaged", [DAMAGED[::3], deep(2 * DAMAGED)], ids=len)
+def test_damage_of_large_pictures_leaves_as_few_in_use(card, large, damaged):
     with engine("nvdec", 1) as other:
-        for name in 2 * DAMAGED:
+        for name in damaged:
             count = len(open_index(str(made(name))))
             for found in other.read([request(name, range(count)), request(name, [0, count - 1])]):
                 assert not isinstance(found, BackendError), found
@@ -231,15 +239,16 @@ def test_all_that_was_handed_over_is_given_back(card):
 
 
 @pytest.mark.parametrize("card", ["native"], indirect=True)
+@pytest.mark.parametrize("count", [20, deep(100)])
 @pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), ("auto", 0.0), ("mixed", 0.0)])
-def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, monkeypatch):
+def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, count, monkeypatch):
     """Where it takes long to wait for the card, others take the session of a run whose last pictures are waited for."""
     card.install(monkeypatch, waits_s=waits_s)
     some = [known for known in known_files(0) if decode != "nvdec" or known.codec == "h264"][:12]
     with Stress(some, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
-        stress.run(100)
+        stress.run(count)
         assert stress.faults == []
-        assert stress.requests >= 100
+        assert stress.requests >= count
         assert stress.stats()["frames"]["nvdec"] > 0
 
 

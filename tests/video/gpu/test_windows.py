@@ -15,6 +15,7 @@ from seqpipe.video.convert.surface import Surface
 from seqpipe.video.cuda.converter import DeviceConverter
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
+from tests.support.deep import combined, deep
 from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
 
@@ -53,8 +54,7 @@ def assert_near(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float =
     assert apart.max(initial=0) <= 1
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda stored: f"{stored[0]} {stored[1]}")
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize(("stored", "rotation"), combined(STORED, [0, 90, 180, 270]), ids=str)
 def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotation: int) -> None:
     random = np.random.default_rng(rotation)
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
@@ -81,13 +81,15 @@ def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotatio
 
 # all places of chroma with the type that training asks for, which the kernel finds as it does with the other
 @pytest.mark.parametrize(
-    ("dtype", "location"), [*(("uint8", at) for at in (1, 2, 3, 5)), ("uint16", 2), ("uint16", 5)]
+    ("stored", "typed"),
+    combined(STORED, [*(("uint8", at) for at in (1, 2, 3, 5)), ("uint16", 2), ("uint16", 5)]),
+    ids=str,
 )
-@pytest.mark.parametrize("stored", STORED, ids=lambda stored: f"{stored[0]} {stored[1]}")
 def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
-    bench: Bench, stored: Any, dtype: Any, location: int
+    bench: Bench, stored: Any, typed: tuple[Any, int]
 ) -> None:
     """So that they are what operators make of the reader's pictures, though these are never there."""
+    dtype, location = typed
     stream: dict[str, Any] = {
         "chroma_location": location,
         "rotation_degrees": 90 * (location % 4),
@@ -109,7 +111,12 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
 
 @pytest.mark.parametrize(
     ("stored", "dtype"),
-    [*((stored, "uint8") for stored in STORED), (STORED[0], "uint16"), (STORED[-1], "uint16")],
+    [
+        (STORED[0], "uint8"),
+        (STORED[-1], "uint16"),
+        *(deep(stored, "uint8") for stored in STORED[1:]),
+        deep(STORED[0], "uint16"),
+    ],
     ids=str,
 )
 def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
@@ -130,8 +137,7 @@ def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
                 assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
 
 
-@pytest.mark.parametrize("location", [1, 2, 3])
-@pytest.mark.parametrize("range_", ["limited", "full"])
+@pytest.mark.parametrize(("location", "range_"), combined([1, 2, 3], ["limited", "full"]))
 def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, range_: str) -> None:
     """What training asks for: there is more at a time of them, so that borders are elsewhere."""
     stream: dict[str, Any] = {"chroma_location": location, "full_range": range_ == "full"}

@@ -1,0 +1,105 @@
+"""Byte ranges over HTTP, believed only where status, ``Content-Range`` and length say that they are what was asked for.
+
+A server may ignore ranges, and send the whole file with status 200; some proxies send other ranges than asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence as Seq
+from typing import Any, BinaryIO
+
+__all__ = ["AnswerError", "NoRangesError", "http_ranges", "http_whole"]
+
+_PIECE = 1 << 20
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_CONNECT_S, _SILENCE_S = 30, 60
+
+
+class AnswerError(Exception):
+    """A server's answer is not what was asked for; its text says why."""
+
+
+class NoRangesError(Exception):
+    """The server sends whole files only."""
+
+
+def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int) -> list[bytes]:
+    """The bytes of some ranges, asked for at once.
+
+    Args:
+        fs: fsspec's file system for HTTP.
+        url: what it calls the file.
+        runs: (begin, end) of each range, within the file.
+        size: of the file in bytes.
+
+    Raises:
+        NoRangesError: the server sends whole files only.
+        AnswerError: an answer has another status, range or length.
+    """
+    from fsspec.asyn import sync
+
+    parts: list[bytes] = sync(fs.loop, _ranges, fs, url, runs, size)
+    return parts
+
+
+def http_whole(fs: Any, url: str, file: BinaryIO, limit: float) -> int:
+    """Write a whole file; returns its size in bytes.
+
+    Raises:
+        AnswerError: the server does not send it, or it has more bytes than `limit`.
+    """
+    from fsspec.asyn import sync
+
+    size: int = sync(fs.loop, _whole, fs, url, file, limit)
+    return size
+
+
+async def _ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int) -> list[bytes]:
+    session = await fs.set_session()
+    return list(await asyncio.gather(*(_range(fs, session, url, run, size) for run in runs)))
+
+
+async def _range(fs: Any, session: Any, url: str, run: tuple[int, int], size: int) -> bytes:
+    begin, end = run
+    if begin == end:
+        return b""
+    async with session.get(fs.encode_url(url), **_settings(fs, Range=f"bytes={begin}-{end - 1}")) as answer:
+        if answer.status == 200 and (begin, end) != (0, size):
+            raise NoRangesError
+        if answer.status not in (200, 206):
+            raise AnswerError(f"the server answers {answer.status} {answer.reason}")
+        if answer.status == 206:
+            stated = answer.headers.get("Content-Range", "")
+            found = _CONTENT_RANGE.fullmatch(stated.strip())
+            if not found or found.groups() not in {(str(begin), str(end - 1), t) for t in (str(size), "*")}:
+                raise AnswerError(
+                    f"bytes {begin}-{end - 1}/{size} were asked for, the server sends {stated or 'an unnamed range'}"
+                )
+        data: bytes = await answer.read()
+    return data
+
+
+async def _whole(fs: Any, url: str, file: BinaryIO, limit: float) -> int:
+    session = await fs.set_session()
+    size = 0
+    async with session.get(fs.encode_url(url), **_settings(fs)) as answer:
+        if answer.status != 200:
+            raise AnswerError(f"the server answers {answer.status} {answer.reason}")
+        async for piece in answer.content.iter_chunked(_PIECE):
+            size += len(piece)
+            if size > limit:
+                raise AnswerError(f"it has more than {limit:.0f} bytes")
+            file.write(piece)
+    return size
+
+
+def _settings(fs: Any, **headers: str) -> dict[str, Any]:
+    """What the user has told fsspec of requests, and our headers; a server that falls silent is given up."""
+    from aiohttp import ClientTimeout
+
+    timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
+    given = {"timeout": timeout, **fs.kwargs}
+    given["headers"] = {**given.get("headers", {}), "Accept-Encoding": "identity", **headers}
+    return given

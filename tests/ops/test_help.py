@@ -1,0 +1,160 @@
+"""What a user reads: help, near names, errors that say what to do, warnings at the user's line."""
+
+from __future__ import annotations
+
+import pydoc
+import warnings
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn, ops
+from seqpipe.errors import ParameterError, warn_caller
+from seqpipe.ops.core import declaration
+
+X = np.zeros((4, 2, 20, 30, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "cls", [ops.RandomResizedCrop, ops.Flip, ops.Transpose, ops.Mixup], ids=lambda c: c.name
+)
+def test_help_of_a_class_shows_its_arguments_first(cls: type[ops.Declaration]) -> None:
+    head, _, _ = pydoc.render_doc(cls, renderer=pydoc.plaintext).partition("Method resolution order")
+    assert cls.summary.partition("\n")[0] in head
+    for q in cls.parameters:
+        assert f"{q.name}: {q.param.doc.rstrip('.')}" in head
+        assert f"{q.name}={q.default!r}" in head
+    assert fn.flip.__doc__.count("horizontal: ") == 1
+
+
+def test_help_of_an_own_class_without_a_docstring_is_that_of_its_base() -> None:
+    class Plain(ops.Flip, register=False):
+        more: int = ops.param(1, "how much more")
+
+    assert Plain.summary == ops.Flip.summary
+    assert Plain.__doc__.count("horizontal: ") == Plain.__doc__.count("more: how much more") == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: ops.Crop((112, 112)),
+            r"crop: Crop is given \(112, 112\) by place; .* Crop\(crop=\(112, 112\)\)\.$",
+        ),
+        (
+            lambda: fn.crop(X, (112, 112)),
+            r"crop: 2 values are given by place; allowed: x by place, .*fn.crop\(…, crop=\(112, 112\)\)",
+        ),
+        (lambda: ops.Rotate(angel=3), "rotate: there is no parameter 'angel'.*Perhaps 'angle' is meant"),
+        (
+            lambda: fn.rotate(X, angle=(-30, 30)),
+            "rotate: results of different sizes.* as a list, or keep_size=True",
+        ),
+        (
+            lambda: fn.brightness(X, brightness=np.array([0.5, 2.0])),
+            r"brightness has values for \(2,\); allowed: \(4,\), the samples given. .*brightness=ops.per_frame\(…\)",
+        ),
+        (
+            lambda: ops.Chain(ops.Flip(), ops.Transpose()),
+            r"a chain with transpose, which acts on arrays; allowed: operators on images.*Transpose\(…\)\(chain\(x\)\)",
+        ),
+        (
+            lambda: ops.Chain(ops.Mixup()),
+            "a chain with mixup, which acts on batches; allowed: operators on images",
+        ),
+    ],
+)
+def test_errors_say_what_to_do(call, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        call()
+
+
+def test_an_array_that_fits_no_frames_is_not_said_to() -> None:
+    with pytest.raises(ParameterError) as caught:
+        fn.brightness(X, brightness=np.ones(3))
+    assert caught.value.advice is None
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "near"),
+    [(ops, "Rotat", "Rotate"), (fn, "rotat", "rotate"), (fn.reductions, "men", "mean")],
+)
+def test_near_names_are_told(place, name: str, near: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*Perhaps '{near}' is meant"):
+        getattr(place, name)
+    with pytest.raises(AttributeError, match="no attribute 'qqqqqq'") as caught:
+        place.qqqqqq  # noqa: B018  it is looked for
+    assert "Perhaps" not in str(caught.value)
+
+
+def test_the_table_fits_a_terminal() -> None:
+    lines = ops.table().splitlines()
+    own = [name for name, cls in ops.REGISTRY.items() if cls.__module__.startswith("seqpipe.")]
+    assert sorted(own) == [line.split()[0] for line in lines]
+    assert max(map(len, lines)) <= 100
+    assert not set("`|") & set(ops.table())
+    assert ops.table(markdown=True).startswith("| operator |")
+
+
+def test_together_shows_arrays_by_their_shapes() -> None:
+    together = ops.Together(ops.Rotate(angle=np.arange(64.0), keep_size=True))
+    assert repr(together) == "Together(Rotate(angle=<float64 array of shape (64,)>, keep_size=True))"
+    assert repr(ops.Rotate(angle=np.array([1.0, 2.0]))) == "Rotate(angle=[1.0, 2.0])"
+    moved = ops.Together(ops.Flip())(X, boxes=[np.zeros((3, 4), np.float32)] * 4)
+    assert repr(moved) == "Moved(image=<uint8 (4, 2, 20, 30, 3) on cpu>, boxes=4 × <float32 (3, 4) on cpu>)"
+
+
+def test_warnings_of_what_does_nothing_point_to_the_users_line(monkeypatch) -> None:
+    monkeypatch.setattr(declaration, "_warned", set())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fn.brightness(X)
+        ops.Hue()
+        fn.flip(fn.gamma(X))
+    assert [one.filename for one in caught] == [__file__] * 3
+    lines = [one.lineno for one in caught]
+    assert [line - lines[0] for line in lines] == [0, 1, 2]
+
+
+def test_a_warning_points_beyond_all_frames_of_the_package() -> None:
+    with pytest.warns(UserWarning, match="by itself") as caught:
+        warn_caller("by itself")
+    assert caught[0].filename == __file__
+
+
+class Doubling(ops.Op, register=False):
+    """Multiply, by changing what it is given."""
+
+    factor: ops.Number = ops.param(2.0, "of all levels", lo=0, hi=1000)
+    weights: tuple[float, float] = ops.param((1.0, 1.0), "of no meaning", size=2)
+
+    def reference(self, x, p):
+        """The product."""
+        if self.seed:
+            p.weights[:] *= 2
+        else:
+            p.factor *= 2
+        return x * p.factor
+
+
+@pytest.mark.parametrize("factor", [2.0, (1.0, 3.0), ops.per_frame((1.0, 3.0))], ids=str)
+def test_parameters_that_are_kept_cannot_be_changed(factor) -> None:
+    """They were 4, 8, 16 in one call after the other."""
+    for _ in range(2):
+        with pytest.raises(
+            AttributeError, match=r"factor is a parameter, which frames and later calls share"
+        ):
+            Doubling(factor=factor)(X + 1)
+        with pytest.raises(ValueError, match="read-only"):
+            Doubling(factor=factor, seed=1)(X + 1)
+    made = seqpipe.operator(factor=ops.param(2.0, "of all levels"))(_own)
+    assert [made(X + 1).max() for _ in range(3)] == [4, 4, 4]
+    ops.REGISTRY.pop("_own")
+
+
+def _own(x, factor):
+    """Multiply, by a value of its own."""
+    factor *= 2
+    return x * factor

@@ -1,0 +1,41 @@
+"""Cases that are left to the marker ``deep``: run by hand before a change to their area lands, see README.md."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+__all__ = ["combined", "deep", "deep_but"]
+
+
+def deep(*values: Any) -> Any:
+    """A case of a parametrized test that is left out by default."""
+    return pytest.param(*values, marks=pytest.mark.deep)
+
+
+def deep_but(usual: Collection[Any], every: Iterable[Any]) -> list[Any]:
+    """Every case of a parametrized test; the usual ones by default, the others are deep.
+
+    Args:
+        usual: some of them.
+        every: cases; a tuple has a value for each of several parameters.
+    """
+    cases = list(every)
+    assert all(one in cases for one in usual), "a usual case is one of them"
+    return [one if one in usual else deep(*one) if isinstance(one, tuple) else deep(one) for one in cases]
+
+
+def combined(*axes: Sequence[Any]) -> list[Any]:
+    """Every combination of values; by default as few as have each value once, the others are deep."""
+    usual = {tuple(n % len(axis) for axis in axes) for n in range(max(map(len, axes)))}
+    places = itertools.product(*(range(len(axis)) for axis in axes))
+    return [
+        pytest.param(
+            *(axis[n] for axis, n in zip(axes, where, strict=True)),
+            marks=() if where in usual else pytest.mark.deep,
+        )
+        for where in places
+    ]

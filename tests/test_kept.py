@@ -1,0 +1,66 @@
+"""What tests keep between runs is made once for each content, and what is left to ``deep`` loses no value."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from tests.support import kept as kept_module
+from tests.support.deep import combined, deep_but
+from tests.support.kept import kept
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(kept_module, "_folder", kept_module._folder.__wrapped__)
+    return tmp_path / "seqpipe" / "tests" / "kernels"
+
+
+def test_the_same_content_is_made_once(cache: Path) -> None:
+    made: list[Path] = []
+
+    def make(part: Path) -> None:
+        made.append(part)
+        part.write_text("x")
+
+    content = "g++ 12", ["-O0"], "source"
+    first = kept("kernels", content, ".so", make)
+    assert kept("kernels", ("g++ 12", ["-O0"], "source"), ".so", make) == first
+    assert len(made) == 1
+    others = {kept("kernels", other, ".so", make) for other in (("g++ 13", ["-O0"], "source"), "source")}
+    assert len({first, *others}) == len(made) == 3
+    assert sorted(cache.iterdir()) == sorted({first, *others})
+
+
+def test_what_fails_leaves_nothing(cache: Path) -> None:
+    def fail(part: Path) -> None:
+        part.write_text("half")
+        raise RuntimeError("no compiler")
+
+    with pytest.raises(RuntimeError, match="no compiler"):
+        kept("kernels", "source", ".so", fail)
+    assert list(cache.iterdir()) == []
+
+
+def test_what_no_run_has_asked_for_in_a_month_goes(cache: Path) -> None:
+    old = kept("kernels", "old", ".so", Path.touch)
+    os.utime(old, (0, 0))
+    new = kept("kernels", "new", ".so", Path.touch)
+    assert list(cache.iterdir()) == [new]
+
+
+def test_few_combinations_have_every_value_and_none_is_lost() -> None:
+    axes = "abc", (1, 2, 3, 4, 5), (None, True)
+    cases = combined(*axes)
+    assert {case.values for case in cases} == set(itertools.product(*axes))
+    usual = [case.values for case in cases if not case.marks]
+    assert len(usual) == 5
+    assert [set(column) for column in zip(*usual, strict=True)] == [set(axis) for axis in axes]
+    shortened = deep_but([("b", 2)], itertools.product("ab", (1, 2)))
+    assert shortened[-1] == ("b", 2)
+    assert [case.values for case in shortened[:-1]] == [("a", 1), ("a", 2), ("b", 1)]
