@@ -65,6 +65,7 @@ ROOMS = (
             "kernel",
             "native",
             "interrupts",
+            "opencv_threads",
             "whole_file",
             "limits",
             "forks",

@@ -41,7 +41,7 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
-        others = [encoder.settings] if encoder.settings else []
+        others: list[Any] = [encoder.settings] if encoder.settings else []
         # no entry without a stream, so that an export made before streams could be chosen resumes
         others += [] if request.options.stream is None else [request.options.stream]
         return cls(

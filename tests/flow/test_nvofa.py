@@ -158,7 +158,7 @@ def test_sessions_are_kept_for_their_kind(fake):
 )
 def test_errors_name_their_code_and_leave_nothing_behind(fake, function, code, said):
     fake.fake_set(function, code, 0x50)
-    with pytest.raises(BackendError, match=f"refuses {said}.*Give backend='auto' or 'dis'"):
+    with pytest.raises(BackendError, match=f"refuses {said}.*Give backend='auto' or backend='dis'"):
         fn.optical_flow(levels(1, 2), backend="nvofa", output_grid=4)
     fake.fake_set(0, 0, 0x50)
     assert fake.fake_counts(0) == fake.fake_counts(1) == 0

@@ -12,7 +12,7 @@ from .abi import FUNCTIONS, STATUS, VERSIONS, FunctionList
 
 __all__ = ["ADVICE", "Api", "api", "load_library", "status_name"]
 
-ADVICE: Final = "Give backend='auto' or 'dis', which compute it on the CPU"
+ADVICE: Final = "Give backend='auto' or backend='dis', which compute it on the CPU"
 _NAME: Final = "libnvidia-opticalflow"
 _NEEDED: Final = "libnvcuvid"  # which the library opens by itself, from where the loader looks
 _FOLDERS: Final = (
