@@ -95,10 +95,13 @@ class FlowEncoder(Encoder):
         Raises:
             BackendError: a GPU's engine is to compute it, and cannot be used.
         """
-        if self.operator.backend == "nvofa":
-            from ..flow.nvofa import engine_caps
+        from ..flow.nvofa import MOST_IDLE, engine_caps
 
+        if self.operator.backend == "nvofa":
             engine_caps(device.number, self.operator.name)
+        threads = (
+            threads if device.kind == "cpu" else min(threads, MOST_IDLE)
+        )  # each has a session of its own
         return Form(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
