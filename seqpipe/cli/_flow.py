@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from ..errors import ParameterError
 from ..sequence import Sequence
@@ -33,6 +33,8 @@ class FlowOptions(Options):
     direction: str
     backend: str
     max_motion: float | None
+
+    takes_volumes: ClassVar[bool] = False
 
     def encoder(self) -> FlowEncoder:
         """What computes flow and writes it.

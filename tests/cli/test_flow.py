@@ -208,3 +208,14 @@ def test_without_an_engine_it_is_named(run, tmp_path):
         "3f",
     ]
     assert "Give --backend auto or --backend dis" in run(*command, code=1).stderr
+
+
+def test_a_volume_has_no_motion(run, tmp_path):
+    from seqpipe.volume import save
+
+    save(seqpipe.Sequence(np.zeros((4, 5, 6, 1), np.int16), "DHWC", affine=np.eye(4)), tmp_path / "a.nii.gz")
+    told = run(
+        "flow", made("h264"), tmp_path / "a.nii.gz", "--out", tmp_path / "o", "--end", "3f", *SMALL, code=1
+    )
+    assert "a.nii.gz: " in told.stderr
+    assert files(tmp_path / "o") == ["h264/000000.flo", "h264/000001.flo"]
