@@ -63,7 +63,8 @@ def open_file(source: Source, start: Start) -> DicomVolume:
     """
     del start
     header = _header(source)
-    return DicomVolume([source], [header], source.name)
+    with _readable(source.name):
+        return DicomVolume([source], [header], source.name)
 
 
 def open_series(sources: Iterable[Source], name: str, series: str | None = None) -> DicomVolume:
@@ -93,7 +94,8 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
         (chosen,) = found.values()
     else:
         raise _which(found, name, series)
-    return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
+    with _readable(name):
+        return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
 
 
 class DicomVolume:
