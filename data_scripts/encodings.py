@@ -18,6 +18,7 @@ from pathlib import Path
 import av
 
 from data_scripts.media_encode import FFmpegError, run_ffmpeg
+from seqpipe.video.decode.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
@@ -89,7 +90,7 @@ def _repeated(slots: tuple[int, ...], split: bool, kept: bool, made: Path, targe
             again = number % 5 == 4 or hidden
             shown = [bytes([_SHOW_EXISTING | slot]) for slot in slots] if again else []
             for payload in (data, *shown):
-                copy = av.Packet(payload)
+                copy = av_packet(payload)
                 copy.stream, copy.time_base, copy.is_keyframe = out, stream.time_base, key and payload is data
                 copy.pts = copy.dts = time
                 time += 0 if hidden and payload is data else step
@@ -109,7 +110,7 @@ def _joined(options: str, made: Path, target: Path) -> None:
                 stream = part.streams.video[0]
                 for packet in part.demux(stream):
                     if packet.size:
-                        copy = av.Packet(bytes(packet))
+                        copy = av_packet(bytes(packet))
                         copy.stream, copy.time_base, copy.is_keyframe = (
                             out,
                             stream.time_base,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .video.convert.output import OutputSpec
     from .video.device import Decode
     from .video.reader import VideoReader
+    from .video.stream import stream
 
 __all__ = [
     "BackendError",
@@ -64,6 +65,7 @@ __all__ = [
     "ops",
     "pipeline",
     "readers",
+    "stream",
     "volume",
 ]
 
@@ -81,6 +83,7 @@ _LAZY = {
     "pipeline": ("seqpipe.pipeline", None),
     "Sequence": ("seqpipe.sequence", "Sequence"),
     "readers": ("seqpipe.readers", None),
+    "stream": ("seqpipe.video.stream", "stream"),
     "volume": ("seqpipe.volume", None),
 }
 

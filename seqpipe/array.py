@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ __all__ = [
     "admit",
     "device_of",
     "namespace",
+    "on_gpu",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -144,6 +146,16 @@ def to_cupy(array: Array, number: int | None = None) -> Any:
         with cupy.cuda.Device(number):
             return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
+
+
+def on_gpu(number: int) -> AbstractContextManager[Any]:
+    """A context in which a GPU, by its number, is the current one of the thread.
+
+    Raises:
+        BackendError: CuPy is not installed.
+    """
+    made: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
+    return made
 
 
 def _is_of(array: Array, library: str) -> bool:

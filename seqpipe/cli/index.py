@@ -52,15 +52,18 @@ def index(
 
     volumes, found = split(find_inputs(paths))
     inputs = [item.path for item in found if isinstance(item, Input)]
-    fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify, stream=stream)}
+    fresh = {
+        path for path in inputs if is_indexed(path, cache_dir, whole=True, verified=verify, stream=stream)
+    }
     if len(fresh) < len(inputs):
         check_writable(cache_directory(cache_dir))  # else all of the work would be for nothing
     counts: Counter[str] = Counter()
     for volume in volumes:
         counts[_index_volume(volume, as_json=as_json)] += 1
-    for source, result in for_each_index(
-        found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify, stream=stream
-    ):
+    indexed = for_each_index(
+        found, _facts, jobs=jobs, cache_dir=cache_dir, whole=True, verified=verify, stream=stream
+    )
+    for source, result in indexed:
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
             values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}

@@ -87,7 +87,7 @@ def _probe_one(
 
     if isinstance(found, SeqpipeError):
         raise found
-    index = open_index(found.path, cache_dir=cache_dir, stream=stream) if packets else None
+    index = open_index(found.path, cache_dir=cache_dir, whole=True, stream=stream) if packets else None
     info = probe_source(found.path, stream=stream) if index is None else index.info
     if as_json:
         click.echo(json.dumps({"type": "stream", **info.to_json()}))

@@ -246,6 +246,7 @@ class Engine:
         reader = partial(self._ahead.reader, jobs)
         note = partial(self._note, video)
         lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        self._library.keep(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:

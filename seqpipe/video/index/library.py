@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from ..packet_index import PacketIndex
 from ..plan.jobs import Video
 from ..source.source import Origin, Source, open_source
+from .learned import Learned
 from .open import open_index
 
 __all__ = ["Library"]
@@ -38,6 +39,7 @@ class Library:
         self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
+        self._learned = Learned(cache_dir)
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> Video:
@@ -60,6 +62,10 @@ class Library:
                 self._videos.popitem(last=False)
         return video
 
+    def keep(self, video: Video) -> None:
+        """Keep on disk what was learned of a video's packets, if it is much."""
+        self._learned.keep(video.index)
+
     def clear(self) -> None:
         """Forget all; what is in use stays open until it is not."""
         with self._lock:
@@ -77,6 +83,7 @@ class Library:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
         index = open_index(source, cache_dir=self._cache_dir)
+        self._learned.note(index, stamp)
         with self._lock:
             if key not in self._indexes:
                 self._indexes[key] = index

@@ -15,7 +15,7 @@ import numpy as np
 from ...array import BoolArray, IntArray
 from ..packet_index import PacketTable
 
-__all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "undecodable"]
+__all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "reached_from", "undecodable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,11 @@ def make_plan(table: PacketTable, wanted: IntArray, *, earlier: int = 0) -> Deco
     packets = np.unique(np.asarray(wanted, dtype=np.int64))
     if not packets.size:
         return DecodePlan(())
-    starts = _starts(table, packets, earlier)
+    starts = reached_from(table, packets, earlier)
     # A run is left where that saves feeding at least one reference frame on the way to the next start.
-    before = table.references_before
-    saved = before[starts[1:]] - before[np.minimum(packets[:-1] + 1, starts[1:])]
+    first = int(starts[0])
+    before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
+    saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
     ends = [*(np.flatnonzero(saved > 0) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
@@ -69,6 +70,19 @@ def make_plan(table: PacketTable, wanted: IntArray, *, earlier: int = 0) -> Deco
             for begin, end in zip([0, *ends], ends, strict=False)
         )
     )
+
+
+def reached_from(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
+    """The key packet from which each of some ascending packets is reached."""
+    starts = table.gop[packets]
+    back = (table.leading[packets] & ~table.self_contained[packets]).astype(np.int64) + earlier
+    for _ in range(int(back.max())):
+        step = (back > 0) & (starts > 0)
+        starts = np.where(step, table.gop[np.maximum(starts - 1, 0)], starts)
+        back -= 1
+    # Where a later packet needs an earlier start, those before it are reached on the way.
+    result: IntArray = np.minimum.accumulate(starts[::-1])[::-1]
+    return result
 
 
 def undecodable(table: PacketTable, segment: Segment) -> BoolArray:
@@ -100,19 +114,6 @@ def damaged_by(table: PacketTable, packet: int) -> IntArray:
     end_leading = packet + 1 + int(later_keys[1]) if later_keys.size > 1 else len(table)
     leading = np.flatnonzero(table.leading[end:end_leading]) + end
     return np.concatenate([np.arange(packet, end), leading])
-
-
-def _starts(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
-    """The key packet from which each packet can be reached."""
-    starts = table.gop[packets]
-    back = (table.leading & ~table.self_contained)[packets].astype(np.int64) + earlier
-    for _ in range(int(back.max())):
-        step = (back > 0) & (starts > 0)
-        starts = np.where(step, table.gop[np.maximum(starts - 1, 0)], starts)
-        back -= 1
-    # Where a later packet needs an earlier start, those before it are reached on the way.
-    result: IntArray = np.minimum.accumulate(starts[::-1])[::-1]
-    return result
 
 
 def _segment(table: PacketTable, start: int, wanted: IntArray) -> Segment:

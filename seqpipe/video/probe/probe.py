@@ -46,6 +46,7 @@ __all__ = [
 _BUFFER = 1 << 20
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _DEFAULT_PIXELS = 5_000_000
+_FEW_FRAMES: Final = 5
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
@@ -138,7 +139,7 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
     """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
 
     ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
-    first. What FFmpeg cannot decode is taken only if there is nothing else.
+    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if there is nothing else.
 
     Args:
         source: says which stream is asked for, if any is.
@@ -179,11 +180,13 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
     return stream
 
 
-def _rank(stream: VideoStream) -> tuple[bool, int]:
+def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
     context = getattr(stream, "codec_context", None)
     if context is None:
-        return False, 0
-    return True, context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT)
+        return False, False, 0
+    # FFmpeg prefers streams that it has seen several frames of: phones store a still beside the film
+    moves = not 0 < stream.frames < _FEW_FRAMES
+    return True, moves, context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT)
 
 
 def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
