@@ -134,6 +134,8 @@ class DicomVolume:
         for file, parts in places.items():
             frames = _frames(self._sources[file], [one.frame for one, _ in parts])
             for (one, plane), pixels in zip(parts, frames, strict=True):
+                if pixels.size != one.rows * one.columns * self.info.channels:
+                    raise damaged(file, f"{pixels.shape} pixels are not {one.rows}×{one.columns}")
                 cut = pixels.reshape(one.rows, one.columns, -1)[rows, columns]
                 plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
         return made if self.info.layout == "FDHWC" else made[0]

@@ -79,7 +79,8 @@ def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[A
     try:
         version = np.lib.format.read_magic(stream)
         shape, fortran, dtype = _HEADS[version](stream)
-    except (ValueError, KeyError) as error:
+    except Exception as error:
+        # NumPy reads the header with Python's own parser, which raises what it likes
         raise UnreadableSourceError(
             f"the NPY header is damaged ({error})", source=source, advice="Write the file again"
         ) from error
