@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The packages of videos, each row of which imports only rows above it.
 VIDEO = (
-    ("finalizers", "interruptible"),
+    ("av_packet", "finalizers", "interruptible"),
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
