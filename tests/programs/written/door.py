@@ -70,8 +70,8 @@ def cmn():
         fn.crop_mirror_normalize(
             img(), crop=(20, 30), output_layout="HWC", dtype=types.FLOAT, scale=2.0, shift=1.0
         ),
-        fn.crop_mirror_normalize(seq(), crop=(10, 12), mean=[128.0], std=[64.0]),
-        fn.crop_mirror_normalize(seq()),
+        fn.crop_mirror_normalize(seq(), crop=(10, 12), mean=[128.0], std=[64.0], output_layout="FCHW"),
+        fn.crop_mirror_normalize(seq(), output_layout="FCHW"),
     )
 
 
