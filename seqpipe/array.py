@@ -132,13 +132,19 @@ def to_torch(array: Array) -> Any:
     return torch.from_dlpack(array)
 
 
-def to_cupy(array: Array) -> Any:
-    """The array as CuPy: itself or a view on the GPU, a copy from the CPU."""
+def to_cupy(array: Array, number: int | None = None) -> Any:
+    """The array as CuPy: itself or a view on the GPU, a copy from the CPU.
+
+    Args:
+        array: on a GPU, or on the CPU.
+        number: of the GPU that a copy goes to; by default the current one.
+    """
     cupy = _load("cupy")
     if _is_of(array, "cupy"):
         return array
     if device_of(array) == "cpu":
-        return cupy.asarray(to_numpy(array))
+        with cupy.cuda.Device(number):
+            return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
 
 

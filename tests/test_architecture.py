@@ -27,6 +27,7 @@ VIDEO = (
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
+    ("tables",),
     ("device", "memory", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
     ("plan",),
@@ -34,7 +35,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader",),
+    ("reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
@@ -56,6 +57,7 @@ ROOMS = (
             "errors",
             "layout",
             "array",
+            "content",
             "param",
             "random",
             "philox",
@@ -65,6 +67,7 @@ ROOMS = (
             "kernel",
             "native",
             "interrupts",
+            "opencv_threads",
             "whole_file",
             "limits",
             "forks",
@@ -100,7 +103,19 @@ HOMES = {
     "lightning": ("plugin",),
     "ray": ("plugin",),
     **dict.fromkeys(
-        ("nibabel", "SimpleITK", "pydicom", "nrrd", "h5py", "zarr", "tifffile", "PIL", "imageio"),
+        (
+            "nibabel",
+            "SimpleITK",
+            "pydicom",
+            "nrrd",
+            "h5py",
+            "zarr",
+            "tifffile",
+            "PIL",
+            "imageio",
+            "torchio",
+            "monai",
+        ),
         ("volume", "images"),
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),
