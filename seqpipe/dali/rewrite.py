@@ -258,6 +258,7 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 def _located(made: Any, where: ast.AST) -> Any:
     """Code that has no line of its own gets that of what it stands for."""
+    node: Any
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             ast.copy_location(node, where)
