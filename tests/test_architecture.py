@@ -110,6 +110,7 @@ HOMES = {
             "nrrd",
             "h5py",
             "zarr",
+            "blosc2",
             "tifffile",
             "PIL",
             "imageio",
