@@ -67,6 +67,7 @@ ROOMS = (
             "kernel",
             "native",
             "interrupts",
+            "opencv_threads",
             "whole_file",
             "limits",
             "forks",

@@ -233,12 +233,12 @@ def native(call: Call, to: str = "") -> Any:
         error.fact = f"{_at()}{error.fact}"
         raise
     sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
-    scalars = {name for name, q in known.items() if not q.size}
+    sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
         op = whole
         if op is None:
-            given = {name: _numbers(values[at], name in scalars) for name, at in numbers.items()}
+            given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
             op = cls(**constants, **given)
         main = values[: len(call.inputs)]
         if cls.takes == "images":
@@ -299,16 +299,23 @@ def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
     return Value.of(list(found), values[0].layout, values[0].sources)
 
 
-def _numbers(value: Value, scalar: bool) -> Any:
-    """The numbers of a parameter, one for each sample or frame."""
+def _numbers(value: Value, size: Any) -> Any:
+    """The numbers of a parameter, one for each sample or frame.
+
+    Args:
+        value: as the node gave it.
+        size: how many numbers the parameter has; 0 for one without axes.
+    """
     value = value.on_host()
     if value.by_frame:
         table = value.stacked("a parameter by frames")
-        return per_frame(table.reshape(table.shape[:2]) if scalar and table.ndim > 2 else table)
+        return per_frame(table.reshape(table.shape[:2]) if not size and table.ndim > 2 else table)
     table = value.stacked("a parameter")
-    if table.dtype == bool or table.dtype.kind in "iu":
-        table = table.astype(np.float64) if table.dtype != bool else table
-    if scalar and table.ndim > 1:
+    if table.dtype.kind in "iu":
+        table = table.astype(np.float64)
+    if isinstance(size, int) and size > 0 and table.ndim > 2:
+        table = table.reshape(len(table), -1)  # a matrix is its rows, one after the other
+    if not size and table.ndim > 1:
         if int(np.prod(table.shape[1:])) != 1:
             raise ParameterError(
                 f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample"

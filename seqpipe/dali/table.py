@@ -61,6 +61,7 @@ _LIST: Final = (
     Row("clahe", why="fn.equalize spreads levels over whole pictures; " + _FUNCTION),
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=pictures.coord_flip),
+    Row("coord_transform", build=arrays.coord_transform),
     Row("copy", build=arrays.copy),
     Row("crop", build=pictures.crop, **_CROP),
     Row(
@@ -122,6 +123,7 @@ _LIST: Final = (
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=pictures.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
     Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("lookup_table", build=arrays.lookup_table),
     Row("mel_filter_bank", why=_OTHER_DATA),
     Row("mfcc", why=_OTHER_DATA),
     Row("multi_paste", why="fn.paste puts one picture on a canvas"),

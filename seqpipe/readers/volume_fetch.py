@@ -7,7 +7,7 @@ import os
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -323,7 +323,7 @@ class VolumeFetcher:
             return error
         if note:
             self.book.note(sample.source, "cut anywhere", note)
-        return {name: replace(part, index=sample.index) for name, part in parts.items()}
+        return {name: part.of_sample(-1, sample.index) for name, part in parts.items()}
 
     def _placed(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
         if self.device.kind == "cpu":

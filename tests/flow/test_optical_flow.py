@@ -292,7 +292,7 @@ def test_without_a_gpu_the_engine_is_named():
 
     if not _missing_gpu():
         pytest.skip("there is a GPU")
-    with pytest.raises(BackendError, match=r"optical_flow: .*Give backend='auto' or 'dis'"):
+    with pytest.raises(BackendError, match=r"optical_flow: .*Give backend='auto' or backend='dis'"):
         fn.optical_flow(clip(2), backend="nvofa")
 
 

@@ -16,11 +16,12 @@ from ...flow.grid import GRIDS
 from ...flow.pairs import Pairs, Settings, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
+from ...opencv_threads import OPENCV
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, Held
 from ..call.backends import on_device_of
 from ..call.inputs import gathered, like
-from ..call.threads import side_by_side
+from ..call.threads import side_by_side, threads
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
@@ -232,7 +233,11 @@ class OpticalFlow(Arrays):
 
             found = flow_on_gpu(pairs)
         else:
-            found = flow_on_cpu(pairs.on_host(), method, side_by_side)
+            given_all = pairs.on_host(), method, side_by_side
+            enough = (
+                pairs.shape[0] * pairs.count >= threads()
+            )  # for each thread a pair; else OpenCV has its own
+            found = OPENCV.alone(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
             found = found.with_occlusion(pairs.size)
         here = to_numpy if isinstance(given, np.ndarray) else to_cupy

@@ -187,7 +187,11 @@ def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
         return False, False, 0
     # FFmpeg prefers streams that it has seen several frames of: phones store a still beside the film
     moves = not 0 < stream.frames < _FEW_FRAMES
-    return True, moves, context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT)
+    return (
+        True,
+        moves,
+        context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT),
+    )
 
 
 def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
