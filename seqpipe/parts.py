@@ -81,7 +81,9 @@ class Labels(Part):
         several = classes if isinstance(classes, tuple) else () if classes is None else (classes,)
         if any(isinstance(one, bool) or int(one) != one for one in several) or classes in ((), 0):
             raise ParameterError(
-                f"classes={classes!r} is not valid", source="Labels", allowed="how many there are, or their numbers"
+                f"classes={classes!r} is not valid",
+                source="Labels",
+                allowed="how many there are, or their numbers",
             )
 
     def check(self, name: str) -> None:

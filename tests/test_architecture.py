@@ -42,8 +42,8 @@ OPS = (
     ("cuda",),
     ("call",),
     ("geometry", "temporal"),
-    ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize", "volume"),
-    ("labels", "motion", "statistics"),
+    ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
+    ("labels", "motion", "statistics", "volume"),
     ("compose", "policies"),
 )
 BESIDE_OPS = ("video", "volume", "images", "readers")

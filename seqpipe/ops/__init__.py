@@ -140,7 +140,10 @@ from .resize.resize import *  # noqa: F403  a module's __all__ is the list of it
 from .statistics import reductions
 from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.chain import VolumeChain
+from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.ranges import Reciprocal, TwoSided
 from .volume.run import invert as invert_volume
 from .volume.run import replay
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -172,9 +175,11 @@ __all__ = [
     "Part",
     "PerFrame",
     "Planned",
+    "Reciprocal",
     "Run",
     "Spec",
     "Together",
+    "TwoSided",
     "Uniform",
     "VolumeChain",
     "apply",
@@ -220,6 +225,8 @@ __all__ += resize.normalized.__all__
 __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
+__all__ += volume.acquisition.__all__
+__all__ += volume.intensity.__all__
 __all__ += volume.spatial.__all__
 __all__ += volume.views.__all__
 

@@ -17,8 +17,8 @@ from ..core.deferred import or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED, Spec
-from .gather import Interpolation, reference_gather
 from .drawn import Drawn
+from .gather import Interpolation, reference_gather
 from .held import Grid
 from .mapping import Extent, Mapping3
 from .run import run
@@ -94,7 +94,7 @@ def alike(value: Any, size: int) -> Any:
 def generator(key: Any, *place: int) -> np.random.Generator:
     """Random numbers that depend on an operator's key and a place of up to two numbers alone."""
     words = [int(word) for word in key]
-    return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(place + (0, 0))[:2]]))
+    return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(*place, 0, 0)[:2]]))
 
 
 def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
@@ -127,22 +127,30 @@ class Exact(Volumetric, register=False):
     @property
     def how(self) -> dict[str, Any]:
         """What has to be the same for operators that are done together."""
-        return {name: getattr(self, name) for name in ("interp", "fill_value", "label_fill") if hasattr(self, name)}
+        return {
+            name: getattr(self, name)
+            for name in ("interp", "fill_value", "label_fill")
+            if hasattr(self, name)
+        }
 
     def reference(self, x: Array, p: Any) -> Array:
         """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
         size: Extent = x.shape[:3]
         how: Interpolation = getattr(self, "interp", "nearest")
-        return reference_gather(x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0))
+        return reference_gather(
+            x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0)
+        )
 
 
 class Spatial(Exact, register=False):
     """An operator that interpolates."""
 
-    interp: str = param("linear", "how images between voxels are found", choices=("linear", "cubic", "nearest"))
+    interp: str = param(
+        "linear", "how images between voxels are found", choices=("linear", "cubic", "nearest")
+    )
     fill_value: float | None = param(
         0.0,
-        "the value of images outside, which voxels at the border are mixed with; None repeats the border, of labels too",
+        "the value outside, with which voxels at the border are mixed; None repeats the border, of labels too",
         kind=float,
         drawn=False,
         optional=True,
@@ -178,21 +186,30 @@ class Intensity(Volumetric, register=False):
     """An operator that changes images, and leaves labels, points and boxes as they are."""
 
     only: tuple[str, ...] | None = param(
-        None, "names of the images of a sample that it acts on; None for all", kind=str, size=ANY, optional=True
+        None,
+        "names of the images of a sample that it acts on; None for all",
+        kind=str,
+        size=ANY,
+        optional=True,
     )
     per_channel: bool = param(
         False, "whether every channel has parameters of its own; otherwise one draw is for all", drawn=False
     )
     p_channel: float = param(
-        1.0, "probability that it acts on a channel of a sample that it acts on, with per_channel", lo=0, hi=1, drawn=False
+        1.0,
+        "probability that it acts on a channel of a sample that it acts on, with per_channel",
+        lo=0,
+        hi=1,
+        drawn=False,
     )
 
     keyed: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
 
     def __post_init__(self) -> None:
-        if isinstance(self.only, str):
-            object.__setattr__(self, "only", (self.only,))
+        only: Any = self.only
+        if isinstance(only, str):
+            object.__setattr__(self, "only", (only,))
         super().__post_init__()
 
     @abstractmethod
@@ -205,7 +222,7 @@ class Intensity(Volumetric, register=False):
                 the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None.
         """
 
-    def changed(self, values: Array, p: Drawn, place: int, more: dict[str, Any]) -> Array:
+    def done_to(self, values: Array, p: Drawn, place: int, more: dict[str, Any]) -> Array:
         """An image with its channels changed.
 
         Args:
@@ -219,7 +236,9 @@ class Intensity(Volumetric, register=False):
         for channel in range(values.shape[3]):
             own = self.of_channel(p, place + channel)
             if own is not None:
-                out[..., channel] = self.reference(out[..., channel], SimpleNamespace(**vars(own), **more))
+                out[..., channel] = self.reference(
+                    out[..., channel], SimpleNamespace(**vars(own), **more, dtype=values.dtype.name)
+                )
         if values.dtype.kind in "iu":
             info = np.iinfo(values.dtype)
             out = xp.rint(out).clip(info.min, info.max)
@@ -238,5 +257,3 @@ class Intensity(Volumetric, register=False):
 
 def _plain(value: Any, size: int) -> Any:
     return np.asarray(value, np.float32) if size else np.float32(value)
-
-

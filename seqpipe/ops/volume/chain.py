@@ -79,7 +79,9 @@ class VolumeChain(Maker):
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    f"there is no {name!r} in the chain", source="VolumeChain", allowed=", ".join(sorted(known))
+                    f"there is no {name!r} in the chain",
+                    source="VolumeChain",
+                    allowed=", ".join(sorted(known)),
                 )
         return VolumeChain(*(op for op in self.ops if op.name not in names))
 
@@ -137,7 +139,9 @@ class VolumeChain(Maker):
             index: of the sample.
         """
         if x is None:
-            lines = [(names, "one gather" if geometric else "intensities") for names, geometric in self._groups()]
+            lines = [
+                (names, "one gather" if geometric else "intensities") for names, geometric in self._groups()
+            ]
         else:
             doing = Doing()
             sample_done(self.ops, x if isinstance(x, Mapping) else {"image": x}, layout, epoch, index, doing)
@@ -156,7 +160,9 @@ class VolumeChain(Maker):
                 yield [op.name], False
                 names, how, warped = [], {}, False
                 continue
-            if names and ((op.warps and warped) or any(how.get(key, value) != value for key, value in op.how.items())):
+            if names and (
+                (op.warps and warped) or any(how.get(key, value) != value for key, value in op.how.items())
+            ):
                 yield names, True
                 names, how, warped = [], {}, False
             names = [*names, op.name]

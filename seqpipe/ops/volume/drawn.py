@@ -31,10 +31,10 @@ class Drawn(SimpleNamespace):
             op: the operator.
             values: by name.
         """
-        row = np.zeros((), op.block_dtype())
+        rows = np.zeros(1, op.block_dtype())
         for name, value in values.items():
-            row[name] = np.nan if value is None else value
-        return cls(**vars(values_of(row[()])))
+            rows[name] = np.nan if value is None else value
+        return cls(**vars(values_of(rows[0])))
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them; what is not given is None."""

@@ -252,7 +252,7 @@ def _taps(volume: Array, corner: npt.NDArray[Any], fill: float | None) -> npt.ND
     most = np.array(volume.shape[:3]) - 1
     inside = ((corner >= 0) & (corner <= most)).all(axis=-1, keepdims=True)
     d, h, w = np.moveaxis(corner.clip(0, most).astype(np.int64), -1, 0)
-    found = volume[d, h, w]
+    found: npt.NDArray[Any] = volume[d, h, w]
     return found if fill is None else np.where(inside, found, volume.dtype.type(fill))
 
 

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, FloatArray, device_of, namespace, to_numpy
+from ...array import Array, FloatArray, admit, device_of, namespace, to_numpy
 from ...errors import ParameterError
-from ...layout import check_layout
 from ...parts import Boxes, Image, Labels, Part, Points, part_of
 from ...sequence import Sequence
-from ..call.inputs import admitted, like
+from ..call.inputs import like
 from ..core.spec import MOVED, Spec
 from .mapping import Extent, transformed
 
@@ -88,7 +87,9 @@ class Held:
         if _shared(array, self.part.array):
             array = array.copy()
         if isinstance(given, Sequence):
-            return self.part.with_data(replace(given, data=array, affine=self.affine, frames=None, timestamps=None))
+            return self.part.with_data(
+                replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
+            )
         return self.part.with_data(like(given, array))
 
 
@@ -181,7 +182,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
 
 def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
     data = part.data
-    array = data.data if isinstance(data, Sequence) else admitted(_Named(op), data)
+    array = data.data if isinstance(data, Sequence) else _admitted(op, data)
     letters = data.layout if isinstance(data, Sequence) else layout
     if letters is None:
         letters = {3: "DHW", 4: "DHWC"}.get(array.ndim, "")
@@ -192,18 +193,21 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
             allowed="DHW, DHWC and CDHW for a sample, of one voxel or more; with N in front of it for several",
         )
     if array.dtype.name not in MOVED or not array.dtype.isnative:
-        raise ParameterError(f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED))
+        raise ParameterError(
+            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED)
+        )
     if isinstance(part, Labels):
         part.check(name)
         array = _whole(op, name, array)
     return Held(part, _view(array, letters), letters, part.affine)
 
 
-class _Named:
-    """What :func:`admitted` needs of an operator."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+def _admitted(op: str, data: Any) -> Array:
+    try:
+        return admit(data)
+    except ParameterError as error:
+        error.source = op
+        raise
 
 
 def _whole(op: str, name: str, labels: Array) -> Array:
@@ -213,7 +217,10 @@ def _whole(op: str, name: str, labels: Array) -> Array:
     if not bool((whole == labels).all()):
         wrong = labels[whole != labels].ravel()[0]
         raise ParameterError(
-            f"{name} has the label {wrong}", source=op, allowed="whole numbers", advice="Give probabilities as Image"
+            f"{name} has the label {wrong}",
+            source=op,
+            allowed="whole numbers",
+            advice="Give probabilities as Image",
         )
     return whole
 

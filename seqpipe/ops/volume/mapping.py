@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -107,8 +107,8 @@ class Mapping3:
         return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
 
 
-def transformed(matrix: FloatArray, places: FloatArray | Seq[float]) -> FloatArray:
+def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     """Places ``(…, 3)`` through a 4×4 matrix."""
-    given = np.asarray(places, np.float64)
+    given: FloatArray = np.asarray(places, np.float64)
     found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
     return found

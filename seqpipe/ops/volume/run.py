@@ -111,7 +111,7 @@ def run(
         indices = indices_of(ops[0], index, len(x))
         return gathered(x, [one(value, n, layout) for value, n in zip(x, indices, strict=True)])
     if isinstance(x, (Mapping, Sequence, Part)):
-        return one(x, *indices_of(ops[0], index, 1), layout)
+        return one(x, indices_of(ops[0], index, 1)[0], layout)
     array = admitted(ops[0], x)
     letters = layout or _BATCHES.get(array.ndim, "")
     if letters not in LAYOUTS or len(letters) != array.ndim or not array.size:
@@ -121,7 +121,7 @@ def run(
             allowed=f"arrays of one voxel or more, of the layouts {', '.join(LAYOUTS)}",
         )
     if letters[0] != "N":
-        return one(x, *indices_of(ops[0], index, 1), letters)
+        return one(x, indices_of(ops[0], index, 1)[0], letters)
     numbers = indices_of(ops[0], index, len(array))
     made = [one(part, n, letters[1:]) for part, n in zip(array, numbers, strict=True)]
     return like(x, _stacked(ops[0], made))
@@ -215,9 +215,13 @@ def _flushed(state: State, pending: _Pending | None, doing: Doing) -> State:
             values: Array = move(held.values) if len(held.values) else held.values
         elif isinstance(held.part, Labels):
             outside = None if fill is None else label_fill
-            values = gather(_labels(held, outside), mapping, held.part.interp, outside, **doing.options(held.values))
+            values = gather(
+                _labels(held, outside), mapping, held.part.interp, outside, **doing.options(held.values)
+            )
         else:
-            values = gather(held.values, mapping, how.get("interp", "nearest"), fill, **doing.options(held.values))
+            values = gather(
+                held.values, mapping, how.get("interp", "nearest"), fill, **doing.options(held.values)
+            )
         parts[name] = replace(held, values=values, affine=state.grid.affine)
     return replace(state, parts=parts)
 
@@ -236,12 +240,16 @@ def _changed(op: Any, p: Drawn, state: State, doing: Doing) -> State:
     """The sample with its intensities changed."""
     if not state.images:
         raise ParameterError(
-            f"a sample of {', '.join(state.parts)}, none of which is an image", source=op.name, allowed="images"
+            f"a sample of {', '.join(state.parts)}, none of which is an image",
+            source=op.name,
+            allowed="images",
         )
     missing = [name for name in op.only or () if name not in state.images]
     if missing:
         raise ParameterError(
-            f"only has {missing[0]!r}", source=op.name, allowed=f"images of the sample: {', '.join(state.images)}"
+            f"only has {missing[0]!r}",
+            source=op.name,
+            allowed=f"images of the sample: {', '.join(state.images)}",
         )
     doing.passes.append(([op.name], "intensities"))
     labels = next((one.values[..., 0] for one in state.parts.values() if isinstance(one.part, Labels)), None)
@@ -249,7 +257,7 @@ def _changed(op: Any, p: Drawn, state: State, doing: Doing) -> State:
     parts, place = dict(state.parts), 0
     for name, held in state.images.items():
         if op.only is None or name in op.only:
-            parts[name] = replace(held, values=op.changed(held.values, p, place, more))
+            parts[name] = replace(held, values=op.done_to(held.values, p, place, more))
         place += held.values.shape[3]
     return replace(state, parts=parts)
 
@@ -339,7 +347,9 @@ def invert(
         mappings[-1] = op.moved(mappings[-1], p, before)
     if state.grid.size != mappings[-1].size:
         raise ParameterError(
-            f"a volume of {state.grid.size} voxels", source="invert", allowed=f"{mappings[-1].size}, as the sample has"
+            f"a volume of {state.grid.size} voxels",
+            source="invert",
+            allowed=f"{mappings[-1].size}, as the sample has",
         )
     held = state.parts[_ALONE]
     how: Any = held.part.interp if isinstance(held.part, Labels) else interp
@@ -350,12 +360,14 @@ def invert(
         places = np.moveaxis(np.indices(grid.size, np.float64), 0, -1)
         for mapping in mappings:
             places = np.stack([mapping.points(slab) for slab in places])
-        values = gather(held.values, Mapping3(grid.size), how, fill_value, positions=places.astype(np.float32))
+        values = gather(
+            held.values, Mapping3(grid.size), how, fill_value, positions=places.astype(np.float32)
+        )
     return _plain(x, replace(held, values=values, affine=grid.affine).back())
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
     """The inverse, exact where entries are whole numbers."""
-    found: FloatArray = np.linalg.inv(matrix)
-    whole = np.rint(found)
+    found: FloatArray = np.linalg.inv(matrix).astype(np.float64)
+    whole: FloatArray = np.rint(found)
     return whole if np.abs(found - whole).max() < 1e-9 else found

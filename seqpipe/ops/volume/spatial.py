@@ -24,21 +24,30 @@ _PLANES: Final = ((1, 2), (0, 2), (0, 1))  # that a turn about an axis is in
 class RandomAffine3d(Spatial):
     """Turn, scale, shear and shift a volume about its center, in millimeters.
 
-    A number or a range stands for all three axes (slices, rows, columns); ``((-180, 180), (0, 0), (0, 0))`` turns in the
-    plane of the slices alone, which are then read slice by slice. A volume without an affine is taken to have voxels
-    that are as long as they are high and wide.
+    A number or a range stands for all three axes (slices, rows, columns); ``((-180, 180), (0, 0), (0, 0))`` turns in
+    the plane of the slices alone, which are then read slice by slice. A volume without an affine is taken to have
+    voxels that are as long as they are high and wide.
     """
 
     rotate: Number = param(
-        _STILL, "turn about each axis, first about columns, last about slices", unit="degrees", identity=_STILL, size=3
+        _STILL,
+        "turn about each axis, first about columns, last about slices",
+        unit="degrees",
+        identity=_STILL,
+        size=3,
     )
     scale: Number = param(
-        (1.0, 1.0, 1.0), "how many times as large it becomes along each axis", lo=0.01, hi=100, identity=(1.0, 1.0, 1.0), size=3
+        (1.0, 1.0, 1.0),
+        "how many times as large it becomes along each axis",
+        lo=0.01,
+        hi=100,
+        identity=(1.0, 1.0, 1.0),
+        size=3,
     )
     isotropic: bool = param(False, "whether the first scale is for all axes", drawn=False)
     shear: Number = param(
         (0.0,) * 6,
-        "by which angle slices lean along rows and columns, rows along slices and columns, columns along slices and rows",
+        "angles by which slices lean along rows and columns, rows along slices and columns, columns along both",
         unit="degrees",
         lo=-80,
         hi=80,
@@ -46,7 +55,11 @@ class RandomAffine3d(Spatial):
         size=6,
     )
     translate_mm: Number = param(
-        _STILL, "how far it is moved along each axis, for which the volume must have a spacing", unit="mm", identity=_STILL, size=3
+        _STILL,
+        "how far it is moved along each axis, for which the volume must have a spacing",
+        unit="mm",
+        identity=_STILL,
+        size=3,
     )
 
     alike = ("rotate", "scale", "shear", "translate_mm")
@@ -56,8 +69,11 @@ class RandomAffine3d(Spatial):
         {"shear": (-10, 10), "interp": "cubic", "fill_value": None},
     )
     errors = (
-        ({"scale": 0}, r"random_affine3d: scale=0.* is not valid; allowed: 3 values, each a number from 0.01 to 100"),
-        ({"rotate": (1.0, 2.0, 3.0, 4.0)}, r"random_affine3d: rotate=.*; allowed: 3 values, each a number"),
+        (
+            {"scale": 0},
+            r"random_affine3d: scale=0.* is not valid; allowed: a number from 0.01 to 100",
+        ),
+        ({"rotate": (1.0, 2.0, 3.0, 4.0)}, r"random_affine3d: rotate .*; allowed: 3 values, each a number"),
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
@@ -66,7 +82,7 @@ class RandomAffine3d(Spatial):
         spacing = spacing_of(self, grid, "translate_mm") if shift.any() else grid.spacing_mm
         spacing = np.ones(3) if spacing is None else spacing
         scale = np.asarray(p.scale, np.float64)
-        linear = turned(np.asarray(p.rotate, np.float64)) @ sheared(np.asarray(p.shear, np.float64))
+        linear = _turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
         linear = linear * (scale[[0, 0, 0]] if self.isotropic else scale)
         center = (np.array(grid.size) - 1) / 2
         matrix = UNMOVED.copy()
@@ -84,9 +100,14 @@ class Elastic3d(Spatial):
     """
 
     spacing: int = param(16, "of control points along each axis, in voxels", lo=2, hi=1024, drawn=False)
-    spacing_mm: float | None = param(None, "the same in mm, in place of it", kind=float, unit="mm", lo=0.1, drawn=False)
+    spacing_mm: float | None = param(
+        None, "the same in mm, in place of it", kind=float, unit="mm", lo=0.1, drawn=False
+    )
     amplitude: Number = param(
-        0.25, "most that a control point is moved along an axis, in parts of their distance", lo=0, hi=FOLD_LIMIT
+        0.25,
+        "most that a control point is moved along an axis, in parts of their distance",
+        lo=0,
+        hi=FOLD_LIMIT,
     )
     amplitude_mm: Number | None = param(None, "the same in mm, in place of it", kind=float, unit="mm", lo=0)
     in_plane: bool = param(False, "whether slices stay slices, all of them moved alike", drawn=False)
@@ -106,13 +127,13 @@ class Elastic3d(Spatial):
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         distance, most = self._distances(p, grid)
-        nodes = nodes_for(grid.size, distance)
+        nodes = nodes_for(grid.size, distance.tolist())
         if self.in_plane:
             nodes = (1, *nodes[1:])
         control = generator(p.key).uniform(-1, 1, (*nodes, 3)) * most
         if self.in_plane:
             control[..., 0] = 0
-            control = control.repeat(nodes_for(grid.size, distance)[0], axis=0)
+            control = control.repeat(nodes_for(grid.size, distance.tolist())[0], axis=0)
         d, h, w = distance.tolist()
         return mapping.warped(Lattice(np.ascontiguousarray(control, np.float32), (d, h, w)))
 
@@ -155,7 +176,10 @@ class Zoom3d(Spatial):
     alike = ("factor",)
     examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": None, "seed": 1})
     errors = (
-        ({"factor": 0.0}, r"zoom3d: factor=.* is not valid; allowed: 3 values, each a number from 0.01 to 100"),
+        (
+            {"factor": 0.0},
+            r"zoom3d: factor=.* is not valid; allowed: a number from 0.01 to 100",
+        ),
         ({"factor": 2.0, "size": (1, 2, 3)}, "zoom3d: factor and size given; allowed: one of"),
     )
 
@@ -167,28 +191,33 @@ class Zoom3d(Spatial):
         """See :meth:`Exact.moved`."""
         given = np.array(grid.size)
         size = given if self.factor is None else np.maximum(1, np.rint(given * p.factor))
-        return resized(mapping, np.array(self.size) if self.size is not None else size, grid)
+        return _resized(mapping, np.array(self.size) if self.size is not None else size, grid)
 
 
 class Resample3d(Spatial):
     """Another distance of voxels, the extent in mm being the same, to half a voxel."""
 
-    spacing_mm: Number = param((1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3)
+    spacing_mm: Number = param(
+        (1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3
+    )
 
     alike = ("spacing_mm",)
     examples = ({"spacing_mm": 2.0}, {"spacing_mm": ((1.0, 2.0), (1.0, 1.0), (1.0, 1.0)), "seed": 1})
     errors = (
-        ({"spacing_mm": 0}, r"resample3d: spacing_mm=.* is not valid; allowed: 3 values, each a number of at least"),
+        (
+            {"spacing_mm": 0},
+            r"resample3d: spacing_mm=.* is not valid; allowed: a number of at least",
+        ),
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         step = np.asarray(p.spacing_mm, np.float64) / spacing_of(self, grid, "spacing_mm")
         size = np.maximum(1, np.rint(np.array(grid.size) / step))
-        return resized(mapping, size, grid, step)
+        return _resized(mapping, size, grid, step)
 
 
-def resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray | None = None) -> Mapping3:
+def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray | None = None) -> Mapping3:
     """A mapping and behind it another number of voxels, about the same center.
 
     Args:
@@ -206,8 +235,8 @@ def resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray | 
     return mapping.then(matrix, (d, h, w))
 
 
-def turned(angles: FloatArray) -> FloatArray:
-    """The matrix of turns about columns, rows and slices, in this order, by angles in degrees for (slices, rows, columns)."""
+def _turned(angles: FloatArray) -> FloatArray:
+    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
     found: FloatArray = np.eye(3)
     for (a, b), angle in zip(_PLANES, np.deg2rad(angles), strict=True):
         one = np.eye(3)
@@ -217,7 +246,7 @@ def turned(angles: FloatArray) -> FloatArray:
     return found
 
 
-def sheared(angles: FloatArray) -> FloatArray:
+def _sheared(angles: FloatArray) -> FloatArray:
     """The matrix of a shear by six angles in degrees."""
     found: FloatArray = np.eye(3)
     found[~np.eye(3, dtype=bool)] = np.tan(np.deg2rad(angles))
@@ -228,7 +257,7 @@ def _inverse(linear: FloatArray) -> FloatArray:
     """The inverse; what does not mix slices with rows and columns is inverted apart, and stays exactly so."""
     found: FloatArray = np.zeros((3, 3))
     if linear[0, 1:].any() or linear[1:, 0].any():
-        found = np.linalg.inv(linear)
+        found[...] = np.linalg.inv(linear)
         return found
     found[0, 0], found[1:, 1:] = 1 / linear[0, 0], np.linalg.inv(linear[1:, 1:])
     return found

@@ -34,11 +34,15 @@ def field_of(rng, size, distance=6.0, share=FOLD_LIMIT):
 
 
 @BOTH
-@pytest.mark.parametrize(("fill", "mode"), [(0.0, "grid-constant"), (3.5, "grid-constant"), (None, "nearest")])
+@pytest.mark.parametrize(
+    ("fill", "mode"), [(0.0, "grid-constant"), (3.5, "grid-constant"), (None, "nearest")]
+)
 @pytest.mark.parametrize(("interpolation", "order"), [("nearest", 0), ("linear", 1)])
 def test_an_affine_map_is_that_of_scipy(volume, interpolation, order, fill, mode, reference):
     matrix = matrix_of((20, -35, 10), (0.8, 1.3, 1.0), volume.shape, (0.3, -2, 1))
-    found = gather(volume[..., None], Mapping3(volume.shape, matrix), interpolation, fill, reference=reference)
+    found = gather(
+        volume[..., None], Mapping3(volume.shape, matrix), interpolation, fill, reference=reference
+    )
     judged = ndimage.affine_transform(
         volume, matrix[:3, :3], matrix[:3, 3], order=order, mode=mode, cval=fill or 0
     )
@@ -60,7 +64,8 @@ def test_an_elastic_field_is_that_of_scipy(volume, rng, post, reference):
     nodes = np.array(lattice.control.shape[:3])
     at = (places / 6.0).clip(0, (nodes - 3)[:, None, None, None]) + 1
     moved = places + [
-        ndimage.map_coordinates(lattice.control[..., a], at, order=3, mode="nearest", prefilter=False) for a in range(3)
+        ndimage.map_coordinates(lattice.control[..., a], at, order=3, mode="nearest", prefilter=False)
+        for a in range(3)
     ]
     read = np.tensordot(matrix[:3, :3], moved, 1) + matrix[:3, 3, None, None, None]
     judged = ndimage.map_coordinates(volume, read, order=1, mode="grid-constant")
@@ -102,7 +107,9 @@ def test_of_labels_worth_the_same_the_nearest_wins_then_the_smallest(reference):
 @pytest.mark.parametrize("interpolation", ["vote", "nearest"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "int64"])
 def test_labels_are_alike_in_c_and_numpy(blocks, rng, interpolation, dtype):
-    mapping = Mapping3(blocks.shape, matrix_of((3, 4, 50), 0.7, blocks.shape)).warped(field_of(rng, blocks.shape))
+    mapping = Mapping3(blocks.shape, matrix_of((3, 4, 50), 0.7, blocks.shape)).warped(
+        field_of(rng, blocks.shape)
+    )
     labels = blocks[..., None].astype(dtype)
     for fill in (0, None):
         found = gather(labels, mapping, interpolation, fill)
@@ -112,13 +119,17 @@ def test_labels_are_alike_in_c_and_numpy(blocks, rng, interpolation, dtype):
         assert set(np.unique(found)) <= set(np.unique(labels)) | {0}
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "float16", "int32", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "uint16", "int16", "float16", "int32", "float32", "float64"]
+)
 @pytest.mark.parametrize("interpolation", ["linear", "cubic"])
 def test_images_are_alike_in_c_and_numpy(volume, rng, interpolation, dtype):
     high = {"uint8": 255, "int8": 127, "float16": 8}.get(dtype, 9000)
     values = ((volume - volume.min()) / np.ptp(volume) * high).astype(dtype)
     both = np.stack([values, values[::-1]], axis=-1)
-    mapping = Mapping3(volume.shape, matrix_of((3, 40, 50), 0.7, volume.shape)).warped(field_of(rng, volume.shape))
+    mapping = Mapping3(volume.shape, matrix_of((3, 40, 50), 0.7, volume.shape)).warped(
+        field_of(rng, volume.shape)
+    )
     for fill in (0.0, None):
         found = gather(both, mapping, interpolation, fill)
         judged = gather(both, mapping, interpolation, fill, reference=True)
@@ -160,7 +171,12 @@ def test_slices_that_stay_are_read_by_one_table(volume, rng, fill, flip):
     assert np.abs(near - same).max() < 1e-4, "flattened slices are the same volume"
 
 
-@given(st.permutations(range(3)), st.tuples(*[st.booleans()] * 3), st.tuples(*[st.integers(-3, 6)] * 3), st.booleans())
+@given(
+    st.permutations(range(3)),
+    st.tuples(*[st.booleans()] * 3),
+    st.tuples(*[st.integers(-3, 6)] * 3),
+    st.booleans(),
+)
 def test_voxels_that_change_places_are_copied(order, flips, shift, edge):
     values = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6, 1)
     matrix = np.zeros((4, 4))
@@ -187,7 +203,9 @@ def test_without_a_compiler_it_is_the_reference(volume, monkeypatch):
 
 
 def test_points_go_where_voxels_go(volume, rng):
-    mapping = Mapping3(volume.shape, matrix_of((3, 40, 50), 0.7, volume.shape)).warped(field_of(rng, volume.shape))
+    mapping = Mapping3(volume.shape, matrix_of((3, 40, 50), 0.7, volume.shape)).warped(
+        field_of(rng, volume.shape)
+    )
     mapping = mapping.then(matrix_of((9, 0, 3), 1.2, volume.shape), volume.shape)
     points = rng.uniform(2, 16, (200, 3))
     assert np.abs(mapping.positions(mapping.points(points)) - points).max() < 1e-6
@@ -208,5 +226,8 @@ def test_errors_name_the_operator():
     from seqpipe.sequence import Sequence
 
     volume = Sequence(np.zeros((8, 8, 8), np.float32), "DHW", affine=np.diag([2.0, 1, 1, 1]))
-    with pytest.raises(ParameterError, match=r"elastic3d: amplitude_mm=5 with control points 8 mm apart could fold; allowed: up to 3.2 mm"):
+    with pytest.raises(
+        ParameterError,
+        match=r"elastic3d: amplitude_mm=5 with control points 8 mm apart could fold; allowed: up to 3.2 mm",
+    ):
         Elastic3d(spacing_mm=8.0, amplitude_mm=5.0)(volume)
