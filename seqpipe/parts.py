@@ -158,6 +158,8 @@ def part_of(value: Any) -> Part:
 
 
 def _check_columns(part: Part, columns: int) -> None:
+    if isinstance(part.data, (list, tuple)):
+        object.__setattr__(part, "data", np.asarray(part.data, np.float64))
     array = part.array
     if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iuf":
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""What an acquisition does to a volume: blur, low resolution, bias fields, ghosts, spikes, ringing; and what is missing."""
+"""What an acquisition does to a volume: blur, low resolution, bias fields, ghosts, spikes, ringing, holes."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Gibbs(Intensity):
         squares[2] = squares[2][: x.shape[2] // 2 + 1]
         far = xp.asarray(squares[0][:, None, None] + squares[1][:, None] + squares[2])
         spectrum = xp.where(far <= radius * radius, xp.fft.rfftn(x), 0)
-        return xp.fft.irfftn(spectrum, x.shape).astype(np.float32)
+        return xp.fft.irfftn(spectrum, x.shape, axes=(0, 1, 2)).astype(np.float32)
 
 
 class CoarseDropout3d(Intensity):

@@ -41,5 +41,6 @@ class Drawn(SimpleNamespace):
         found = {}
         for name, value in vars(self).items():
             plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-            found[name] = None if plain != plain else plain
+            several = plain if isinstance(plain, list) else [plain]
+            found[name] = None if any(number != number for number in several) else plain
         return found
