@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The packages of videos, each row of which imports only rows above it.
 VIDEO = (
-    ("finalizers", "interruptible"),
+    ("av_packet", "finalizers", "interruptible"),
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
@@ -67,6 +67,7 @@ ROOMS = (
             "kernel",
             "native",
             "interrupts",
+            "opencv_threads",
             "whole_file",
             "limits",
             "forks",
@@ -109,6 +110,7 @@ HOMES = {
             "nrrd",
             "h5py",
             "zarr",
+            "blosc2",
             "tifffile",
             "PIL",
             "imageio",

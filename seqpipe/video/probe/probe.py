@@ -92,7 +92,7 @@ def open_container(source: Source) -> Iterator[InputContainer]:
             reads it.
     """
     kind = kind_of_head(source.read([(0, HEAD)])[0])
-    if kind is not None:
+    if kind not in (None, "tiff"):  # of a TIFF file FFmpeg decodes the picture rightly
         raise UnreadableSourceError(
             f"this is {KINDS[kind]}, not a video",
             source=source.name,
