@@ -18,6 +18,7 @@ LAYOUTS: Final = (
     "FCHW",
     "DHW",
     "DHWC",
+    "FDHWC",
     "NHW",
     "NHWC",
     "NCHW",
@@ -27,7 +28,7 @@ LAYOUTS: Final = (
     "CDHW",
     "NDHW",
     "NCDHW",
-    "FDHWC",
+    "NFDHWC",
 )
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels.
 
@@ -83,6 +84,8 @@ def flatten(array: Array, layout: str) -> tuple[Array, str]:
         return array.reshape((-1, *array.shape[2:])), "DHWC"
     if layout == "NCDHW":
         return flatten(array.transpose((0, 2, 3, 4, 1)), "NDHWC")
+    if layout == "NFDHWC":
+        return array.reshape((-1, *array.shape[3:])), "DHWC"
     if layout[0] != "N":
         return array, layout
     if frame_axis(layout) is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any, Final
 
 from ..array import IntArray
 from ..sampling import Order, choose_sampler
@@ -29,6 +31,9 @@ from .selection import Sample, Selection
 from .survey import Survey
 
 __all__ = ["Video"]
+
+# The one thing here that a room below makes: it is fetched by its name when it is asked for.
+_DOOR: Final = "seqpipe.torch"
 
 _Path = str | os.PathLike[str]
 
@@ -209,6 +214,16 @@ class Video:
         return str(self._place)
 
     @property
+    def fetcher(self) -> Fetcher:
+        """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
+        return self._feed.fetcher
+
+    @property
+    def room(self) -> int:
+        """The bytes that ``prefetch_gib`` allows to batches under way and waiting."""
+        return self._feed.room
+
+    @property
     def output(self) -> OutputSpec:
         """What pictures are made into."""
         return self._feed.fetcher.output
@@ -320,6 +335,19 @@ class Video:
 
     def __iter__(self) -> Sequences:
         return self.sequences()
+
+    def as_torch(self, batch_size: int, **options: Any) -> Any:
+        """The batches as torch's IterableDataset, right with any number of workers; see :class:`seqpipe.torch.Dataset`.
+
+        Args:
+            batch_size: samples in a batch; the DataLoader is given ``batch_size=None``.
+            **options: ``last_batch`` and ``layout``.
+
+        Raises:
+            ImportError: torch is not installed.
+            ParameterError: an argument is not valid.
+        """
+        return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
 
     def report(self) -> Report:
         """What the dataset consists of, and what was left out so far and why."""

@@ -18,9 +18,13 @@ from .spec import Spec, full_range, half_range
 
 __all__ = ["Intensities", "Range", "intensities", "limits_of", "range_param", "refusal"]
 
-Range: TypeAlias = tuple[float, float] | Literal["minmax", "dtype"] | Percentiles | None
+Range: TypeAlias = tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None
 """What the parameter ``range`` may be."""
-_FORMS: Final = '(least, greatest), "minmax", Percentiles(0.5, 99.5) or "dtype"'
+_FORMS: Final = "(least, greatest), 'minmax', 'percentiles' (0.5 and 99.5), ops.Percentiles(…) or 'dtype'"
+_DOC: Final = (
+    "the range of intensities: two numbers, that of the values of each sample, percentiles of them, or from 0 to the "
+    "greatest value of the type, 1 for floats; None means the type's for pictures, and is refused for volumes"
+)
 
 
 class Intensities(NamedTuple):
@@ -48,25 +52,25 @@ class _RangeParameter(Parameter):
 
     @property
     def hint(self) -> str:
-        """Its type for type checkers."""
-        return "Range"
+        """See :attr:`Parameter.hint`."""
+        return "ops.Range"
 
-    @property
-    def allowed(self) -> str:
-        """The forms."""
+    def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  it has none
         return f"{_FORMS}, or None"
 
-    def sentence(self, *, by_frame: bool = True) -> str:  # noqa: ARG002  it is one for all frames
-        """What it means and what it may be."""
-        return f"{self.param.doc}; {self.allowed}; by default None."
-
     def normal(self, value: Any) -> Range:
-        """The range in its normal form.
+        """The range in its normal form; percentiles by name are those from 0.5 to 99.5.
 
         Raises:
             ParameterError: it is of none of the forms.
         """
-        if value is None or value in ("minmax", "dtype") or isinstance(value, Percentiles):
+        if isinstance(value, str) and value == "percentiles":
+            return Percentiles()
+        if (
+            value is None
+            or (isinstance(value, str) and value in ("minmax", "dtype"))
+            or isinstance(value, Percentiles)
+        ):
             return value  # type: ignore[no-any-return]  # one of the forms
         try:
             lo, hi = (float(end) for end in value)
@@ -77,14 +81,16 @@ class _RangeParameter(Parameter):
         return lo, hi
 
 
-def range_param() -> Any:
-    """Declare the parameter ``range``, as the value of a field."""
-    doc = (
-        "the range of intensities: two numbers, that of the values of each sample, percentiles of them, or from 0 to "
-        "the greatest value of the type, 1 for floats; None means the type's for pictures, and is refused for volumes"
+def range_param(doc: str = "") -> Any:
+    """Declare the parameter ``range``, as the value of a field.
+
+    Args:
+        doc: what it means, where that is not what it means to most operators.
+    """
+    declared = Param(name="", doc=doc or _DOC, kind=str, optional=True)
+    return dataclasses.field(
+        default=None, metadata={KEY: _RangeParameter(declared, None, None, 0, drawn=False)}
     )
-    whole = _RangeParameter(Param(name="", doc=doc, kind=str, optional=True), None, None, 0, drawn=False)
-    return dataclasses.field(default=None, metadata={KEY: whole})
 
 
 def intensities(wanted: Range, spec: Spec, dtype: str = "") -> Intensities:

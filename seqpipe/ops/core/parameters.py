@@ -60,6 +60,11 @@ class Parameter:
     by_frame: bool = True
 
     @property
+    def hint(self) -> str:
+        """Its type as stubs have it; empty where that follows from the rest."""
+        return ""
+
+    @property
     def name(self) -> str:
         """Its Python name."""
         return self.param.name
@@ -69,11 +74,6 @@ class Parameter:
         """Its field in a block: float32, or int32 for whole numbers and flags."""
         kind = _TYPES[self.param.kind]
         return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
-
-    @property
-    def hint(self) -> str:
-        """Its type for type checkers, of :mod:`seqpipe.ops`; empty where it follows from its kind."""
-        return ""
 
     @cached_property
     def one(self) -> Param:

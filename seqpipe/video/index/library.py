@@ -10,7 +10,8 @@ from collections.abc import Hashable
 from ..packet_index import PacketIndex
 from ..plan.jobs import Video
 from ..source.source import Origin, Source, open_source
-from .open import open_index
+from .learned import Learned
+from .open import open_index, reindexed
 
 __all__ = ["Library"]
 
@@ -38,6 +39,7 @@ class Library:
         self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
+        self._learned = Learned(cache_dir)
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> Video:
@@ -60,6 +62,24 @@ class Library:
                 self._videos.popitem(last=False)
         return video
 
+    def reindexed(self, video: Video) -> Video:
+        """A video by a scan, in the place of one whose tables were refuted.
+
+        Raises:
+            SourceError: its frames have other numbers or times by that.
+        """
+        found = Video(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
+        with self._lock:
+            for key in [key for key, (_, known) in self._videos.items() if known is video]:
+                del self._videos[key]
+            for place in [place for place, known in self._indexes.items() if known is video.index]:
+                self._bytes -= _bytes(self._indexes.pop(place))
+        return found
+
+    def keep(self, video: Video) -> None:
+        """Keep on disk what was learned of a video's packets, if it is much."""
+        self._learned.keep(video.index)
+
     def clear(self) -> None:
         """Forget all; what is in use stays open until it is not."""
         with self._lock:
@@ -77,6 +97,7 @@ class Library:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
         index = open_index(source, cache_dir=self._cache_dir)
+        self._learned.note(index, stamp)
         with self._lock:
             if key not in self._indexes:
                 self._indexes[key] = index

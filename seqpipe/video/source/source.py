@@ -53,12 +53,14 @@ class Source(ABC):
         slow: whether every read waits for an answer from far away.
         path: where the local file system has it, absolute; None if it is nowhere there.
         stream: which of its streams is meant, by its number in the container; None for the best video.
+        gap: ranges no farther apart than so many bytes are read together.
     """
 
     name: str
     slow: bool = False
     path: str | None = None
     stream: int | None = None
+    gap: int = 0
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
@@ -100,6 +102,8 @@ class Source(ABC):
 class _LocalFile(Source):
     """A file of the local file system, read by ``pread``: no shared position, no lock."""
 
+    gap = _WORTH_A_CALL
+
     def __init__(self, path: str) -> None:
         self.name = path
         # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
@@ -121,7 +125,7 @@ class _LocalFile(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
-        runs = merged(ranges, _WORTH_A_CALL)
+        runs = merged(ranges, self.gap)
         try:
             return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
         except OSError as error:
@@ -265,6 +269,7 @@ class _Remote(Source):
     """
 
     slow = True
+    gap = _WORTH_A_REQUEST
 
     def __init__(self, url: str) -> None:
         self.name = url
@@ -301,7 +306,7 @@ class _Remote(Source):
         return cast("BinaryIO", _View(self, lambda offset, size: blocks._fetch(offset, offset + size)))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        runs = merged(ranges, self.gap, self._size)
         return cut_out(ranges, runs, self._fetch(runs))
 
     def read_on(self, offset: int, size: int) -> bytes:
