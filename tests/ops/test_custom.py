@@ -160,9 +160,9 @@ def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
 
 def test_results_of_types_that_nothing_is_rounded_to_are_refused():
     """They were cut off, as NumPy casts."""
-    cls = type("Typed", (Level,), {"result_dtype": lambda *_: "int32"}, register=False)
+    cls = type("Typed", (Level,), {"result_dtype": lambda *_: "int64"}, register=False)
     with pytest.raises(
-        ParameterError, match="typed: results of the type 'int32'; allowed: uint8, uint16, int16, f"
+        ParameterError, match="typed: results of the type 'int64'; allowed: uint8, uint16, int16, f"
     ):
         cls(level=0.7)(X)
 

@@ -27,6 +27,7 @@ __all__ = [
     "applied",
     "check_backend",
     "cuda_device_of",
+    "has_fast_form",
     "looked_up",
     "on_device_of",
     "on_host",
