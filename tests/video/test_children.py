@@ -24,7 +24,7 @@ from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, child_process, children
-from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.child_memory import SharedPictures, Slots
 from seqpipe.video.engine.child_process import PROCESSES
 from seqpipe.video.engine.children import Children
@@ -55,7 +55,7 @@ def helpers():
 
 
 def engine(helpers, threads=2):
-    return Engine(threads, ways=[Way("cpu", NoOwn(), HostPainter, Kept(helpers))])
+    return Engine(threads, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, Kept(helpers))])
 
 
 class Kept:
@@ -168,7 +168,9 @@ def test_a_full_memory_changes_nothing(monkeypatch):
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
     helpers = Children(1)
     helpers.wait()
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, helpers, close=helpers.close)]) as other:
+    with Engine(
+        1, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, helpers, close=helpers.close)]
+    ) as other:
         (found,) = other.read([request("h264", range(40))])
         assert [read(picture) for picture in found.numpy()] == list(range(40))
 
@@ -204,7 +206,7 @@ def test_a_child_that_has_forgotten_a_file_is_told_of_it_again():
     asked = [request(name, [0, 2]) for name in names("sound")[:20]]
     with Engine(1, processes=0) as own:
         wanted = [outcome(found) for found in own.read(asked)]
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, spare, close=spare.close)]) as other:
+    with Engine(1, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, spare, close=spare.close)]) as other:
         for _ in range(2):
             assert [outcome(found) for found in other.read(asked)] == wanted
 
