@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,7 @@ from ._progress import say
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
 
+_PIECE = 1 << 20
 _VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
 _DICOM_ENDINGS = ("", ".dcm", ".ima")
 
@@ -59,13 +61,34 @@ def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
 
 
 def _expand(path: str) -> Iterator[Input | SeqpipeError]:
-    if "://" in path:
+    if path == "-":
+        try:
+            yield Input(_standard_input(), "stdin", "_")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            yield SourceError(f"it cannot be kept in a temporary file ({reason})", source="standard input")
+    elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
         yield Input(path, _stem(name.name) or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     else:
         yield Input(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+
+
+@functools.cache
+def _standard_input() -> str:
+    """Standard input as a file: what comes is kept on disk until the program ends, for frames are sought in it."""
+    import atexit
+    import shutil
+    import sys
+    import tempfile
+
+    file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
+    atexit.register(file.close)
+    shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
+    file.flush()
+    return file.name
 
 
 def _search(folder: Path) -> Iterator[Input | SeqpipeError]:

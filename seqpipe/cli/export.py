@@ -41,7 +41,8 @@ __all__ = ["export"]
 def export(**given: Any) -> None:
     """Write frames or sequences of videos, or slices of volumes, to files.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
 
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as pictures, or with
     --format npy, npz or nii.gz the whole volume; --every, --frames and --num choose slices.

@@ -45,7 +45,8 @@ def index(
 
     Volumes need no index: they are read through once, and damaged ones are named.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
     """
     from ..video.index.cache import cache_directory, check_writable
     from ._indexing import for_each_index, is_indexed

@@ -40,8 +40,8 @@ def probe(
 ) -> None:
     """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash. The
-    number of frames is what the container claims; seqpipe index counts them.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash. The number of frames is what the container claims; seqpipe index counts them.
     """
     failed = False
     infos: list[StreamInfo] = []

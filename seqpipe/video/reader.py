@@ -24,6 +24,7 @@ from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
 from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
+from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, Decode, parse_device
@@ -31,7 +32,7 @@ from .engine.engine import available_cores
 from .engine.executors import workplace
 from .engine.fill import fill
 from .index.learned import Learned
-from .index.open import open_index
+from .index.open import open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
 from .plan.jobs import Video
@@ -96,6 +97,7 @@ class VideoReader:
         self._output = check_output(output)
         self._source = source = Counted(open_source(origin, stream=STREAM.check(stream)))
         self._needed = 0
+        self._cache_dir = cache_dir
         self._learned, stamp = Learned(cache_dir), source.stamp()
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
         self._learned.note(self._index, stamp)
@@ -298,10 +300,16 @@ class VideoReader:
         for number, picture in zip(numbers, painter.pictures(pixels), strict=True):
             targets.setdefault(number, []).append((converter, picture))
         threads = self._threads_for(np.array(numbers, dtype=np.int64))
-        reader = self._open_packets
-        return fill(
-            self._video, targets, self._place.way, painter, _nothing_noted, reader=reader, threads=threads
-        )
+        way, reader = self._place.way, self._open_packets
+        try:
+            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+        except RefutedError:
+            self._reindex()
+            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+
+    def _reindex(self) -> None:
+        """Go on by a scan where the container's tables were refuted."""
+        self._video = Video(self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir))
 
     def _open_packets(self) -> PacketReader:
         return _CountedPackets(open_packets(self._video.source, self._index), self)
@@ -343,6 +351,10 @@ class VideoReader:
                 left.pop(item.number, None)
                 yield item
                 del item  # as in fill: no picture is held on to
+        except RefutedError:
+            self._reindex()
+            with contextlib.closing(self._open_packets()) as others:
+                yield from Decoding(self._index, others, way.decoders, np.array(list(left)), threads=threads)
         except BackendError:
             if not left:
                 return  # it only failed to make ready for the next run

@@ -233,7 +233,7 @@ class _Opened:
     """
 
     def __init__(self, source: Streamed, timeouts: tuple[float, float], stack: ExitStack) -> None:
-        self._source = cast("Source", SimpleNamespace(name=_name(source)))
+        self._source = cast("Source", SimpleNamespace(name=_name(source), stream=None))
         self._waiting = _Waiting(*timeouts)
         self.error: SourceError | None = None
         try:

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from ...errors import BackendError, SeqpipeError
 from ...opencv_threads import OPENCV
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
+from ..decode.kinds import RefutedError
 from ..decode.pool import DecoderPool
 from ..index.library import Library
 from ..interruptible import Awaited
@@ -244,7 +246,11 @@ class Engine:
                     outcome[place] = error
         reader = partial(self._ahead.reader, jobs)
         note = partial(self._note, video)
-        lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        try:
+            lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        except RefutedError:
+            video = self._library.reindexed(video)
+            return self._decode([replace(job, video=video) for job in jobs], way)
         self._library.keep(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:

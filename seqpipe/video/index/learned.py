@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import OutputError
 from ..packet_index import LEARNED, PacketIndex
 from ..source.source import Stamp
-from .cache import cache_directory, save_index
+from .cache import cache_directory, load_index, save_index
 
 __all__ = ["Learned"]
 
@@ -61,7 +61,11 @@ class Learned:
                 self._kept[index] = stamp, count
             columns = {name: getattr(table, name).copy() for name in LEARNED}
             found = replace(index, packets=replace(table, **{**columns, "known": known}))
+        directory = cache_directory(self._cache_dir)
+        kept = load_index(directory, stamp)
+        if kept is not None and kept.packets.whole:
+            return  # someone has read it through, or verified it
         try:
-            save_index(cache_directory(self._cache_dir), stamp, found)
+            save_index(directory, stamp, found)
         except OutputError as error:
             _log.debug("%s", error)

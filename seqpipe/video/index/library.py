@@ -11,7 +11,7 @@ from ..packet_index import PacketIndex
 from ..plan.jobs import Video
 from ..source.source import Origin, Source, open_source
 from .learned import Learned
-from .open import open_index
+from .open import open_index, reindexed
 
 __all__ = ["Library"]
 
@@ -61,6 +61,20 @@ class Library:
             while len(self._videos) > _OPEN_VIDEOS:
                 self._videos.popitem(last=False)
         return video
+
+    def reindexed(self, video: Video) -> Video:
+        """A video by a scan, in the place of one whose tables were refuted.
+
+        Raises:
+            SourceError: its frames have other numbers or times by that.
+        """
+        found = Video(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
+        with self._lock:
+            for key in [key for key, (_, known) in self._videos.items() if known is video]:
+                del self._videos[key]
+            for place in [place for place, known in self._indexes.items() if known is video.index]:
+                self._bytes -= _bytes(self._indexes.pop(place))
+        return found
 
     def keep(self, video: Video) -> None:
         """Keep on disk what was learned of a video's packets, if it is much."""

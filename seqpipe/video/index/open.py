@@ -7,7 +7,9 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from ...errors import OutputError
+import numpy as np
+
+from ...errors import OutputError, SourceError
 from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
@@ -15,7 +17,7 @@ from ..probe.probe import with_source
 from ..source.source import Origin, Source, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["open_index", "summary"]
+__all__ = ["open_index", "reindexed", "summary"]
 
 _log = logging.getLogger(__name__)
 _said: Final[set[str]] = set()
@@ -79,6 +81,24 @@ def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: 
     from .verify import verify
 
     return verify(source, index)
+
+
+def reindexed(
+    source: Source, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None
+) -> PacketIndex:
+    """The index of a video by a scan, in the place of one by tables that a packet has refuted.
+
+    Raises:
+        SourceError: frames that may have been given out already have other numbers or times by it.
+    """
+    found = open_index(source, cache_dir=cache_dir, whole=True)
+    if not np.array_equal(found.timestamps, index.timestamps):
+        raise SourceError(
+            "its container's tables are wrong, and its frames are others than was said",
+            source=source.name,
+            advice="Open it again",
+        )
+    return found
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:

@@ -34,6 +34,9 @@ _UID, _NAME, _LANGUAGE, _PRIVATE = 0x73C5, 0x536E, 0x22B59C, 0x63A2
 _NAMES = {_UID, _NAME, _LANGUAGE}
 _CODECS = {"V_MPEG4/ISO/AVC": "h264", "V_MPEGH/ISO/HEVC": "hevc"}
 _LEAST_PACKETS = 8
+_FLAG_DEFAULT, _VIDEO_SIZE = 0x88, 0xE0
+_TOLD = (_TYPE, _CODEC, _FLAG_DEFAULT, _VIDEO_SIZE)
+_ATTACHMENTS = b"\x19\x41\xa4\x69"
 _TRACK_SCALE, _OPERATION, _CODEC_DELAY = 0x23314F, 0xE2, 0x56AA
 _TIME, _SIMPLE_BLOCK, _BLOCK_GROUP = 0xE7, 0xA3, 0xA0
 _BLOCK, _REFERENCE, _DURATION, _ADDITIONS, _ENCRYPTED = 0xA1, 0xFB, 0x9B, 0x75A1, 0xAF
@@ -69,7 +72,8 @@ class Film:
         scale: nanoseconds in a tick.
         duration: ticks of a frame by default; 0 if untold.
         entry: the track's description, without its names.
-        others: the kinds of all tracks.
+        others: what FFmpeg tells of each track of any kind.
+        attached: whether files are attached, or may be.
         begin: where the first cluster begins.
         end: where the segment ends.
     """
@@ -79,7 +83,8 @@ class Film:
     scale: int
     duration: int
     entry: dict[int, bytes]
-    others: tuple[int, ...]
+    others: tuple[tuple[bytes, ...], ...]
+    attached: bool
     begin: int
     end: int
 
@@ -115,8 +120,10 @@ def read_film(source: Source) -> Film:
         while at < segment_end:
             before = at
             identity, begin, at = head.element(at)
+            if identity == _CLUSTER and before > _LARGEST_HEADER:
+                raise Distrusted("its header is larger than any is")
             if identity == _CLUSTER:
-                return _film(scale, entries, before, segment_end)
+                return _film(scale, entries, before, segment_end, _ATTACHMENTS in read(before, 0))
             if identity in (_INFO, _TRACKS):
                 if at - begin > _LARGEST_HEADER:
                     raise Distrusted("its header is larger than any is")
@@ -128,7 +135,7 @@ def read_film(source: Source) -> Film:
     raise Distrusted("it has no clusters")
 
 
-def _film(scale: int, entries: list[bytes], begin: int, end: int) -> Film:
+def _film(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> Film:
     found = [(entry, dict(_elements(entry))) for entry in entries]
     videos = [(entry, parts) for entry, parts in found if _value(parts, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
@@ -143,7 +150,8 @@ def _film(scale: int, entries: list[bytes], begin: int, end: int) -> Film:
         scale=scale,
         duration=_value(parts, _DEFAULT_DURATION, 0) // scale,
         entry={kind: part for kind, part in parts.items() if kind not in _NAMES},
-        others=tuple(_value(parts, _TYPE, 0) for _, parts in found),
+        others=tuple(tuple(parts.get(kind, b"") for kind in _TOLD) for _, parts in found),
+        attached=attached,
         begin=begin,
         end=end,
     )
@@ -158,7 +166,7 @@ def likeness(film: Film, tables: Tables, head: bytes) -> tuple[object, ...]:
         head: the first packet.
     """
     codec = _CODECS.get(film.codec, "")
-    if not codec or _DEFAULT_DURATION not in film.entry or len(tables) < _LEAST_PACKETS:
+    if film.attached or not codec or _DEFAULT_DURATION not in film.entry or len(tables) < _LEAST_PACKETS:
         return ()
     told = before_first_slice(codec, film.entry.get(_PRIVATE, b""), head)
     ascending = bool((np.diff(tables.pts) > 0).all())

@@ -6,6 +6,7 @@ the bytes that must stand behind it are seen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,6 +36,9 @@ _TABLES_SHARE = 50
 _AFTER_SAMPLE_ENTRY = 82  # of a visual one, from its type on
 _CONFIGURATIONS = {b"avc1": ("h264", b"avcC"), b"hvc1": ("hevc", b"hvcC")}
 _LEAST_PACKETS = 8
+_COVER = b"covr"
+# the object type in the descriptors of ISO/IEC 14496-1, 7.2.6; lengths may be written in up to four bytes
+_AUDIO = re.compile(rb"esds.{4}\x03\x80{0,3}..{3}\x04\x80{0,3}.(.)", re.DOTALL)
 
 _Box: TypeAlias = tuple[bytes, memoryview]
 _Words: TypeAlias = npt.NDArray[np.uint32]
@@ -70,17 +74,21 @@ class Movie:
     Attributes:
         place: where ``moov`` begins and ends in the file.
         brand: the file's first box if that is ``ftyp``, which FFmpeg heeds.
+        matrix: by which all of it is turned and moved.
         ticks: of the movie's clock in a second.
         tracks: those of video.
-        handlers: the kinds of all tracks.
+        kinds: what FFmpeg tells of each track of any kind.
+        cover: whether pictures are attached to the file, or may be.
         fragmented: whether there are packets that ``moov`` says nothing of.
     """
 
     place: tuple[int, int]
     brand: bytes
+    matrix: bytes
     ticks: int
     tracks: tuple[Track, ...]
-    handlers: tuple[bytes, ...]
+    kinds: tuple[bytes, ...]
+    cover: bool
     fragmented: bool
 
 
@@ -92,20 +100,29 @@ def read_movie(source: Source) -> Movie:
         SourceError: the source cannot be read.
     """
     begin, brand, body = _moov(source)
-    ticks, tracks, handlers, fragmented = 0, [], [], False
+    matrix, ticks, tracks, kinds, fragmented = b"", 0, [], list[bytes](), False
     for kind, box in _boxes(body):
         if kind == b"mvhd":
             ticks = _number(box, 20 if _is_long(box) else 12)
+            matrix = bytes(box[48 if _is_long(box) else 36 :][:36])
         elif kind == b"mvex":
             fragmented = True
         elif kind == b"cmov":
             raise Distrusted("its header is compressed")
         elif kind == b"trak":
-            handler = _handler(box)
-            handlers.append(handler)
-            if handler == b"vide":
+            kinds.append(_kind_of(box))
+            if kinds[-1].startswith(b"vide"):
                 tracks.append(_track(box))
-    return Movie((begin, begin + len(body)), brand, ticks, tuple(tracks), tuple(handlers), fragmented)
+    return Movie(
+        place=(begin, begin + len(body)),
+        brand=brand,
+        matrix=matrix,
+        ticks=ticks,
+        tracks=tuple(tracks),
+        kinds=tuple(kinds),
+        cover=_COVER in bytes(body),
+        fragmented=fragmented,
+    )
 
 
 def read_tables(movie: Movie, track: Track) -> Tables:
@@ -164,14 +181,14 @@ def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[o
     entry = _without_rate(bytes(track.description))
     codec, box = _CONFIGURATIONS.get(entry[:4], ("", b""))
     at = entry.find(box, _AFTER_SAMPLE_ENTRY)
-    if not codec or at < 0 or not tables.delta or len(tables) < _LEAST_PACKETS:
+    if movie.cover or not codec or at < 0 or not tables.delta or len(tables) < _LEAST_PACKETS:
         return ()
     told = before_first_slice(codec, entry[at + 4 :], head)
     shape = bytes(track.header[:4]) + bytes(track.header[52 if _is_long(track.header) else 40 :])
     ascending = bool((np.diff(tables.pts) > 0).all())
     key = (
         movie.brand,
-        movie.handlers,
+        movie.kinds,
         len(track.edits),
         entry,
         shape,
@@ -264,8 +281,16 @@ def _is_long(box: memoryview) -> bool:
     return len(box) > 0 and box[0] == 1
 
 
-def _handler(trak: memoryview) -> bytes:
-    return bytes(_inside(trak, b"mdia", b"hdlr")[8:12])
+def _kind_of(trak: memoryview) -> bytes:
+    """A track's handler, whether it is to be played, and its format; of MPEG-4 audio also of which kind."""
+    handler = bytes(_inside(trak, b"mdia", b"hdlr")[8:12])
+    entry = bytes(_inside(trak, b"mdia", b"minf", b"stbl", b"stsd")[8:])
+    form = entry[4:8]
+    if handler != b"vide" and (found := _AUDIO.search(entry)):
+        form += found[1]
+    elif handler != b"vide":
+        form = entry
+    return handler + bytes(_inside(trak, b"tkhd")[:4]) + form
 
 
 def _track(trak: memoryview) -> Track:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import fields
 from functools import cache
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -189,3 +191,34 @@ def test_an_index_of_another_content_is_not_kept(tmp_path):
         path.write_bytes(made("h264_short_gops").read_bytes())
         now = open_source(path).stamp()
     assert load_index(cache, now) is None
+
+
+def test_what_was_learned_does_not_replace_what_a_scan_found(tmp_path):
+    path, cache = str(made("h264_short_gops")), tmp_path / "cache"
+    with seqpipe.open(path, cache_dir=cache) as video:
+        list(video)
+        assert open_index(path, cache_dir=cache, verified=True).verified
+    assert load_index(cache, open_source(path).stamp()).verified
+
+
+def test_facts_that_are_remembered_are_those_of_the_file():
+    """All files one after the other, none forgotten: each is told what it would be told if it were the first."""
+    for _ in range(2):
+        for name in names():
+            if is_read(ITEMS[name].file) and ITEMS[name].state != "unreadable":
+                path = str(made(name))
+                index = index_of_tables(open_source(path))
+                assert index is None or index.info == scanned(path).info
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4"])
+@pytest.mark.parametrize("name", ["hevc_open_gop", "h264_open_gop", "hevc_radl"])
+def test_leading_pictures_of_a_cut_file_are_no_frames(name, ending, tmp_path):
+    """Cut at a later key frame, which is followed by pictures that are predicted from before it."""
+    path = tmp_path / f"cut.{ending}"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-ss", "0.9", "-i", str(made(name))]
+    subprocess.run([*command, "-c", "copy", "-copyts", str(path)], check=True)
+    believed = check_same(str(path))
+    assert believed or ending == "mp4"  # FFmpeg writes an edit there
+    with seqpipe.open(path, cache_dir=tmp_path) as video:
+        assert len(list(video)) == len(video) == len(scanned(str(path)))
