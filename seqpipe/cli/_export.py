@@ -55,7 +55,7 @@ def run(options: Options) -> int:
         KeyboardInterrupt: interrupted; all files are whole, and the manifest has their rows.
     """
     volumes, others = split(find_inputs(options.paths))
-    if volumes:
+    if volumes and options.takes_volumes:
         if any(isinstance(item, Input) for item in others):
             raise refuse_mixture()
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])

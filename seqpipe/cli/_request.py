@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ..errors import ParameterError
 from ..video.convert.output import OutputSpec, transposed
@@ -63,6 +63,8 @@ class Options:
     mip: bool = False
     montage: tuple[int, int] | None = None
     time: int | None = None
+
+    takes_volumes: ClassVar[bool] = True
 
     @property
     def for_volumes(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ __all__ = [
     "cast",
     "cast_like",
     "constant",
+    "coord_transform",
     "copy",
     "element_extract",
     "expand_dims",
@@ -27,6 +28,7 @@ __all__ = [
     "full_like",
     "get_property",
     "joined",
+    "lookup_table",
     "one_hot",
     "pad",
     "per_frame",
@@ -150,7 +152,7 @@ def reinterpret(call: Call) -> DataNode:
     by_node = len(nodes) > 1
 
     def one(part: Array, wanted: Any) -> Array:
-        array = part if kind is None else np.ascontiguousarray(part).view(dtype_name(kind))
+        array = part if kind is None else part.copy(order="C").view(dtype_name(kind))
         if relative is not None or places is not None:
             axes = range(array.ndim) if places is None else places
             factors = relative if relative is not None else [1.0] * len(axes)
@@ -289,6 +291,8 @@ def reduction(call: Call) -> DataNode:
     check_known(call, *(q.name for q in cls.parameters))
 
     def compute(values: list[Value], _: Run) -> Value:
+        if not values[0].ndim:  # of a number for each sample there is one value
+            values = [value.each(lambda part: part.reshape(1), "") for value in values]
         value = values[0]
         drop = (
             tuple(range(value.ndim))
@@ -504,3 +508,63 @@ def element_extract(call: Call) -> Any:
 
     made = outputs_of(call.node(compute, told=str(elements)), len(elements))
     return made[0] if len(made) == 1 else made
+
+
+def lookup_table(call: Call) -> DataNode:
+    """``fn.lookup_table``: whole numbers of any axes to values."""
+    keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
+    found = np.atleast_1d(call.take("values", []))
+    default, kind = call.take("default_value", 0.0), dtype_name(call.take("dtype", "float32"))
+    call.done()
+    if len(keys) != len(found) or (len(keys) and keys.min() < 0):
+        raise call.wrong(
+            f"{len(keys)} keys and {len(found)} values", allowed="one value for each key of at least 0"
+        )
+    table = np.full(int(keys.max(initial=-1)) + 2, default, np.float64)
+    table[keys] = found
+
+    def one(part: Array) -> Array:
+        if part.dtype.kind not in "iu":
+            raise ParameterError(
+                f"keys of type {part.dtype}", source="fn.lookup_table", allowed="whole numbers"
+            )
+        xp = namespace(part)
+        known = (part >= 0) & (part < len(table) - 1)
+        # the last entry is the default, for all keys that are not in the table
+        return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
+
+    return call.each(one, told=f"{keys.tolist()} {found.tolist()} {default} {kind}")
+
+
+def coord_transform(call: Call) -> DataNode:
+    """``fn.coord_transform``: points of any number of coordinates times a matrix, and a vector added."""
+    kind = dtype_name(call.take("dtype", "float32"))
+    parts = {name: call.take(name) for name in ("M", "T", "MT")}
+    call.done()
+    if parts["MT"] is not None and (parts["M"] is not None or parts["T"] is not None):
+        raise call.wrong("MT is given, and M or T", allowed="MT, or M and T")
+    nodes = {
+        name: node_of(np.asarray(one, np.float32) if not isinstance(one, DataNode) else one).cpu()
+        for name, one in parts.items()
+        if one is not None
+    }
+
+    def compute(values: list[Value], _: Run) -> Value:
+        made = []
+        for n, points in enumerate(values[0]):
+            given = {
+                name: np.asarray(one[n], np.float64) for name, one in zip(nodes, values[1:], strict=True)
+            }
+            size = points.shape[-1]
+            matrix, added = given.get("M"), given.get("T", 0.0)
+            if "MT" in given:
+                both = given["MT"].reshape(-1, size + 1)
+                matrix, added = both[:, :-1], both[:, -1]
+            elif matrix is not None:
+                matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
+            xp = namespace(points)
+            moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
+            made.append(cast_array(moved + xp.asarray(added), kind))
+        return Value.of(made, values[0].layout, values[0].sources)
+
+    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {kind}")

@@ -32,6 +32,11 @@ __all__ = [
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments that all of DALI's operators have and that decide no result."""
 
+_SOURCES: Final = (
+    *("readers.", "experimental.readers.", "random.", "external_source", "constant", "zeros", "ones"),
+    *("python_function", "torch_python_function"),
+)
+"""What operators are called that may act on nothing."""
 _IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
 _FILTERS: Final = {
     DALIInterpType.INTERP_NN: "nearest",
@@ -187,6 +192,10 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     for one in OF_ALL:
         args.pop(one, None)
     inputs = [node_of(one) for one in given if one is not None]
+    if not inputs and not row.name.startswith(_SOURCES):
+        raise ParameterError(
+            f"{_at()}there is nothing that it acts on", source=f"fn.{row.name}", allowed="a node"
+        )
     pipe = current()
     if pipe is None:
         raise ParameterError(
@@ -226,19 +235,19 @@ def native(call: Call, to: str = "") -> Any:
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
     try:
         whole = None if nodes else cls(**constants)
-        if nodes:
+        if nodes and constants.keys() - {"seed"}:
             cls(**constants)  # what is known is checked at once
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
         raise
     sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
-    scalars = {name for name, q in known.items() if not q.size}
+    sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
         op = whole
         if op is None:
-            given = {name: _numbers(values[at], name in scalars) for name, at in numbers.items()}
+            given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
             op = cls(**constants, **given)
         main = values[: len(call.inputs)]
         if cls.takes == "images":
@@ -299,16 +308,23 @@ def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
     return Value.of(list(found), values[0].layout, values[0].sources)
 
 
-def _numbers(value: Value, scalar: bool) -> Any:
-    """The numbers of a parameter, one for each sample or frame."""
+def _numbers(value: Value, size: Any) -> Any:
+    """The numbers of a parameter, one for each sample or frame.
+
+    Args:
+        value: as the node gave it.
+        size: how many numbers the parameter has; 0 for one without axes.
+    """
     value = value.on_host()
     if value.by_frame:
         table = value.stacked("a parameter by frames")
-        return per_frame(table.reshape(table.shape[:2]) if scalar and table.ndim > 2 else table)
+        return per_frame(table.reshape(table.shape[:2]) if not size and table.ndim > 2 else table)
     table = value.stacked("a parameter")
-    if table.dtype == bool or table.dtype.kind in "iu":
-        table = table.astype(np.float64) if table.dtype != bool else table
-    if scalar and table.ndim > 1:
+    if table.dtype.kind in "iu":
+        table = table.astype(np.float64)
+    if isinstance(size, int) and size > 0 and table.ndim > 2:
+        table = table.reshape(len(table), -1)  # a matrix is its rows, one after the other
+    if not size and table.ndim > 1:
         if int(np.prod(table.shape[1:])) != 1:
             raise ParameterError(
                 f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample"

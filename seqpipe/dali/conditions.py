@@ -117,6 +117,8 @@ class Scope:
         where: the line of the condition.
     """
 
+    index: ops.DataNode
+
     def __init__(self, around: Scope | None, condition: DataNode, wanted: bool, where: str) -> None:
         self._around, self._condition, self._wanted, self._where = around, condition, wanted, where
         kind, outer = (_Piece, None) if around is None else (_Inner, around.index)

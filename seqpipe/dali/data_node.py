@@ -137,7 +137,7 @@ class DataNode(ops.DataNode):
             if not len(index):
                 return Absent()
             run = run._replace(index=index)
-        values = [one if isinstance(one, Absent) else value_of(one) for one in given]
+        values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in given]
         return self._compute(values, run)
 
     def gpu(self) -> DataNode:

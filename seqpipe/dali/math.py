@@ -12,7 +12,7 @@ from ..ops import Run
 from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
 
-__all__: list[str] = ["abs", "clamp", "fabs", "max", "min", "pow"]
+__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "max", "min", "pow"]
 
 _FLOATS = (
     *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
@@ -94,6 +94,21 @@ def _zero(x: Any, other: Any) -> Any:
 
 min = _of_two("min", "minimum")  # noqa: A001  DALI's name
 max = _of_two("max", "maximum")  # noqa: A001  likewise
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    xp = namespace(y)
+    return xp.arctan2(y, xp.asarray(x)).astype(np.float32 if y.dtype.kind != "f" else y.dtype)
+
+
+def atan2(y: Any, x: Any) -> DataNode:
+    """The angle of a point, in radians."""
+    nodes = [node_of(one) for one in (y, x)]
+
+    def compute(values: list[Value], _: Run) -> Value:
+        return Value.of([_atan2(a, b) for a, b in zip(*values, strict=True)], values[0].layout)
+
+    return DataNode("math.atan2", nodes, compute, device=nodes[0].device)
 
 
 def clamp(value: Any, low: Any, high: Any) -> DataNode:

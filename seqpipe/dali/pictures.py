@@ -19,7 +19,6 @@ from ..pipeline.arithmetic import cast_array
 from ..pipeline.nodes import noted
 from ..pipeline.value import Value
 from ..video.engine.workers import Workers
-from .arrays import shapes
 from .call import Call, Row, native, plain
 from .data_node import DataNode, current, outputs_of
 from .types import dtype_name
@@ -76,7 +75,14 @@ def resize(call: Call) -> Any:
     if isinstance(call.args.get("max_size"), (list, tuple)):
         call.args["max_size"] = int(min(call.args["max_size"]))
     made = native(call, call.row.to or call.row.name)
-    return (made, shapes(Call(Row("shapes"), [call.input()], {"dtype": None}, "cpu"))) if saves else made
+    return (made, DataNode("sizes", [call.input()], _sizes)) if saves else made
+
+
+def _sizes(values: list[Value], _: Run) -> Value:
+    """Rows and columns of each picture, as ``save_attrs`` gives them."""
+    layout = values[0].layout or {2: "HW", 3: "HWC", 4: "FHWC"}[values[0].ndim]
+    sides = [[shape[layout.index(letter)] for letter in "HW"] for shape in values[0].shapes()]
+    return Value(np.asarray(sides, np.int32))
 
 
 def _window_size(call: Call) -> None:
@@ -147,6 +153,16 @@ def resize_crop_mirror(call: Call) -> Any:
 def erase(call: Call) -> DataNode:
     """``fn.erase``: rectangles by rows and columns."""
     axes, names = call.take("axes", (0, 1)), call.take("axis_names", "HW")
+    corner, size = call.args.get("anchor"), call.args.get("shape")
+    if isinstance(corner, (list, tuple)) and isinstance(size, (list, tuple)) and len(corner) > 2:
+        # further regions, each two numbers of the one and two of the other
+        pairs = zip(range(0, len(corner), 2), range(0, len(size), 2), strict=True)
+        first, *rest = [(*corner[a : a + 2], *size[b : b + 2]) for a, b in pairs]
+        call.args |= {
+            "anchor": first[:2],
+            "shape": first[2:],
+            "more": [one for region in rest for one in region],
+        }
     if names not in ("HW",) or tuple(axes) not in ((0, 1),):
         raise call.wrong(f"axis_names={names!r}, axes={tuple(axes)}", allowed="'HW' and (0, 1)")
     return native(call)  # type: ignore[no-any-return]

@@ -90,17 +90,10 @@ def _code_of(code: types.CodeType) -> types.CodeType | None:
     definition.decorator_list = []
     made: Any = _Conditions().visit(definition)
     free = sorted({*code.co_freevars, _CALLS})
-    names = [ast.arg(arg=name) for name in free]
-    nothing: dict[str, Any] = {"posonlyargs": [], "kwonlyargs": [], "kw_defaults": [], "defaults": []}
-    outer = ast.FunctionDef(
-        name="__outer",
-        args=ast.arguments(args=names, **nothing),
-        body=[made],
-        decorator_list=[],
-        type_params=[],
-    )
+    (outer,) = ast.parse(f"def __outer({', '.join(free)}):\n    pass").body
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body = [made]
     module = ast.Module(body=[outer], type_ignores=[])
-    ast.copy_location(outer, definition)
     ast.fix_missing_locations(module)
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     return _inner(_inner(compiled, "__outer"), definition.name)
@@ -265,12 +258,12 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 def _located(made: Any, where: ast.AST) -> Any:
     """Code that has no line of its own gets that of what it stands for."""
+    node: Any
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             ast.copy_location(node, where)
-            node.__dict__.update(
-                end_lineno=node.lineno, end_col_offset=node.col_offset
-            )  # calls show their last line
+            begin = {"end_lineno": "lineno", "end_col_offset": "col_offset"}  # calls show their last line
+            node.__dict__.update({end: getattr(node, start) for end, start in begin.items()})
     return made
 
 

@@ -50,7 +50,6 @@ _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
     Row("bb_flip", accept=("bbox_layout",)),
-    Row("bbox_paste"),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", why=_FUNCTION),
     Row(
@@ -61,6 +60,7 @@ _LIST: Final = (
     Row("clahe", why="fn.equalize spreads levels over whole pictures; " + _FUNCTION),
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=pictures.coord_flip),
+    Row("coord_transform", build=arrays.coord_transform),
     Row("copy", build=arrays.copy),
     Row("crop", build=pictures.crop, **_CROP),
     Row(
@@ -101,7 +101,7 @@ _LIST: Final = (
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
     ),
-    Row("experimental.warp_perspective", to="warp_perspective", renamed={"border_mode": "border"}),
+    Row("experimental.warp_perspective", to="warp_perspective", accept=("border_mode",)),
     Row(
         "external_source",
         build=sources.external_source,
@@ -122,6 +122,7 @@ _LIST: Final = (
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=pictures.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
     Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("lookup_table", build=arrays.lookup_table),
     Row("mel_filter_bank", why=_OTHER_DATA),
     Row("mfcc", why=_OTHER_DATA),
     Row("multi_paste", why="fn.paste puts one picture on a canvas"),
@@ -129,7 +130,6 @@ _LIST: Final = (
     Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
     Row("noise.shot", to="noise_shot"),
     Row("nonsilent_region", why=_OTHER_DATA),
-    Row("normalize", refuse={}),
     Row("numba_function", why=_FUNCTION),
     Row("one_hot", build=arrays.one_hot),
     Row("ones", build=arrays.full(1)),

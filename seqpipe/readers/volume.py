@@ -17,6 +17,7 @@ from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..sequence import Sequence
 from ..video.device import THREADS, parse_device
+from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches import PATCH_PAD, PatchPad, check_patch_size
 from ..volume.regrid import spacing_of_three
@@ -50,6 +51,10 @@ _CACHE = Param(
     kind=float,
     lo=0,
     unit="GiB",
+)
+
+_DISK = Param(
+    name="cache_dir_gib", doc="What the folder of read volumes may hold", kind=float, lo=0, unit="GiB"
 )
 
 
@@ -100,6 +105,9 @@ class Volume:
         dtype: of images; by default that of the values, slope and intercept applied.
         open_volumes: volumes whose patches are mixed, and which are in memory at once; twice as many may be.
         cache_gib: main memory for volumes that are kept for the next epoch.
+        cache_dir: a folder for volumes as they are once they are inflated, turned and cast, in which they are found by
+            their files' size and time of change; needs the extra ``blosc2``. None for none.
+        cache_dir_gib: what that folder may hold; volumes not used for longest go.
         shuffle: a new order in every epoch: of volumes, and of the patches of those that are open.
         seed: of the order and of the patches.
         shard: ``(rank, world)``: the rank gets its part of every epoch's volumes.
@@ -144,6 +152,8 @@ class Volume:
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
+        cache_dir: _Path | None = None,
+        cache_dir_gib: float = 100,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -201,8 +211,9 @@ class Volume:
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
         room = int(_CACHE.check(cache_gib) * 2**30)
+        disk = None if cache_dir is None else DiskCache(cache_dir, int(_DISK.check(cache_dir_gib) * 2**30))
         self._selection, self._infos = selection, tuple(infos)
-        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room)
+        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it does what Feed asks of a video's
         self._feed = Feed(fetcher, bytes_ahead(ahead, place))
 

@@ -63,7 +63,8 @@ def open_file(source: Source, start: Start) -> DicomVolume:
     """
     del start
     header = _header(source)
-    return DicomVolume([source], [header], source.name)
+    with _readable(source.name):
+        return DicomVolume([source], [header], source.name)
 
 
 def open_series(sources: Iterable[Source], name: str, series: str | None = None) -> DicomVolume:
@@ -93,7 +94,8 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
         (chosen,) = found.values()
     else:
         raise _which(found, name, series)
-    return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
+    with _readable(name):
+        return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
 
 
 class DicomVolume:
@@ -132,6 +134,8 @@ class DicomVolume:
         for file, parts in places.items():
             frames = _frames(self._sources[file], [one.frame for one, _ in parts])
             for (one, plane), pixels in zip(parts, frames, strict=True):
+                if pixels.size != one.rows * one.columns * self.info.channels:
+                    raise damaged(file, f"{pixels.shape} pixels are not {one.rows}×{one.columns}")
                 cut = pixels.reshape(one.rows, one.columns, -1)[rows, columns]
                 plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
         return made if self.info.layout == "FDHWC" else made[0]

@@ -18,6 +18,8 @@ __all__ = ["VolumeInfo", "VolumeLayout", "checked_affine", "checked_shape"]
 VolumeLayout: TypeAlias = Literal["DHWC", "FDHWC"]
 
 _MOST_AXIS: Final = 1 << 31
+_MOST_MM: Final = 1e9
+_LEAST_MM: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -148,15 +150,15 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
         UnreadableSourceError: a value is NaN or infinite, or the axes lie in one plane.
     """
     affine = np.array(affine, dtype=np.float64)
-    if not np.isfinite(affine).all():
+    if not (np.isfinite(affine).all() and np.abs(affine).max() <= _MOST_MM):
         raise UnreadableSourceError(
-            "the affine has values that are NaN or infinite",
+            "the affine has values that are NaN or infinite, or beyond a thousand kilometers",
             source=source,
             allowed="a 4×4 matrix of finite numbers",
             advice="Mend the header with the tool that wrote the file",
         )
     notes = []
-    empty = [axis for axis in range(3) if not affine[:3, axis].any()]
+    empty = [axis for axis in range(3) if np.linalg.norm(affine[:3, axis]) < _LEAST_MM]
     if empty:
         known = [affine[:3, axis] for axis in range(3) if axis not in empty]
         for axis in empty:

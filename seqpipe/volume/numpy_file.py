@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import FloatArray
-from ..errors import UnreadableSourceError
+from ..errors import SeqpipeError, UnreadableSourceError
 from .gunzip import check_size
 from .info import VolumeInfo, checked_affine, checked_shape
 from .source import AnyArray, Box, Source, chosen_times, damaged, open_source
@@ -77,7 +79,8 @@ def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[A
     try:
         version = np.lib.format.read_magic(stream)
         shape, fortran, dtype = _HEADS[version](stream)
-    except (ValueError, KeyError) as error:
+    except Exception as error:
+        # NumPy reads the header with Python's own parser, which raises what it likes
         raise UnreadableSourceError(
             f"the NPY header is damaged ({error})", source=source, advice="Write the file again"
         ) from error
@@ -160,11 +163,8 @@ class NpzVolume:
         """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         size = self._offset + self._storage.nbytes
-        try:
-            with self._archive() as archive, archive.open(self._entry) as stream:
-                data = stream.read(size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-            raise damaged(self.info.source, f"the archive is damaged ({error})") from error
+        with self._archive() as archive, archive.open(self._entry) as stream:
+            data = stream.read(size)
         if len(data) < size:
             raise damaged(self.info.source, f"the array ends {size - len(data):,} bytes too early")
         stored = StoredVolume(
@@ -176,13 +176,24 @@ class NpzVolume:
         """Give back the file."""
         self._source.close()
 
-    def _archive(self) -> zipfile.ZipFile:
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
         try:
-            return zipfile.ZipFile(self._source.for_demuxer())
-        except (zipfile.BadZipFile, OSError) as error:
-            raise UnreadableSourceError(
-                f"the archive is damaged ({error})", source=self._source.name, advice="Fetch the file again"
-            ) from error
+            with zipfile.ZipFile(self._source.for_demuxer()) as archive:
+                yield archive
+        except SeqpipeError:
+            raise
+        # of what is damaged, encrypted, or packed in a way that this Python does not know
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            KeyError,
+        ) as error:
+            raise damaged(self._source.name, f"the archive is damaged ({error})") from error
 
     def _head(self, archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
         with archive.open(name) as stream:

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ..content import KINDS, kind_of_head
 from ..errors import SourceNotFoundError, UnreadableSourceError
 from .source import Source, VolumeSource, open_source
@@ -73,7 +75,8 @@ def open_volume(
     module, function = _OPENERS[kind]
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
     options = {"key": key} if kind == "npz" else {}
-    found: VolumeSource = opener(source, start, **options)
+    with np.errstate(all="ignore"):  # numbers of a damaged header; what comes of them is checked
+        found: VolumeSource = opener(source, start, **options)
     return found
 
 

@@ -104,7 +104,10 @@ class TiffStack:
         self._source = source
         cv2 = _cv2()
         data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
-        done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED)
+        try:
+            done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED)
+        except cv2.error:
+            done, pages = False, ()
         if not done or not pages:
             raise UnreadableSourceError(
                 "OpenCV cannot decode this TIFF file",
@@ -161,7 +164,10 @@ def _decoded(source: Source) -> AnyArray:
     """A picture, ``HWC``; colors are RGB."""
     cv2 = _cv2()
     data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
-    picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    try:
+        picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    except cv2.error:
+        picture = None
     source.close()
     if picture is None:
         raise UnreadableSourceError(

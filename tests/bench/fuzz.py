@@ -5,7 +5,7 @@
 
 Mutants are made of the videos of ``data_scripts`` and of the shared media; each is a function of the seed and its
 number, so ``--first NUMBER --mutants 1`` makes one again. Each process is watched: one that dies, or takes longer than
-half a minute for a mutant, is a fault, and another one goes on behind it. Prints counts; ends with 1 at a fault.
+two minutes for a mutant, is a fault, and another one goes on behind it. Prints counts; ends with 1 at a fault.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.media import MADE_DIR, made_all, shared_manifest, shared_medi
 
 __all__ = ["main"]
 
-_LIMIT_S = 30
+_LIMIT_S = 120
 _LARGEST = 3 << 20
 _REPORT_S = 30
 _MOST_MIB = 4096

@@ -47,6 +47,23 @@ def test_damage_gives_errors_of_ours_and_the_same_frames_at_every_asking(share, 
     assert set(verdict.counts) >= {"read", "refused"}
 
 
+FOUND = {
+    "a partition of VP8 that ends early shows what its memory held": ("vp8", 21, 0),
+    "FFV1 fills a damaged slice from the picture before": ("ffv1", 285, 1),
+    "FFV1 does so at odd sizes": ("ffv1_odd", 1631, 1),
+    "MPEG-2 took the header of an earlier run for a broken one": ("mpeg2_ps", 2065, 1),
+    "a damaged leading picture took the frames behind it along": ("hevc_mkv", 33, 0),
+    "a damaged leading picture was fed again": ("hevc_mkv", 1595, 0),
+}
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_what_it_has_found_is_mended(found, tmp_path):
+    """The same frame looked otherwise, or was lost or not, as others were asked for before it or with it."""
+    name, number, seed = FOUND[found]
+    assert tried(mutant([made(name)], number, seed), tmp_path, seed=seed).faults == []
+
+
 @pytest.mark.gpu
 def test_damage_does_the_same_on_a_gpu(files, tmp_path):
     verdict = Verdict()

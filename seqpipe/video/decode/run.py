@@ -81,12 +81,12 @@ class Decoding:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
-            before = len(self._missing)
+            before = len(self._missing) - len(self.damaged)
             error = yield from self._attempt(threads, earlier)
             if error is not None and threads > 1:
                 # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
                 threads = 1
-            elif len(self._missing) < before:
+            elif len(self._missing) - len(self.damaged) < before:
                 earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
                 threads, earlier = 1, earlier + 1
@@ -112,7 +112,7 @@ class Decoding:
         """The runs that deliver what is missing; what has to be known of packets for that is learned on the way."""
         for wanted in parts(self._table, np.sort(np.fromiter(self._missing, dtype=np.int64))):
             learn(self._index, self._reader, wanted, earlier=earlier)
-            yield from make_plan(self._table, wanted, earlier=earlier).segments
+            yield from make_plan(self._table, wanted, earlier=earlier, damaged=self.damaged).segments
 
     def _decoder(self, threads: int) -> PacketDecoder:
         """The decoder of the attempt before, if it has as many threads, or another one."""

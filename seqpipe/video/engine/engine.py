@@ -16,12 +16,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-import cv2
 import numpy as np
 
 from ...array import Array
 from ...errors import BackendError, SeqpipeError
-from ...forks import renew_after_fork
+from ...opencv_threads import OPENCV
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
 from ..decode.kinds import RefutedError
@@ -157,7 +156,7 @@ class Engine:
             for item in items:
                 if len(waiting) >= limit:
                     yield waiting.popleft().result()
-                waiting.append(self._executor.submit(partial(_opencv.alone, function, item)))
+                waiting.append(self._executor.submit(partial(OPENCV.alone, function, item)))
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -223,7 +222,7 @@ class Engine:
             return
         began = time.perf_counter()
         try:
-            outcomes = _opencv.alone(self._decode, jobs, way)
+            outcomes = OPENCV.alone(self._decode, jobs, way)
             way.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{place: error for place, _ in job.requests} for job in jobs]
@@ -299,34 +298,3 @@ class Engine:
 def available_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _OpenCv:
-    """OpenCV's process-wide number of threads: one while ours work, which are as many as may be, else the user's."""
-
-    def __init__(self) -> None:
-        self._working = self._threads = 0
-        self._lock = threading.Lock()
-        renew_after_fork(self)
-
-    def alone(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
-        """Call a function while OpenCV starts no threads of its own."""
-        with self._lock:
-            if self._working == 0:
-                self._threads = cv2.getNumThreads()
-                cv2.setNumThreads(1)
-            self._working += 1
-        try:
-            return work(*given)
-        finally:
-            with self._lock:
-                self._working -= 1
-                if self._working == 0 and cv2.getNumThreads() == 1:  # else the user has set another meanwhile
-                    cv2.setNumThreads(self._threads)
-
-    def after_fork(self) -> None:
-        """Begin anew; if it was one thread it stays so, since OpenCV's threads are the other process's."""
-        self._lock, self._working = threading.Lock(), 0
-
-
-_opencv = _OpenCv()

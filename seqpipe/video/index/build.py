@@ -40,6 +40,7 @@ __all__ = ["build_index"]
 
 _HEADER_BEFORE_DATA = 64
 _MPEGTS_SECOND = 90_000
+_LAST_TICK = 1 << 62
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
 _KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"}) | UNREAD
 # B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
@@ -259,8 +260,11 @@ def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
     keys = np.flatnonzero(key)
     for before, restart in itertools.pairwise(keys):
         if pts[restart] <= pts[before]:
-            past = np.sort(pts[:restart])
-            pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]
+            last, one_before = np.sort(pts[:restart])[[-1, -2]].tolist()
+            shift = 2 * last - one_before - int(pts[restart])
+            if abs(shift) + int(np.abs(pts[restart:]).max()) > _LAST_TICK:
+                raise ValueError("its clock goes beyond 64 bits")  # of its source, as all that is parsed
+            pts[restart:] += shift
     return pts
 
 

@@ -40,7 +40,7 @@ __all__ = [
     "save_index",
 ]
 
-INDEX_FORMAT = 6
+INDEX_FORMAT = 7
 """What indexes of other versions do not have; all that is derived from an index and kept is of its format."""
 
 _MAGIC = b"SEQPIPE\x01"

@@ -46,6 +46,7 @@ __all__ = [
 _BUFFER = 1 << 20
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _DEFAULT_PIXELS = 5_000_000
+_FEW_FRAMES = 5
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
@@ -91,7 +92,7 @@ def open_container(source: Source) -> Iterator[InputContainer]:
             reads it.
     """
     kind = kind_of_head(source.read([(0, HEAD)])[0])
-    if kind is not None:
+    if kind not in (None, "tiff"):  # of a TIFF file FFmpeg decodes the picture rightly
         raise UnreadableSourceError(
             f"this is {KINDS[kind]}, not a video",
             source=source.name,
@@ -138,7 +139,8 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
     """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
 
     ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
-    first. What FFmpeg cannot decode is taken only if there is nothing else.
+    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if
+    there is nothing else.
 
     Args:
         source: says which stream is asked for, if any is.
@@ -179,11 +181,17 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
     return stream
 
 
-def _rank(stream: VideoStream) -> tuple[bool, int]:
+def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
     context = getattr(stream, "codec_context", None)
     if context is None:
-        return False, 0
-    return True, context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT)
+        return False, False, 0
+    # FFmpeg prefers streams that it has seen several frames of: phones store a still beside the film
+    moves = not 0 < stream.frames < _FEW_FRAMES
+    return (
+        True,
+        moves,
+        context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT),
+    )
 
 
 def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
