@@ -50,7 +50,6 @@ _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
     Row("bb_flip", accept=("bbox_layout",)),
-    Row("bbox_paste"),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", why=_FUNCTION),
     Row(
@@ -102,7 +101,7 @@ _LIST: Final = (
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
     ),
-    Row("experimental.warp_perspective", to="warp_perspective", renamed={"border_mode": "border"}),
+    Row("experimental.warp_perspective", to="warp_perspective", accept=("border_mode",)),
     Row(
         "external_source",
         build=sources.external_source,
@@ -131,7 +130,6 @@ _LIST: Final = (
     Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
     Row("noise.shot", to="noise_shot"),
     Row("nonsilent_region", why=_OTHER_DATA),
-    Row("normalize", refuse={}),
     Row("numba_function", why=_FUNCTION),
     Row("one_hot", build=arrays.one_hot),
     Row("ones", build=arrays.full(1)),

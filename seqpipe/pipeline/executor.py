@@ -160,13 +160,18 @@ class Executor:
                 raise
         self._given(begun)
         if self.before is None:  # who feeds by hand is asked for a batch when one is wanted
-            self.fill(self.prefetch)
+            self.fill(self.prefetch, ahead=True)
         return made
 
-    def fill(self, most: int) -> None:
-        """Begin batches until so many are under way."""
+    def fill(self, most: int, *, ahead: bool = False) -> None:
+        """Begin batches until so many are under way.
+
+        Args:
+            most: how many.
+            ahead: whether none of them is asked for yet, so that there may be none if there is nothing to make it of.
+        """
         while not self._ended and self._broken is None and len(self._queue) < most:
-            if self._queue and not self._fits():
+            if (self._queue or ahead) and not self._fits():
                 return
             try:
                 if not self._begin():

@@ -300,3 +300,15 @@ def test_in_main_memory_auto_is_dis(caplog):
     with caplog.at_level(logging.INFO):
         assert (fn.optical_flow(clip(2)) == fn.optical_flow(clip(2), backend="dis")).all()
     assert not caplog.records
+
+
+def test_padded_windows_of_a_reader():
+    """The last window of a video reaches past its end."""
+    reader = seqpipe.readers.Video(
+        files=[str(media.made("h264"))], sequence_length=20, color="GRAY", pad_mode="edge", max_side=64
+    )
+    last = fn.optical_flow([*reader.batches(3)][-1][-1], preset="fast")
+    real = last.frames >= 0
+    assert 0 < real.sum() < len(real)
+    known = np.isfinite(last.data).all((1, 2, 3))
+    assert known.tolist() == [*real[1:].tolist(), False], "what has no second frame is unknown"

@@ -100,7 +100,7 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         self._names = self._checked(list(output_map))
         if prepare_first_batch:
             for pipe in self._pipes:
-                pipe.executor.fill(pipe.executor.prefetch)
+                pipe.executor.fill(pipe.executor.prefetch, ahead=True)
 
     def _drive(self, pipe: Pipeline) -> None:
         cut = _CUT.get(self._policy)
