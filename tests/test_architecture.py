@@ -69,6 +69,7 @@ ROOMS = (
             "interrupts",
             "opencv_threads",
             "whole_file",
+            "plugins",
             "limits",
             "forks",
         ),
