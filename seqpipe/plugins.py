@@ -1,8 +1,9 @@
 """Plugins: packages that bring operators of their own, found by their entry points.
 
-A package says in its ``pyproject.toml`` ``[project.entry-points."seqpipe.operators"]`` and then ``name = "module"``
-or ``name = "module:Class"``: importing that defines operators, as :mod:`seqpipe.ops` describes. They are loaded when a name
-is asked of ``seqpipe.fn`` or ``seqpipe.dali.fn`` that seqpipe itself does not have, or by :func:`load_plugins`.
+A package names them in its ``pyproject.toml``: below ``[project.entry-points."seqpipe.operators"]`` stands
+``name = "module"`` or ``name = "module:Class"``, and importing that defines operators, as :mod:`seqpipe.ops` describes.
+They are loaded when a name is asked of ``seqpipe.fn`` or ``seqpipe.dali.fn`` that seqpipe itself does not have, or by
+:func:`load_plugins`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def pipe():
     return label, fn.random.uniform(range=[0.0, 1.0])
 
 names = ["label", "draw"]
-iterator = DALIGenericIterator(pipe(), names, reader_name="Reader", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True)
+options = {"reader_name": "Reader", "last_batch_policy": LastBatchPolicy.PARTIAL, "auto_reset": True}
+iterator = DALIGenericIterator(pipe(), names, **options)
 epochs = []
 for _ in range(3):
     seen = []
