@@ -88,6 +88,7 @@ from . import (
     resize,
     statistics,
     temporal,
+    volume,
 )
 from . import (
     random as random,  # not in __all__: `import *` would hide Python's
@@ -139,6 +140,14 @@ from .resize.resize import *  # noqa: F403  a module's __all__ is the list of it
 from .statistics import reductions
 from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.chain import VolumeChain
+from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.ranges import Reciprocal, TwoSided
+from .volume.run import invert as invert_volume
+from .volume.run import replay
+from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "DEFAULT_LAYOUTS",
@@ -166,15 +175,19 @@ __all__ = [
     "Part",
     "PerFrame",
     "Planned",
+    "Reciprocal",
     "Run",
     "Spec",
     "Together",
+    "TwoSided",
     "Uniform",
+    "VolumeChain",
     "apply",
     "full_range",
     "function_of",
     "functions",
     "half_range",
+    "invert_volume",
     "leading",
     "naming_nodes",
     "operator",
@@ -182,6 +195,7 @@ __all__ = [
     "per_frame",
     "planned",
     "reductions",
+    "replay",
     "set_threads",
     "table",
     "threads",
@@ -211,6 +225,10 @@ __all__ += resize.normalized.__all__
 __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
+__all__ += volume.acquisition.__all__
+__all__ += volume.intensity.__all__
+__all__ += volume.spatial.__all__
+__all__ += volume.views.__all__
 
 
 def __getattr__(name: str) -> Any:

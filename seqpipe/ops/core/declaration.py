@@ -47,7 +47,7 @@ else:
 __all__ = ["REGISTRY", "Declaration", "Takes"]
 
 Arguments: TypeAlias = Mapping[str, Any]
-Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "nothing"]
+Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "volumes", "nothing"]
 
 _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame, DataNode)
