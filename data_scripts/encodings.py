@@ -18,6 +18,7 @@ from pathlib import Path
 import av
 
 from data_scripts.media_encode import FFmpegError, run_ffmpeg
+from seqpipe.video.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
@@ -67,13 +68,17 @@ def _split(made: Path, target: Path) -> None:
     )
 
 
-def _repeated(slots: tuple[int, ...], split: bool, made: Path, target: Path) -> None:
-    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture."""
+def _repeated(slots: tuple[int, ...], split: bool, kept: bool, made: Path, target: Path) -> None:
+    """With packets that show a slot once more behind every fifth one, and behind those that hide a picture.
+
+    These are split off before; if they are not kept so, they are merged with what shows their picture.
+    """
+    options = {"fflags": "-autobsf"} if kept else {}
     source = made
     if split:
         source = made.with_suffix(".split.mkv")
         _split(made, source)
-    with av.open(str(source)) as original, av.open(str(target), "w") as changed:
+    with av.open(str(source)) as original, av.open(str(target), "w", options=options) as changed:
         stream = original.streams.video[0]
         out = changed.add_stream_from_template(stream)
         time, step = 0, round(1 / (25 * stream.time_base))
@@ -85,7 +90,7 @@ def _repeated(slots: tuple[int, ...], split: bool, made: Path, target: Path) -> 
             again = number % 5 == 4 or hidden
             shown = [bytes([_SHOW_EXISTING | slot]) for slot in slots] if again else []
             for payload in (data, *shown):
-                copy = av.Packet(payload)
+                copy = av_packet(payload)
                 copy.stream, copy.time_base, copy.is_keyframe = out, stream.time_base, key and payload is data
                 copy.pts = copy.dts = time
                 time += 0 if hidden and payload is data else step
@@ -105,7 +110,7 @@ def _joined(options: str, made: Path, target: Path) -> None:
                 stream = part.streams.video[0]
                 for packet in part.demux(stream):
                     if packet.size:
-                        copy = av.Packet(bytes(packet))
+                        copy = av_packet(bytes(packet))
                         copy.stream, copy.time_base, copy.is_keyframe = (
                             out,
                             stream.time_base,
@@ -185,9 +190,10 @@ ENCODINGS: dict[str, Encoding] = {
     "vp9_two_passes": Encoding(_HIDDEN + " -deadline good", "webm", passes=2),
     "vp9_pyramid": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", "webm", passes=2),
     "vp9_pyramid_split": Encoding(_HIDDEN + " -deadline good -auto-alt-ref 6", passes=2, change=_split),
-    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False)),
-    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False)),
-    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True)),
+    "vp9_shown_again": Encoding(_HIDDEN, change=partial(_repeated, (0,), False, False)),
+    "vp9_shown_twice_again": Encoding(_HIDDEN, change=partial(_repeated, (1, 2), False, False)),
+    "vp9_hidden_shown": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, False)),
+    "vp9_hidden_shown_split": Encoding(_HIDDEN, change=partial(_repeated, (2,), True, True)),
     "vp9_layers": Encoding(
         f"{_VP9}-pix_fmt yuv420p -lag-in-frames 0 -error-resilient default "
         f"-ts-parameters ts_number_layers=3:{_LAYERS}:ts_layering_mode=3",

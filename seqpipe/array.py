@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ __all__ = [
     "admit",
     "device_of",
     "namespace",
+    "on_gpu",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -130,14 +132,30 @@ def to_torch(array: Array) -> Any:
     return torch.from_dlpack(array)
 
 
-def to_cupy(array: Array) -> Any:
-    """The array as CuPy: itself or a view on the GPU, a copy from the CPU."""
+def to_cupy(array: Array, number: int | None = None) -> Any:
+    """The array as CuPy: itself or a view on the GPU, a copy from the CPU.
+
+    Args:
+        array: on a GPU, or on the CPU.
+        number: of the GPU that a copy goes to; by default the current one.
+    """
     cupy = _load("cupy")
     if _is_of(array, "cupy"):
         return array
     if device_of(array) == "cpu":
-        return cupy.asarray(to_numpy(array))
+        with cupy.cuda.Device(number):
+            return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
+
+
+def on_gpu(number: int) -> AbstractContextManager[Any]:
+    """A context in which a GPU, by its number, is the current one of the thread.
+
+    Raises:
+        BackendError: CuPy is not installed.
+    """
+    made: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
+    return made
 
 
 def _is_of(array: Array, library: str) -> bool:

@@ -448,6 +448,20 @@ def frame_difference(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def frame_slice(
+    x: X,
+    /,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    step: int = 1,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def gamma(
     x: X,
     /,

@@ -18,12 +18,14 @@ LAYOUTS: Final = (
     "FCHW",
     "DHW",
     "DHWC",
+    "FDHWC",
     "NHW",
     "NHWC",
     "NCHW",
     "NFHWC",
     "NFCHW",
     "NDHWC",
+    "NFDHWC",
 )
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels."""
 

@@ -25,7 +25,9 @@ from .errors import ParameterError
 from .layout import check_layout, frame_axis
 from .param import Param, keep_checked
 
-__all__ = ["Batch", "Sequence"]
+__all__ = ["Batch", "Sequence", "orientation_of", "spacing_of"]
+
+_DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo=-1)
 _INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
@@ -107,10 +109,13 @@ class Sequence(_Exports):
             padding.
         label: the number of its class; -1 without one.
         index: its index within its dataset; -1 outside of one.
-        affine: for volumes, the 4×4 matrix from voxel (i, j, k) to millimeters, RAS+.
+        affine: for volumes, the 4×4 matrix from the indices of the array's own axes (slice, row, column) to
+            millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
+        scale: for volumes that are stored as scaled integers, slope and intercept: ``data * slope + intercept`` are
+            the values meant; see :meth:`scaled`. None where the values mean themselves.
 
     Raises:
-        ParameterError: layout, clock or affine do not fit the array.
+        ParameterError: layout, clock, affine or scale do not fit the array.
     """
 
     data: Array
@@ -121,6 +126,7 @@ class Sequence(_Exports):
     affine: FloatArray | None = None
     label: int = -1
     index: int = -1
+    scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", admit(self.data))
@@ -135,6 +141,40 @@ class Sequence(_Exports):
                 object.__setattr__(self, name, _frozen(values, kind, (len(self),), name))
         if self.affine is not None:
             object.__setattr__(self, "affine", _frozen(self.affine, np.float64, (4, 4), "affine"))
+        if self.scale is not None:
+            slope, intercept = _frozen(self.scale, np.float64, (2,), "scale")
+            object.__setattr__(self, "scale", (float(slope), float(intercept)))
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float] | None:
+        """Distance between neighboring slices, rows and columns in mm; None without an affine."""
+        return None if self.affine is None else spacing_of(self.affine)
+
+    @property
+    def orientation(self) -> str | None:
+        """Where columns, rows and slices go to, such as ``"RAS"``; None without an affine.
+
+        Columns come first, as in NIfTI tools and ITK: ``"LPS"`` means columns to the left, rows to the back, slices
+        to the head.
+        """
+        return None if self.affine is None else orientation_of(self.affine)
+
+    def scaled(self) -> Sequence:
+        """The same with slope and intercept applied, and no scale any more; itself if there is none.
+
+        Integers stay integers, of 16 or 32 bits, where slope and intercept are whole numbers and the range of the type
+        allows for it, as in Hounsfield units. Else the values are computed in float64 and kept as float32.
+        """
+        if self.scale is None:
+            return self
+        slope, intercept = self.scale
+        kind = _scaled_type(self.dtype, slope, intercept)
+        xp = namespace(self.data)
+        if kind.kind == "i":
+            data = self.data.astype(kind) * kind.type(slope) + kind.type(intercept)
+        else:
+            data = (self.data.astype(xp.float64) * slope + intercept).astype(kind)
+        return replace(self, data=data, scale=None)
 
     def with_pixels(self, data: Array, layout: str) -> Sequence:
         """The same with other pixels of as many frames; the rest was checked, and is shared.
@@ -176,8 +216,10 @@ class Sequence(_Exports):
         if self.timestamps is not None:
             parts.append(_span("", self.timestamps[~np.isnan(self.timestamps)], " s"))
         if self.affine is not None:
-            spacing = np.linalg.norm(self.affine[:3, :3], axis=0)
-            parts.append("spacing " + " × ".join(f"{s:.4g}" for s in spacing) + " mm")
+            spacing = " × ".join(f"{s:.4g}" for s in spacing_of(self.affine))
+            parts.append(f"spacing {spacing} mm {self.orientation}")
+        if self.scale is not None:
+            parts.append(f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}")
         if self.label >= 0:
             parts.append(f"label {self.label}")
         if self.source:
@@ -302,6 +344,44 @@ class Batch(_Exports):
         if self.stacked is None:
             return f"Batch({len(self)} sequences of different shapes, {self.layout})"
         return f"Batch({self.shape} {self.layout} {np.dtype(self.stacked.dtype).name} on {self.device})"
+
+
+def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
+    """Distance in mm between neighbors along each of the array's three axes, from a 4×4 affine."""
+    depth, height, width = np.linalg.norm(np.asarray(affine, dtype=np.float64)[:3, :3], axis=0).tolist()
+    return depth, height, width
+
+
+def orientation_of(affine: FloatArray) -> str:
+    """Where columns, rows and slices go to, such as ``"RAS"``, from a 4×4 affine over (d, h, w).
+
+    An oblique axis has the direction that it is closest to; no two axes share one. The rule is nibabel's: the rotation
+    that is next to the matrix (polar decomposition) decides, strongest axis first.
+    """
+    matrix = np.asarray(affine, dtype=np.float64)[:3, 2::-1]
+    spacing = np.linalg.norm(matrix, axis=0)
+    left, strengths, right = np.linalg.svd(matrix / np.where(spacing == 0, 1.0, spacing))
+    kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
+    rotation = left[:, kept] @ right[kept]
+    letters = ["?"] * 3
+    for axis in np.argsort((-(rotation**2)).min(axis=0)):
+        column = rotation[:, axis]
+        if not np.allclose(column, 0):
+            direction = int(np.argmax(np.abs(column)))
+            letters[axis] = _DIRECTIONS[direction][int(column[direction] >= 0)]
+            rotation[direction] = 0
+    return "".join(letters)
+
+
+def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
+    """The smallest of int16, int32 that holds all scaled values of an integer type; else float32."""
+    if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
+        limits = np.iinfo(stored)
+        ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
+        for kind in (np.int16, np.int32):
+            if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
+                return np.dtype(kind)
+    return np.dtype(np.float32)
 
 
 def _frozen(values: Any, kind: Any, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:

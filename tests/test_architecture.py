@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The packages of videos, each row of which imports only rows above it.
 VIDEO = (
-    ("finalizers", "interruptible"),
+    ("av_packet", "finalizers", "interruptible"),
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
+    ("tables",),
     ("device", "memory", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
     ("plan",),
@@ -34,7 +35,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader",),
+    ("reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
@@ -56,6 +57,7 @@ ROOMS = (
             "errors",
             "layout",
             "array",
+            "content",
             "param",
             "random",
             "philox",
@@ -66,6 +68,7 @@ ROOMS = (
             "kernel",
             "native",
             "interrupts",
+            "opencv_threads",
             "whole_file",
             "limits",
             "forks",
@@ -86,21 +89,36 @@ ROOMS = (
     Room("fn", ("fn", "types")),
     Room("front", ("",)),
     Room("plugin", ("plugin",)),
+    Room("torch", ("torch",)),
+    Room("dali", ("dali",), never=("plugin",)),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "plugin"),
+    "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
     "nvidia": ("cli._card_jpeg",),
-    "jax": ("plugin",),
-    "tensorflow": ("plugin",),
+    "jax": ("plugin", "dali.plugin.jax"),
+    "tensorflow": ("plugin", "dali.plugin.tf"),
     "lightning": ("plugin",),
     "ray": ("plugin",),
     **dict.fromkeys(
-        ("nibabel", "SimpleITK", "pydicom", "nrrd", "h5py", "zarr", "tifffile", "PIL", "imageio"),
+        (
+            "nibabel",
+            "SimpleITK",
+            "pydicom",
+            "nrrd",
+            "h5py",
+            "zarr",
+            "blosc2",
+            "tifffile",
+            "PIL",
+            "imageio",
+            "torchio",
+            "monai",
+        ),
         ("volume", "images"),
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),

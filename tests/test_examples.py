@@ -184,3 +184,14 @@ def test_environment_is_made_where_there_is_none(first_run, tmp_path, monkeypatc
     python = first_run.environment()
     done = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, text=True, check=True)
     assert str(tmp_path / "new") in done.stdout
+
+
+def test_two_stream(torch):
+    printed = output("two_stream.py")
+    assert "32 videos of the classes down, left, right, up" in printed
+    assert "frames Batch((4, 56, 56, 3) NHWC uint8 on cpu)" in printed
+    assert "flow Batch((4, 4, 56, 56, 2) NFHWC float32 on cpu)" in printed
+    frame, flow, both = map(
+        int, re.search(r"frame (\d+)%, by the flow (\d+)%, by both (\d+)%", printed).groups()
+    )
+    assert frame < 60 < 80 < min(flow, both), "the classes differ in their motion alone"

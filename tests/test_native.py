@@ -18,6 +18,7 @@ SOURCE = ("seqpipe.video.nvdec", "feeder.c")
 SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
+    ("seqpipe.video.tables", "blocks.c"),
     ("seqpipe.ops.labels", "bbox_windows.c"),
     ("seqpipe.ops.resize", "crop_windows.c"),
     ("seqpipe.ops.compression", "jpeg.c"),

@@ -12,9 +12,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from data_scripts.make_videos import sample
+from seqpipe import Sequence
+from seqpipe.volume import save
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,6 +64,11 @@ def clip(tmp_path_factory):
 def place(clip, tmp_path, monkeypatch):
     """A folder of its own with the video in it, to stand in."""
     shutil.copy(clip, tmp_path)
+    # the commands' volume; the first block on volumes makes it anew
+    save(
+        Sequence(np.arange(8**3, dtype=np.int16).reshape(8, 8, 8, 1), "DHWC", affine=np.eye(4)),
+        tmp_path / "ct.nii.gz",
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

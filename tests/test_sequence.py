@@ -107,7 +107,7 @@ def test_length_counts_frames_or_slices(layout, shape, frames):
         ),
         (
             Sequence(np.zeros((2, 2, 2, 1), np.int16), "DHWC", affine=np.diag([-0.5, 0.5, 3, 1])),
-            "Sequence((2, 2, 2, 1) DHWC int16 on cpu, spacing 0.5 × 0.5 × 3 mm)",
+            "Sequence((2, 2, 2, 1) DHWC int16 on cpu, spacing 0.5 × 0.5 × 3 mm SAL)",
         ),
         (
             clip(source="two\nlines.mp4", frames=None, timestamps=None),

@@ -60,7 +60,10 @@ def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | Non
     file = io.BytesIO()
     try:
         with VideoReader(
-            plans[0].source, output=request.output, cache_dir=request.options.cache_dir
+            plans[0].source,
+            stream=request.options.stream,
+            output=request.output,
+            cache_dir=request.options.cache_dir,
         ) as reader:
             request.encoder(reader.frames(sample[:2]) if plans[0].between else reader[sample[0]], file)
     except SeqpipeError:

@@ -33,6 +33,8 @@ from ._report import Report
 from ._request import Options, Request
 from ._resume import Finished, finished
 from ._sheet import Gallery, Panel
+from ._volume_export import run_volumes
+from ._volumes import refuse_mixture, split
 
 __all__ = ["run"]
 
@@ -52,6 +54,11 @@ def run(options: Options) -> int:
         SeqpipeError: the first error of an input, with ``--on-error raise``.
         KeyboardInterrupt: interrupted; all files are whole, and the manifest has their rows.
     """
+    volumes, others = split(find_inputs(options.paths))
+    if volumes and options.takes_volumes:
+        if any(isinstance(item, Input) for item in others):
+            raise refuse_mixture()
+        return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
     request = Request.of(options)
     report = Report(as_json=options.as_json)
     planned = _plan_all(request)
@@ -162,7 +169,9 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
 
     planned: list[tuple[str, Planned]] = []
     found = list(find_inputs(options.paths))
-    for source, result in for_each_index(found, plan, jobs=options.jobs, cache_dir=options.cache_dir):
+    for source, result in for_each_index(
+        found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
+    ):
         if isinstance(result, SeqpipeError) and options.on_error == "raise":
             raise result
         planned.append((source, result))

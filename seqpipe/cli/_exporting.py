@@ -9,7 +9,7 @@ import click
 
 from ..sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
 from ..video.convert.output import CROP, MAX_SIDE, SHORT_SIDE, SIZE
-from ..video.device import DECODE
+from ..video.device import DECODE, STREAM
 from . import _options as options
 from ._pattern import FIELDS
 from ._time import MARK
@@ -58,6 +58,7 @@ _WORK: Final = (
         show_default=True,
         help="Where to decode: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one can be used.",
     ),
+    options.option(STREAM),
     options.option(DECODE, default="auto", show_default=True),
     click.option(
         "--manifest", type=click.Path(dir_okay=False), help="List all files here: .jsonl, .csv or .parquet."

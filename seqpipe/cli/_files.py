@@ -1,9 +1,10 @@
-"""Files in and out: the videos behind the given paths, and writing so that only whole files are ever seen."""
+"""Files in and out: the videos and volumes behind given paths, and writing so that only whole files are seen."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -12,12 +13,17 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
+from ..content import HEAD, kind_of_head
 from ..errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
 from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
 from ..whole_file import open_new, replacing
 from ._progress import say
 
 __all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
+
+_PIECE = 1 << 20
+_VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
+_DICOM_ENDINGS = ("", ".dcm", ".ima")
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,34 @@ def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
 
 
 def _expand(path: str) -> Iterator[Input | SeqpipeError]:
-    if "://" in path:
+    if path == "-":
+        try:
+            yield Input(_standard_input(), "stdin", "_")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            yield SourceError(f"it cannot be kept in a temporary file ({reason})", source="standard input")
+    elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
-        yield Input(path, name.stem or "video", name.parent.name or "_")
+        yield Input(path, _stem(name.name) or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     else:
-        yield Input(path, Path(path).stem, Path(path).absolute().parent.name or "_")
+        yield Input(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+
+
+@functools.cache
+def _standard_input() -> str:
+    """Standard input as a file: what comes is kept on disk until the program ends, for frames are sought in it."""
+    import atexit
+    import shutil
+    import sys
+    import tempfile
+
+    file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
+    atexit.register(file.close)
+    shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
+    file.flush()
+    return file.name
 
 
 def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
@@ -69,10 +96,17 @@ def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
     found, passed = False, PassedOver()
     for root, folders, names in os.walk(folder, onerror=failures.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(root)
+        if _is_series(here, names):
+            found = True
+            folders.clear()
+            above = here.parent.relative_to(folder).as_posix() if here != folder else "."
+            yield Input(root, _stem(here.absolute().name), above)
+            continue
         for name in sorted(name for name in names if not name.startswith(".")):
-            if is_video(name):
+            if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
                 found, path = True, Path(root, name)
-                yield Input(str(path), path.stem, path.parent.relative_to(folder).as_posix())
+                yield Input(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
             else:
                 passed.note(name)
     for failure in failures:
@@ -86,6 +120,25 @@ def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Name the files themselves if they end differently",
         )
+
+
+def _is_series(folder: Path, names: Iterable[str]) -> bool:
+    """Whether a folder is one volume: of DICOM files, or a Zarr array."""
+    if folder.name.endswith(".zarr"):
+        return True
+    likely = sorted(n for n in names if not n.startswith(".") and Path(n).suffix.lower() in _DICOM_ENDINGS)
+    if not likely:
+        return False
+    try:
+        with (folder / likely[0]).open("rb") as file:
+            return kind_of_head(file.read(HEAD)) == "dicom"
+    except OSError:
+        return False
+
+
+def _stem(name: str) -> str:
+    """A file's name without its ending, or both endings of ``.nii.gz``."""
+    return Path(name.removesuffix(".gz") if name.lower().endswith(".nii.gz") else name).stem
 
 
 def beside(path: Path, ending: str) -> Path:

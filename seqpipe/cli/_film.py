@@ -38,19 +38,10 @@ def export_films(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, dev
     outcome, lost = Outcome(), list[int]()
     for file in todo.tolist():
         try:
-            with VideoReader(
-                plan.source,
-                device=str(device),
-                decode=work.request.options.decode,
-                threads=work.threads,
-                output=work.request.output,
-                cache_dir=work.request.options.cache_dir,
-            ) as reader:
+            with work.open(plan.source, device) as reader:
                 film = _Film(plan, file, pictures, work, outcome)
-                place, colors = (
-                    work.request.folder / plan.name(file),
-                    film.colors(reader, host=device.kind == "cpu"),
-                )
+                place = work.request.folder / plan.name(file)
+                colors = film.colors(reader, host=device.kind == "cpu")
                 size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
         except _StoppedError:
             return outcome

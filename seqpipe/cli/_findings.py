@@ -22,6 +22,9 @@ _PARTS = {
     "cupy": ("everything on a GPU", "cuda12", "cuda13"),
     "s3fs": ("s3:// addresses", "s3"),
     "pyarrow": ("Parquet manifests", "parquet"),
+    "pydicom": ("DICOM series", "dicom"),
+    "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
+    "blosc2": ("volumes kept on disk by datasets", "blosc2"),
 }
 
 
@@ -122,7 +125,7 @@ def _installed(name: str) -> bool:
 
 
 def _gpu() -> Iterator[Finding]:
-    from ..video.cuda.devices import cards, has_optical_flow
+    from ..video.cuda.devices import cards
     from ..video.nvdec.cuvid import load
 
     try:
@@ -137,7 +140,19 @@ def _gpu() -> Iterator[Finding]:
     except BackendError as error:
         yield Finding("GPU", error.fact, ok=None, advice=error.advice or "")
         return
-    if has_optical_flow():
-        yield Finding("Optical flow", "the driver's optical-flow library is there")
-    else:
-        yield Finding("Optical flow", "the driver's optical-flow library is missing", ok=None)
+    yield _optical_flow()
+
+
+def _optical_flow() -> Finding:
+    from ..flow.nvofa import engine_caps, interface
+
+    try:
+        caps = engine_caps(0, "optical flow")
+    except BackendError as error:
+        value = f"{error.fact}; without it, flow is computed on the CPU"
+        return Finding("Optical flow", value, ok=None, advice=error.advice or "")
+    least, most = (f"{caps[f'width_{end}'][0]}×{caps[f'height_{end}'][0]}" for end in ("min", "max"))
+    grids = ", ".join(str(grid) for grid in sorted(caps["output_grids"]) if grid)
+    return Finding(
+        "Optical flow", f"engine with interface {interface()}, grids {grids}, frames of {least} to {most}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from ..errors import ParameterError
 from ..sequence import Sequence
@@ -33,6 +33,8 @@ class FlowOptions(Options):
     direction: str
     backend: str
     max_motion: float | None
+
+    takes_volumes: ClassVar[bool] = False
 
     def encoder(self) -> FlowEncoder:
         """What computes flow and writes it.
@@ -95,10 +97,13 @@ class FlowEncoder(Encoder):
         Raises:
             BackendError: a GPU's engine is to compute it, and cannot be used.
         """
-        if self.operator.backend == "nvofa":
-            from ..flow.nvofa import engine_caps
+        from ..flow.nvofa import MOST_IDLE, engine_caps
 
+        if self.operator.backend == "nvofa":
             engine_caps(device.number, self.operator.name)
+        threads = (
+            threads if device.kind == "cpu" else min(threads, MOST_IDLE)
+        )  # each has a session of its own
         return Form(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:

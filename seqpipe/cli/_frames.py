@@ -10,6 +10,8 @@ import numpy as np
 from ..array import Array, IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..sequence import Sequence
+from ..video.device import Device
+from ..video.reader import VideoReader
 from ._manifest import Manifest
 from ._plan import Plan
 from ._progress import Bar
@@ -36,6 +38,24 @@ class Work:
     manifest: Manifest
     bar: Bar
     stop: threading.Event
+
+    def open(self, source: str, device: Device) -> VideoReader:
+        """Open a source with the options of the export.
+
+        Args:
+            source: its path or URL.
+            device: where frames are decoded.
+        """
+        options = self.request.options
+        return VideoReader(
+            source,
+            device=str(device),
+            decode=options.decode,
+            stream=options.stream,
+            threads=self.threads,
+            output=self.request.output,
+            cache_dir=options.cache_dir,
+        )
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Writers of one frame or one sequence: jpg, png, webp, npy and npz; on the CPU, or where the frames are."""
+"""Writers of one frame or sequence: jpg, png, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
 
 from __future__ import annotations
 
@@ -300,6 +300,12 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
     np.savez(file, data=sequence.numpy(), frames=sequence.frames, timestamps=sequence.timestamps)
 
 
+def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    from ..volume.write import content
+
+    file.write(content(sequence, ".nii.gz"))
+
+
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     known.name: known
     for known in (
@@ -308,11 +314,14 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
         Encoder("webp", _write_webp, lossy=True, largest=16_383),
         Encoder("npy", _write_npy, packed=True, deep=True),
         Encoder("npz", _write_npz, packed=True, deep=True),
+        Encoder("nii.gz", _write_nifti, packed=True, deep=True),
     )
 }
 
 FORMAT: Final = choice(
-    "format", "What the files are: pictures, or NumPy arrays with the exact values.", list(_ENCODERS)
+    "format",
+    "What the files are: pictures, NumPy arrays with the exact values, or NIfTI for volumes.",
+    list(_ENCODERS),
 )
 QUALITY: Final = Param(
     name="quality", doc=f"Quality of jpg and webp, {_QUALITY} if not given.", lo=1, hi=100, optional=True

@@ -14,7 +14,6 @@ from ..errors import SeqpipeError
 from ..sequence import Sequence
 from ..video.device import Device
 from ..video.engine.engine import Engine
-from ..video.reader import VideoReader
 from ._files import write_whole
 from ._film import export_films
 from ._frames import Outcome, Work, clock_of, record_losses, stacked
@@ -126,14 +125,7 @@ def _pieces(
     if not wanted:
         return
     try:
-        with VideoReader(
-            plan.source,
-            device=str(device),
-            decode=work.request.options.decode,
-            threads=work.threads,
-            output=work.request.output,
-            cache_dir=work.request.options.cache_dir,
-        ) as reader:
+        with work.open(plan.source, device) as reader:
             for frame in reader.stream(wanted, host=host):
                 if work.stop.is_set():
                     return

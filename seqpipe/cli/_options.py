@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,7 @@ __all__ = [
     "FRAMES",
     "GRID",
     "SIZE",
+    "WINDOW",
     "ParamType",
     "cache_dir",
     "inputs",
@@ -73,6 +75,22 @@ class _Pattern(ParamType):
         return self.fail(f"{value!r} has not the form {self.name}, such as {self._example}.", param, ctx)
 
 
+class _Window(ParamType):
+    """Center and width of a window of values."""
+
+    name = "C,W"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        numbers = [_number(part) for part in str(value).split(",")]
+        whole = len(numbers) == 2 and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
+        if not whole or numbers[1] <= 0:
+            self.fail(f"{value!r} has not the form C,W with a width above 0, such as 40,400.", param, ctx)
+        return float(numbers[0]), float(numbers[1])
+
+
+WINDOW = _Window()
 SIZE = _Pattern("WxH", r"[1-9]\d*x[1-9]\d*", "640x360")
 CROP = _Pattern("x:y:w:h", r"\d+:\d+:[1-9]\d*:[1-9]\d*", "0:60:640:360")
 GRID = _Pattern("CxR", r"[1-9]\d?x[1-9]\d?", "6x4")

@@ -41,11 +41,18 @@ class Settings:
     def of(cls, request: Request) -> Settings:
         """Those of an export."""
         encoder = request.encoder
-        others = [encoder.settings] if encoder.settings else []
-        return cls(
-            _digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
-            _digest(request.selection, request.pattern.text),
+        others: list[Any] = [encoder.settings] if encoder.settings else []
+        # no entry without a stream, so that an export made before streams could be chosen resumes
+        others += [] if request.options.stream is None else [request.options.stream]
+        return cls.by(
+            (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
+            (request.selection, request.pattern.text),
         )
+
+    @classmethod
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> Settings:
+        """Those of what makes a picture of a frame, and of what chooses the frames and names the files."""
+        return cls(_digest(*pixels), _digest(*frames))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ..errors import ParameterError
 from ..video.convert.output import OutputSpec, transposed
 from ..video.device import Decode, Device, parse_devices
+from ..volume.pictures import Axis
 from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern
@@ -46,6 +47,7 @@ class Options:
     jobs: int | None
     device: str
     decode: Decode
+    stream: int | None
     encode: Encode
     manifest: str | None
     resume: bool
@@ -56,6 +58,26 @@ class Options:
     dry_run: bool
     as_json: bool
     cache_dir: str | None
+    axis: Axis = "axial"
+    window: tuple[float, float] | None = None
+    mip: bool = False
+    montage: tuple[int, int] | None = None
+    time: int | None = None
+
+    takes_volumes: ClassVar[bool] = True
+
+    @property
+    def for_volumes(self) -> tuple[str, ...]:
+        """The options that were given and mean something for volumes alone."""
+        given = {
+            "--axis": self.axis != "axial",
+            "--window": self.window is not None,
+            "--mip": self.mip,
+            "--montage": self.montage is not None,
+            "--time": self.time is not None,
+            "--format nii.gz": self.format == "nii.gz",
+        }
+        return tuple(name for name, value in given.items() if value)
 
     def encoder(self) -> Encoder:
         """What writes the files.
@@ -99,6 +121,11 @@ class Request:
             BackendError: the device or the manifest's format is not available.
         """
         devices = parse_devices(options.device)
+        if options.for_volumes:
+            raise ParameterError(
+                f"{', '.join(options.for_volumes)} means nothing for videos",
+                advice="Leave it out, or name volumes",
+            )
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         if not options.out:  # as of a variable that is not set; it would be the current folder

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SeqpipeError, printable
+from ..video.device import STREAM
 from . import _options as options
 from ._files import Input, find_inputs
 from ._progress import say
+from ._volumes import check_volume, split
 from ._wording import worded
 
 if TYPE_CHECKING:
@@ -27,26 +29,42 @@ __all__ = ["index"]
     is_flag=True,
     help="Decode each video once on the CPU, and remember which packets are damaged: a GPU conceals some damage.",
 )
+@options.option(STREAM)
 @options.jobs
 @options.json_lines
 @options.cache_dir
 def index(
-    paths: tuple[str, ...], verify: bool, jobs: int | None, as_json: bool, cache_dir: str | None
+    paths: tuple[str, ...],
+    verify: bool,
+    stream: int | None,
+    jobs: int | None,
+    as_json: bool,
+    cache_dir: str | None,
 ) -> None:
     """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    Volumes need no index: they are read through once, and damaged ones are named.
+
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
     """
     from ..video.index.cache import cache_directory, check_writable
     from ._indexing import for_each_index, is_indexed
 
-    found = list(find_inputs(paths))
+    volumes, found = split(find_inputs(paths))
     inputs = [item.path for item in found if isinstance(item, Input)]
-    fresh = {path for path in inputs if is_indexed(path, cache_dir, verified=verify)}
+    fresh = {
+        path for path in inputs if is_indexed(path, cache_dir, whole=True, verified=verify, stream=stream)
+    }
     if len(fresh) < len(inputs):
         check_writable(cache_directory(cache_dir))  # else all of the work would be for nothing
     counts: Counter[str] = Counter()
-    for source, result in for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, verified=verify):
+    for volume in volumes:
+        counts[_index_volume(volume, as_json=as_json)] += 1
+    indexed = for_each_index(
+        found, _facts, jobs=jobs, cache_dir=cache_dir, whole=True, verified=verify, stream=stream
+    )
+    for source, result in indexed:
         values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
         if isinstance(result, SeqpipeError):
             values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}
@@ -66,6 +84,24 @@ def index(
         click.echo(json.dumps({"type": "summary", **summary}))
     say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
     click.get_current_context().exit(1 if counts["failed"] else 0)
+
+
+def _index_volume(volume: Input, *, as_json: bool) -> str:
+    """Read a volume through: it needs no index, but may be damaged."""
+    try:
+        values = check_volume(volume)
+    except SeqpipeError as error:
+        values = {
+            "source": volume.path,
+            "status": "failed",
+            "frames": None,
+            "lost": None,
+            "error": worded(error),
+        }
+        say(f"Error: {worded(error)}")
+    if as_json:
+        click.echo(json.dumps({"type": "index", **values}))
+    return str(values["status"])
 
 
 def _facts(_: Input, index: PacketIndex) -> tuple[int, int, str]:

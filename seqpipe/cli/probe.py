@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SeqpipeError, printable
+from ..video.device import STREAM
 from . import _options as options
 from ._files import Input, find_inputs
+from ._volumes import show_volumes, split, volume_json
 from ._wording import worded
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..video.packet_index import PacketIndex
     from ..video.probe.info import StreamInfo
+    from ..volume.info import VolumeInfo
 
 __all__ = ["probe"]
 
@@ -29,30 +32,54 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 @click.command()
 @options.inputs
 @click.option("--packets", is_flag=True, help="List the packets too, in decode order; this indexes the file.")
+@options.option(STREAM)
 @options.json_lines
 @options.cache_dir
-def probe(paths: tuple[str, ...], packets: bool, as_json: bool, cache_dir: str | None) -> None:
-    """Show codec, size, color, timing and more of videos, from their headers.
+def probe(
+    paths: tuple[str, ...], packets: bool, stream: int | None, as_json: bool, cache_dir: str | None
+) -> None:
+    """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash. The
-    number of frames is what the container claims; seqpipe index counts them.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash. The number of frames is what the container claims; seqpipe index counts them.
     """
     failed = False
     infos: list[StreamInfo] = []
+    volumes: list[VolumeInfo] = []
     for found in find_inputs(paths):
         try:
-            infos += _probe_one(found, packets=packets, as_json=as_json, cache_dir=cache_dir)
+            if split([found])[0]:
+                volumes += _probe_volume(found, as_json=as_json)
+            else:
+                infos += _probe_one(
+                    found, packets=packets, stream=stream, as_json=as_json, cache_dir=cache_dir
+                )
         except SeqpipeError as error:
             failed = True
             click.echo(f"Error: {worded(error)}", err=True)
     if infos and not as_json:
         _show(infos)
+    if volumes:
+        show_volumes(volumes)
     if failed:
         click.get_current_context().exit(1)
 
 
+def _probe_volume(found: Input | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
+    """Print one volume's facts as JSON, or yield them for the table."""
+    from ..volume.reader import VolumeReader
+
+    if isinstance(found, SeqpipeError):
+        raise found
+    with VolumeReader(found.path) as reader:
+        if as_json:
+            click.echo(volume_json(reader.info))
+        else:
+            yield reader.info
+
+
 def _probe_one(
-    found: Input | SeqpipeError, *, packets: bool, as_json: bool, cache_dir: str | None
+    found: Input | SeqpipeError, *, packets: bool, stream: int | None, as_json: bool, cache_dir: str | None
 ) -> Iterator[StreamInfo]:
     """Print one source's facts as JSON, or yield them for the table; list its packets if wanted."""
     from ..video.index.open import open_index
@@ -60,8 +87,8 @@ def _probe_one(
 
     if isinstance(found, SeqpipeError):
         raise found
-    index = open_index(found.path, cache_dir=cache_dir) if packets else None
-    info = probe_source(found.path) if index is None else index.info
+    index = open_index(found.path, cache_dir=cache_dir, whole=True, stream=stream) if packets else None
+    info = probe_source(found.path, stream=stream) if index is None else index.info
     if as_json:
         click.echo(json.dumps({"type": "stream", **info.to_json()}))
     elif index is None:
@@ -115,7 +142,9 @@ def _facts(info: StreamInfo) -> Table:
 
     table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
     for name, value in info.to_json().items():
-        if name != "source":
+        if name == "streams":
+            table.add_row(name, _text("; ".join(map(str, info.streams))))
+        elif name != "source":
             table.add_row(name, _text(in_words(name, value)))
     return table
 

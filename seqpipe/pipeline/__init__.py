@@ -7,15 +7,40 @@ with seqpipe.pipeline.Augmented(reader, ops.Chain(ops.RandomResizedCrop(size=(22
 images = seqpipe.pipeline.Input("images")
 graph = seqpipe.pipeline.Graph(fn.rotate(images, angle=fn.random.uniform(range=(-10.0, 10.0))))
 (turned,) = graph(images=batch, epoch=1)
+
+clip = seqpipe.pipeline.read(reader, batch_size=8)
+for pixels, labels in seqpipe.pipeline.Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip()), clip.label):
+    ...
 """
 
 from __future__ import annotations
 
 from ..ops import DataNode
 from .augmented import Augmented
+from .external import BatchInfo, SampleInfo
 from .fusion import Fuse
 from .graph import Graph
 from .inputs import Input
 from .passes import AugmentedBatches, AugmentedSequences
+from .pipeline import Clip, Pipeline, PipelineState, external_source, read, read_items
+from .source import Dataset, LastBatch
 
-__all__ = ["Augmented", "AugmentedBatches", "AugmentedSequences", "DataNode", "Fuse", "Graph", "Input"]
+__all__ = [
+    "Augmented",
+    "AugmentedBatches",
+    "AugmentedSequences",
+    "BatchInfo",
+    "Clip",
+    "DataNode",
+    "Dataset",
+    "Fuse",
+    "Graph",
+    "Input",
+    "LastBatch",
+    "Pipeline",
+    "PipelineState",
+    "SampleInfo",
+    "external_source",
+    "read",
+    "read_items",
+]

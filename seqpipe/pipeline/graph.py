@@ -36,6 +36,7 @@ from ..sampling import fingerprint
 from ..sequence import Batch
 from .graph_json import from_json, to_json
 from .inputs import Input, extent_of, leads_of
+from .nodes import add_note
 from .order import ordered
 from .steps import Step, steps_of
 
@@ -82,6 +83,16 @@ class Graph:
         """The names of what it is called with."""
         return tuple(self._places)
 
+    @property
+    def nodes(self) -> tuple[DataNode, ...]:
+        """All nodes, each after what it is made of."""
+        return tuple(self._order.nodes)
+
+    @property
+    def input_nodes(self) -> tuple[Input, ...]:
+        """The inputs themselves."""
+        return tuple(node for node in self._order.nodes if isinstance(node, Input))
+
     def __call__(
         self,
         *,
@@ -121,7 +132,12 @@ class Graph:
 
     def _value(self, step: Step, values: Mapping[int, Any], run: Run) -> Any:
         """What a step gives; nothing here holds what it was given when the next one begins."""
-        return step.value([values[self._order.place(node)] for node in step.operands], run)
+        try:
+            return step.value([values[self._order.place(node)] for node in step.operands], run)
+        except Exception as error:
+            where = getattr(step.nodes[-1], "where", "")
+            add_note(error, f"node {step.nodes[-1]}" + (f", made at {where}" if where else ""))
+            raise
 
     def _place(self, step: Step) -> int:
         return self._order.place(step.nodes[-1])
@@ -145,7 +161,7 @@ class Graph:
         lines = [f"{self._name(node)} = {node.written(self._name)}" for node in self._made]
         outputs = ", ".join(map(self._name, self._outputs))
         return (
-            f"Graph({', '.join(self.inputs)}):\n"
+            f"Graph({', '.join(node.label for node in self.input_nodes)}):\n"
             + "".join(f"    {line}\n" for line in lines)
             + f"    → {outputs}"
         )
@@ -155,7 +171,7 @@ class Graph:
         return [node for node in self._order.nodes if not isinstance(node, Input)]
 
     def _name(self, node: DataNode) -> str:
-        return node.name if isinstance(node, Input) else f"%{self._order.place(node)}"
+        return node.label if isinstance(node, Input) else f"%{self._order.place(node)}"
 
     def explain(self) -> str:
         """What is done, a line for each step; of operators on images what is done on a GPU, as a chain has it."""

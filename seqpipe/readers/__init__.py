@@ -1,4 +1,4 @@
-"""Datasets: many videos in, sequences and batches of them out.
+"""Datasets: many videos or volumes in, sequences and batches of them out.
 
 dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
 for batch in dataset.batches(8):
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .report import Loss, Report
     from .selection import Sample
     from .video import Video
+    from .volume import Volume
 
-__all__ = ["Batches", "Loss", "Range", "Report", "Sample", "Sequences", "Video"]
+__all__ = ["Batches", "Loss", "Range", "Report", "Sample", "Sequences", "Video", "Volume"]
 
 _LAZY = {
     "Batches": "loader",
@@ -27,6 +28,7 @@ _LAZY = {
     "Sample": "selection",
     "Sequences": "loader",
     "Video": "video",
+    "Volume": "volume",
 }
 
 

@@ -20,10 +20,11 @@ class Clock:
 
     Args:
         cache_dir: where indexes are kept.
+        stream: which stream of each video; None for the best one.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None) -> None:
-        self._cache_dir = cache_dir
+    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
+        self._cache_dir, self._stream = cache_dir, stream
         self._known: OrderedDict[str, FloatArray] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
@@ -44,7 +45,7 @@ class Clock:
                 self._known.move_to_end(name)
                 return known
         # A copy: the view would keep the whole index in memory.
-        times: FloatArray = open_index(name, cache_dir=self._cache_dir).timestamps.copy()
+        times: FloatArray = open_index(name, cache_dir=self._cache_dir, stream=self._stream).timestamps.copy()
         times.flags.writeable = False
         with self._lock:
             if name not in self._known:
@@ -55,4 +56,4 @@ class Clock:
         return times
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Clock, (self._cache_dir,)
+        return Clock, (self._cache_dir, self._stream)

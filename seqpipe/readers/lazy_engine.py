@@ -25,6 +25,7 @@ class LazyEngine:
         cache_dir: where indexes are kept.
         device: where sequences are to be.
         decode: who decodes for a GPU.
+        stream: which stream of each video; None for the best one.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class LazyEngine:
         cache_dir: str | os.PathLike[str] | None,
         device: Device,
         decode: Decode,
+        stream: int | None = None,
     ) -> None:
         self._threads, self._cache_dir, self._device, self._decode = threads, cache_dir, device, decode
+        self._stream = stream
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._inherited: list[Engine] = []
@@ -45,7 +48,11 @@ class LazyEngine:
         with self._lock:
             if self._engine is None:
                 self._engine = engine_for(
-                    self._device, decode=self._decode, threads=self._threads, cache_dir=self._cache_dir
+                    self._device,
+                    decode=self._decode,
+                    threads=self._threads,
+                    cache_dir=self._cache_dir,
+                    stream=self._stream,
                 )
             return self._engine
 
@@ -65,4 +72,4 @@ class LazyEngine:
             self._engine = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyEngine, (self._threads, self._cache_dir, self._device, self._decode)
+        return LazyEngine, (self._threads, self._cache_dir, self._device, self._decode, self._stream)

@@ -16,10 +16,10 @@ from ..sampling import BatchPlan, State, check_state
 from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
-from .fetch import Fetched, Fetcher, Pair, Pending
+from .fetch import Fetched, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["Batches", "Feed", "Pass", "Sequences"]
+__all__ = ["Batches", "Feed", "Pass", "Sequences", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
@@ -288,11 +288,11 @@ class Batches(Pass[Batch]):
         )
 
 
-class Sequences(Pass[Sequence]):
-    """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
+class Singles(Pass[ItemT]):
+    """The samples of a dataset one by one."""
 
     def __init__(self, feed: Feed, *, group: int, outputs: Outputs | None = None) -> None:
-        self._ready: deque[tuple[int, Pair | SeqpipeError | None]] = deque()
+        self._ready: deque[tuple[int, Any]] = deque()
         self._index = -1
         # Read in groups, so that neighbors that share a GOP share its decoding.
         super().__init__(feed, group, "partial", 1, outputs)
@@ -307,9 +307,9 @@ class Sequences(Pass[Sequence]):
         return self._feed.length(self._feed.epoch)
 
     def __repr__(self) -> str:
-        return f"Sequences({self._where()})"
+        return f"{type(self).__name__}({self._where()})"
 
-    def __next__(self) -> Sequence:
+    def __next__(self) -> ItemT:
         while True:
             while not self._ready:
                 before = self._position
@@ -323,11 +323,16 @@ class Sequences(Pass[Sequence]):
                 raise outcome
             if outcome is not None:
                 self._index = outcome[0].index
-                return outcome[1]
+                item: ItemT = outcome[1]
+                return item
 
     def _go_to(self, epoch: int, position: int) -> None:
         self._ready.clear()
         super()._go_to(epoch, position)
+
+
+class Sequences(Singles[Sequence]):
+    """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
 
 
 def _gib(size: int) -> str:

@@ -13,7 +13,13 @@ from ..video.source.extensions import PassedOver
 __all__ = ["Fate", "Loss", "Report", "ReportBook"]
 
 Fate: TypeAlias = Literal[
-    "video left out", "too short", "sample raised", "sample left out", "sample substituted"
+    "video left out",
+    "volume left out",
+    "too short",
+    "sample raised",
+    "sample left out",
+    "sample substituted",
+    "cut anywhere",
 ]
 
 _SHOWN = 10
@@ -25,8 +31,9 @@ class Loss:
 
     Attributes:
         source: the path or URL.
-        fate: what became of it: the whole video was left out because it cannot be used or is too short; or some
-            of its samples were raised as errors, left out, or substituted by others.
+        fate: what became of it: the whole video or volume was left out because it cannot be used or is too short; or
+            some of its samples were raised as errors, left out, substituted by others, or, for patches, cut anywhere
+            because what they are to be cut around is not there.
         reason: what is wrong, as the error says it; of the first sample, if there were several.
         frames: the frames that cannot be decoded, as far as samples asked for them, ascending.
         times: how many samples were concerned; 1 for a whole video.
@@ -54,6 +61,7 @@ class Report:
         samples: samples of an epoch, of all ranks together.
         losses: one for each source and fate, in the order in which they happened first.
         passed_over: how many files of ``file_root`` are not taken for videos, by the endings of their names.
+        unit: what was listed: ``"videos"`` or ``"volumes"``.
     """
 
     listed: int
@@ -61,6 +69,7 @@ class Report:
     samples: int
     losses: tuple[Loss, ...] = ()
     passed_over: dict[str, int] = field(default_factory=dict)
+    unit: str = "videos"
 
     @property
     def counts(self) -> dict[Fate, int]:
@@ -71,7 +80,7 @@ class Report:
         return dict(counts)
 
     def __repr__(self) -> str:
-        head = f"Report({self.used} of {self.listed} videos, {self.samples} samples"
+        head = f"Report({self.used} of {self.listed} {self.unit}, {self.samples} samples"
         for fate, count in self.counts.items():
             head += f"; {count} × {fate}"
         head += f"; passed over: {PassedOver(self.passed_over)}" if self.passed_over else ""
@@ -86,9 +95,11 @@ class ReportBook:
     """Collects losses; several threads may write. One entry a source and fate, so that it stays small.
 
     Attributes:
+        unit: what is listed: ``"videos"`` or ``"volumes"``.
         report: everything so far.
     """
 
+    unit: str = "videos"
     report: Report = field(default_factory=lambda: Report(listed=0, used=0, samples=0))
     _losses: dict[tuple[str, Fate], Loss] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -106,7 +117,7 @@ class ReportBook:
 
     def finished(self, *, listed: int, used: int, samples: int) -> None:
         """Write down what the dataset consists of."""
-        self.report = replace(self.report, listed=listed, used=used, samples=samples)
+        self.report = replace(self.report, listed=listed, used=used, samples=samples, unit=self.unit)
 
     def passed_over(self, endings: dict[str, int]) -> None:
         """Write down how many files were not taken for videos."""
@@ -118,7 +129,7 @@ class ReportBook:
             return replace(self.report, losses=tuple(self._losses.values()))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"report": self.report, "_losses": dict(self._losses)}
+        return {"unit": self.unit, "report": self.report, "_losses": dict(self._losses)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())

@@ -67,6 +67,7 @@ class Survey:
         on_error: whether a video that cannot be used is raised or left out.
         cache_dir: where indexes are kept.
         book: where what was left out is written down.
+        stream: which stream of each video; None for the best one.
     """
 
     sampler: Sampler
@@ -76,6 +77,7 @@ class Survey:
     on_error: OnError
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
+    stream: int | None = None
     _rows: dict[int, _Row] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -121,6 +123,8 @@ class Survey:
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
         paths = {name: os.path.abspath(name) for name in names if "://" not in name}  # noqa: PTH100  as sources do
+        if self.stream is not None:
+            paths = {}  # what registers and heads of indexes are looked up by are best videos
         register = Register(cache_directory(self.cache_dir), paths.values())
         known = register.load()
         found = known.copy()
@@ -152,7 +156,7 @@ class Survey:
     def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
         name, timed = wanted
         try:
-            index = open_index(name, cache_dir=self.cache_dir)
+            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream)
         except SeqpipeError as error:
             return error, None
         facts = Facts.of(index)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any, Final
 
 from ..array import IntArray
 from ..sampling import Order, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
-from ..video.device import DECODE, THREADS, Decode, parse_device
+from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from .clock import Clock
 from .collate import Ragged
@@ -29,6 +31,9 @@ from .selection import Sample, Selection
 from .survey import Survey
 
 __all__ = ["Video"]
+
+# The one thing here that a room below makes: it is fetched by its name when it is asked for.
+_DOOR: Final = "seqpipe.torch"
 
 _Path = str | os.PathLike[str]
 
@@ -78,6 +83,7 @@ class Video:
         device: "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one that can be used.
         decode: who decodes for a GPU: its engines, and the CPU what they cannot ("auto"); the engines alone
             ("nvdec"); engines and CPU side by side ("mixed"); the CPU alone ("cpu").
+        stream: which stream of each file, by its number in the container; by default the best video, as ffmpeg chooses.
         threads: of the CPU, that decode; by default one for each core that the process may use.
         prefetch: batches that are read ahead, beside the one that is waited for.
         prefetch_gib: GiB of the device's memory that these and the one that is waited for may hold; a quarter of
@@ -134,6 +140,7 @@ class Video:
         even_shards: bool = False,
         device: str = "cpu",
         decode: Decode = "auto",
+        stream: int | None = None,
         threads: int | None = None,
         prefetch: int = 2,
         prefetch_gib: float | None = None,
@@ -170,13 +177,13 @@ class Video:
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
         Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
-        prefetch_gib = PREFETCH_GIB.check(prefetch_gib)
+        stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
-        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode))
+        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream)
 
         listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
         self._book.passed_over(listing.passed_over)
-        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book)
+        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream)
         catalog = survey.catalog(listing.entries, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -185,7 +192,7 @@ class Video:
             catalog,
             sampler,
             Order(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
-            Clock(cache_dir),
+            Clock(cache_dir, stream),
             by_time=fps is not None,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
@@ -205,6 +212,16 @@ class Video:
     def device(self) -> str:
         """Where the pixels are: "cpu" or "cuda:N"."""
         return str(self._place)
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
+        return self._feed.fetcher
+
+    @property
+    def room(self) -> int:
+        """The bytes that ``prefetch_gib`` allows to batches under way and waiting."""
+        return self._feed.room
 
     @property
     def output(self) -> OutputSpec:
@@ -318,6 +335,19 @@ class Video:
 
     def __iter__(self) -> Sequences:
         return self.sequences()
+
+    def as_torch(self, batch_size: int, **options: Any) -> Any:
+        """The batches as torch's IterableDataset, right with any number of workers; see :class:`seqpipe.torch.Dataset`.
+
+        Args:
+            batch_size: samples in a batch; the DataLoader is given ``batch_size=None``.
+            **options: ``last_batch`` and ``layout``.
+
+        Raises:
+            ImportError: torch is not installed.
+            ParameterError: an argument is not valid.
+        """
+        return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
 
     def report(self) -> Report:
         """What the dataset consists of, and what was left out so far and why."""

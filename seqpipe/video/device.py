@@ -10,7 +10,7 @@ from typing import Final, Literal
 from ..errors import BackendError, ParameterError
 from ..param import Param, choice
 
-__all__ = ["DECODE", "THREADS", "Decode", "Device", "parse_device", "parse_devices"]
+__all__ = ["DECODE", "STREAM", "THREADS", "Decode", "Device", "parse_device", "parse_devices"]
 
 Decode = Literal["auto", "nvdec", "mixed", "cpu"]
 DECODE: Final = choice(
@@ -21,6 +21,13 @@ DECODE: Final = choice(
 )
 THREADS: Final = Param(
     name="threads", doc="Threads that decode; one for each core unless given", lo=1, hi=4096, optional=True
+)
+STREAM: Final = Param(
+    name="stream",
+    doc="Which of the file's streams, by its number in the container; the best video unless given",
+    lo=0,
+    hi=2**31 - 1,
+    optional=True,
 )
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"cpu|auto|cuda(?::(\d{1,9}))?")

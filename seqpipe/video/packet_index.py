@@ -21,7 +21,7 @@ Rules for clocks that containers leave out or break, each tested:
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,7 +31,10 @@ from ..array import BoolArray, FloatArray, IntArray
 from ..errors import FrameRangeError
 from .probe.info import StreamInfo
 
-__all__ = ["PacketIndex", "PacketTable"]
+__all__ = ["LEARNED", "PacketIndex", "PacketTable"]
+
+LEARNED = ("reference", "undecodable", "self_contained", "known")
+"""The columns of a table that are added to as runs of packets are read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +47,13 @@ class PacketTable:
         offset: where the packet's bytes lie in the file; -1 for all if the container does not keep them in one piece.
         checksum: CRC-32 of the packet where it must be recognized after seeking, else empty.
         key: decoding can start here.
-        reference: other frames may be predicted from it.
+        reference: other frames may be predicted from it; taken for granted where it is not known.
         shown: it yields a frame.
         undecodable: a leading picture that must not be fed when decoding starts at its key frame (HEVC RASL).
         damaged: the demuxer knows that bytes of it are missing or wrong, or verifying has found out.
         self_contained: a leading picture that can be decoded when decoding starts at its key frame (HEVC RADL).
+        known: whether ``reference``, ``undecodable`` and ``self_contained`` were read from the packet. These four are
+            added to as runs of packets are read, see :mod:`seqpipe.video.decode.kinds`. Empty where all are known.
     """
 
     pts: IntArray
@@ -61,9 +66,15 @@ class PacketTable:
     damaged: BoolArray
     undecodable: BoolArray
     self_contained: BoolArray
+    known: BoolArray = field(default_factory=lambda: np.empty(0, dtype=bool))
 
     def __len__(self) -> int:
         return len(self.pts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every packet's kind is known."""
+        return not len(self.known) or bool(self.known.all())
 
     @cached_property
     def frame_packet(self) -> IntArray:
@@ -84,12 +95,6 @@ class PacketTable:
         """The key packet that each packet follows; the first packet where there is none before it."""
         starts = np.where(self.key, np.arange(len(self)), 0)
         result: IntArray = np.maximum.accumulate(starts) if len(self) else starts
-        return result
-
-    @cached_property
-    def references_before(self) -> IntArray:
-        """How many reference frames come before each packet; one entry more than there are packets."""
-        result: IntArray = np.concatenate([[0], np.cumsum(self.reference, dtype=np.int64)])
         return result
 
     @cached_property

@@ -24,19 +24,22 @@ from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
 from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
+from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
-from .device import DECODE, THREADS, Decode, parse_device
+from .device import DECODE, STREAM, THREADS, Decode, parse_device
 from .engine.engine import available_cores
 from .engine.executors import workplace
 from .engine.fill import fill
-from .index.open import open_index
+from .index.learned import Learned
+from .index.open import open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
 from .plan.jobs import Video
 from .plan.plan import make_plan
 from .plan.request import lost_error
 from .probe.info import StreamInfo
+from .source.blocks import Counted
 from .source.source import Origin, open_source
 
 __all__ = ["VideoReader"]
@@ -56,6 +59,7 @@ class VideoReader:
         device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
             there is one that can be used.
         decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
+        stream: which of its streams, by its number in the container; by default the best video, as ffmpeg chooses it.
         threads: how many threads may decode; by default one per core that this process may use.
         output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
@@ -73,6 +77,7 @@ class VideoReader:
         *,
         device: str = "cpu",
         decode: Decode = "auto",
+        stream: int | None = None,
         threads: int | None = None,
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -83,14 +88,19 @@ class VideoReader:
             origin,
             device=device,
             decode=decode,
+            stream=stream,
             threads=threads,
             output=output,
             cache_dir=cache_dir,
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        source = open_source(origin)
+        self._source = source = Counted(open_source(origin, stream=STREAM.check(stream)))
+        self._needed = 0
+        self._cache_dir = cache_dir
+        self._learned, stamp = Learned(cache_dir), source.stamp()
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
+        self._learned.note(self._index, stamp)
         self._place = workplace(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
@@ -246,8 +256,23 @@ class VideoReader:
             )
         return self._stream(wanted, host=host)
 
+    def stats(self) -> dict[str, int]:
+        """What was read so far.
+
+        Returns:
+            ``requests``: how often the source was asked for a range, where ranges that lie together count once;
+            ``bytes_read``: what it gave; ``bytes_needed``: the size of the packets that were looked at or decoded for
+            the frames asked for. Opening counts as read, not as needed.
+        """
+        return {
+            "requests": self._source.requests,
+            "bytes_read": self._source.bytes_read,
+            "bytes_needed": self._needed,
+        }
+
     def close(self) -> None:
         """Give back file and decoders."""
+        self._learned.keep(self._index)
         with self._lock:
             self._expected, self._ahead = -1, None
             self._place.close()
@@ -275,7 +300,22 @@ class VideoReader:
         for number, picture in zip(numbers, painter.pictures(pixels), strict=True):
             targets.setdefault(number, []).append((converter, picture))
         threads = self._threads_for(np.array(numbers, dtype=np.int64))
-        return fill(self._video, targets, self._place.way, painter, _nothing_noted, threads=threads)
+        way, reader = self._place.way, self._open_packets
+        try:
+            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+        except RefutedError:
+            self._reindex()
+            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+
+    def _reindex(self) -> None:
+        """Go on by a scan where the container's tables were refuted."""
+        self._video = Video(self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir))
+
+    def _open_packets(self) -> PacketReader:
+        return _CountedPackets(open_packets(self._video.source, self._index), self)
+
+    def _need(self, numbers: IntArray) -> None:
+        self._needed += int(self._index.packets.size[numbers].sum())
 
     def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
         lost: dict[int, str] = {}
@@ -283,7 +323,7 @@ class VideoReader:
         layout, place = self._output.frame_layout, self._place
         # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
         painter = place.new_painter()
-        packets = open_packets(self._video.source, self._index)
+        packets = self._open_packets()
         items = self._decoded(packets, wanted)
         # No context: whoever abandons a stream closes it thus, and Python loses a Ctrl-C that falls into its end.
         for begin in range(0, len(wanted), place.at_once):
@@ -310,6 +350,11 @@ class VideoReader:
             for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
                 left.pop(item.number, None)
                 yield item
+                del item  # as in fill: no picture is held on to
+        except RefutedError:
+            self._reindex()
+            with contextlib.closing(self._open_packets()) as others:
+                yield from Decoding(self._index, others, way.decoders, np.array(list(left)), threads=threads)
         except BackendError:
             if not left:
                 return  # it only failed to make ready for the next run
@@ -341,6 +386,7 @@ class VideoReader:
                 painter.put(item, [(converter, left.pop(item.number))])
             else:
                 early.add(item.number)
+            del item  # as in fill: no picture is held on to
         again = left.keys() & early if way.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}
@@ -382,3 +428,17 @@ class VideoReader:
 
 def _nothing_noted(_name: str, _frames: int, _reason: str) -> None:
     """A single reader keeps no statistics."""
+
+
+class _CountedPackets:
+    """Reads packets, and has their size counted."""
+
+    def __init__(self, plain: PacketReader, reader: VideoReader) -> None:
+        self._plain, self._need = plain, reader._need
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        self._need(numbers)
+        return self._plain.read(numbers)
+
+    def close(self) -> None:
+        self._plain.close()

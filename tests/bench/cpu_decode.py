@@ -3,8 +3,8 @@
     python tests/bench/cpu_decode.py [--job NAME]… [--threads 1,2] [--repeat 5] [--media DIR] [--json]
 
 It makes its videos (a quarter of an hour, once), has every contestant show that it reads the same frames, then runs
-them turn by turn, each in a process of its own, and prints one table of medians. It ends with 1 if a job is slower than
-issue 2 asks for. Peers that are not installed are named and left out; ``tests/bench/RESULTS.md`` says how to install
+them turn by turn, each in a process of its own, and prints one table of medians. It ends with 1 if a job misses its
+target. Peers that are not installed are named and left out; ``tests/bench/RESULTS.md`` says how to install
 them.
 """
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from seqpipe.cli._files import Input, beside, find_inputs, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
+from tests.support.media import ROOT, made
 
-from .written import files
+from .written import files, numbers
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -123,3 +126,17 @@ def test_files_that_a_search_passes_over_are_counted(tmp_path, capsys):
     assert found == ["a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m"]
     said = capsys.readouterr().err
     assert "4 other files (.txt 2, .jpg 1, without an ending 1) passed over" in said.replace("\n", " ")
+
+
+def test_a_dash_is_standard_input(tmp_path):
+    command = [sys.executable, "-m", "seqpipe", "export", "-", "--num", "3", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        command,
+        input=made("h264_ts").read_bytes(),
+        capture_output=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(numbers(tmp_path / "out")) == 3
+    assert all("stdin" in name for name in files(tmp_path / "out"))

@@ -126,12 +126,18 @@ def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path
     assert sorted(files(tmp_path / "o")) == ["h264/000000.flo", "h264/000001.flo"]
 
 
-def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("sound", [0, 2])
+def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch, sound):
     from seqpipe.cli import _flow
     from seqpipe.errors import DamagedSourceError
 
-    def damaged(*_):
-        raise DamagedSourceError("it is damaged from here on", source="a.mp4")
+    whole, calls = _flow.FlowEncoder.colored, []
+
+    def damaged(self, frames):
+        calls.append(frames)
+        if len(calls) > sound:
+            raise DamagedSourceError("it is damaged from here on", source="a.mp4")
+        return whole(self, frames)
 
     monkeypatch.setattr(_flow.FlowEncoder, "colored", damaged)
     manifest = tmp_path / "m.jsonl"
@@ -201,4 +207,15 @@ def test_without_an_engine_it_is_named(run, tmp_path):
         "--end",
         "3f",
     ]
-    assert "Give backend='auto' or 'dis'" in run(*command, code=1).stderr
+    assert "Give --backend auto or --backend dis" in run(*command, code=1).stderr
+
+
+def test_a_volume_has_no_motion(run, tmp_path):
+    from seqpipe.volume import save
+
+    save(seqpipe.Sequence(np.zeros((4, 5, 6, 1), np.int16), "DHWC", affine=np.eye(4)), tmp_path / "a.nii.gz")
+    told = run(
+        "flow", made("h264"), tmp_path / "a.nii.gz", "--out", tmp_path / "o", "--end", "3f", *SMALL, code=1
+    )
+    assert "a.nii.gz: " in told.stderr
+    assert files(tmp_path / "o") == ["h264/000000.flo", "h264/000001.flo"]

@@ -143,7 +143,7 @@ def test_sessions_are_kept_for_their_kind(fake):
     assert fake.fake_counts(0) == 4
     for side in range(32, 32 + 20):
         fn.optical_flow(levels(1, 2, size=(32, side)), backend="nvofa", output_grid=4)
-    assert fake.fake_counts(0) == pool._MOST_IDLE
+    assert fake.fake_counts(0) == pool.MOST_IDLE
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_sessions_are_kept_for_their_kind(fake):
 )
 def test_errors_name_their_code_and_leave_nothing_behind(fake, function, code, said):
     fake.fake_set(function, code, 0x50)
-    with pytest.raises(BackendError, match=f"refuses {said}.*Give backend='auto' or 'dis'"):
+    with pytest.raises(BackendError, match=f"refuses {said}.*Give backend='auto' or backend='dis'"):
         fn.optical_flow(levels(1, 2), backend="nvofa", output_grid=4)
     fake.fake_set(0, 0, 0x50)
     assert fake.fake_counts(0) == fake.fake_counts(1) == 0
@@ -216,3 +216,18 @@ def test_a_forked_process_knows_none_of_its_parents_sessions(fake):
     assert not engine.POOL._idle
     for one in kept:
         one.close()
+
+
+def test_the_doctor_tells_what_the_engine_takes(fake):
+    from seqpipe.cli import _findings
+
+    found = _findings._optical_flow()
+    assert found.ok
+    assert found.value == "engine with interface 5.0, grids 2, 4, frames of 32×32 to 8192×8192"
+    library.api.cache_clear()
+    engine._caps.cache_clear()
+    fake.fake_set(1, 1, 0x50)
+    found = _findings._optical_flow()
+    assert found.ok is None
+    assert "NV_OF_ERR_OF_NOT_AVAILABLE (1); without it, flow is computed on the CPU" in found.value
+    fake.fake_set(0, 0, 0x50)

@@ -14,6 +14,7 @@ from seqpipe.ops import (
     ElementExtract,
     Flip,
     FrameDifference,
+    FrameSlice,
     Reverse,
     SequenceRearrange,
     Subsample,
@@ -55,6 +56,19 @@ def belongs(found, given):
 
 
 # ------------------------------------------------------------------------------------------ which frames
+
+
+PLACES = st.none() | st.integers(-25, 25)
+
+
+@given(st.integers(1, 20), PLACES, PLACES, st.integers(-6, 6).filter(bool))
+def test_slices_are_those_of_python(frames, start, stop, step):
+    wanted = list(range(frames))[start:stop:step]
+    if not wanted:
+        with pytest.raises(ParameterError, match=rf"frame_slice: the slice .* holds none of {frames} frames"):
+            fn.frame_slice(numbers(frames), start=start, stop=stop, step=step)
+        return
+    assert taken(fn.frame_slice(numbers(frames), start=start, stop=stop, step=step)) == wanted
 
 
 @given(st.integers(1, 20), st.data())
@@ -185,6 +199,7 @@ def test_differences_saturate_where_a_type_is_asked_for(anywhere):
     "op",
     [
         Reverse(p=0.5, seed=1),
+        FrameSlice(start=-1, stop=1, step=-2),
         Subsample(stride=2, offset=1),
         SequenceRearrange(new_order=(5, 5, -6, 2)),
         TemporalJitter(offset=(-2, 2), seed=2),

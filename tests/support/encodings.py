@@ -18,9 +18,20 @@ from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.request import Request
 from tests.support.media import MADE_DIR
 
-__all__ = ["assert_all_frames_alike", "encoding", "encodings"]
+__all__ = ["SHOWN_AGAIN", "assert_all_frames_alike", "encoding", "encodings"]
 
 _MOST_APART = 1  # a card rounds colors once at the end
+_SCALED = {"vp8_sizes", "vp9_sizes"}  # to the size of the first picture: rounded once more on the CPU
+_SCALED_APART = 4  # planes are rounded before the matrix, whose factors are up to 2
+SHOWN_AGAIN = {
+    "vp9_pyramid",
+    "vp9_pyramid_split",
+    "vp9_shown_again",
+    "vp9_shown_twice_again",
+    "vp9_hidden_shown",
+    "vp9_hidden_shown_split",
+}
+"""Encodings with packets that show an earlier frame again, for which NVDEC's parser never calls back."""
 _RUN = 24
 
 
@@ -63,11 +74,12 @@ def assert_all_frames_alike(
     runs = [order, order[::-1], *np.split(order, range(_RUN, count, _RUN)), shuffled]
     runs += [frames[frames < count] for frames in strides]
     runs += [np.array([number]) for number in shuffled[:single]]
+    scaled = path.stem in _SCALED
     for _ in range(2):  # the second time by sessions that have decoded such a stream before
-        compare(path, card, spec, runs, wanted, most=_MOST_APART)
+        compare(path, card, spec, runs, wanted, most=_SCALED_APART if scaled else _MOST_APART)
     gray = replace(spec, color="GRAY")
     exact = cpu.read([Request(str(path), order, output=gray)])[0]
-    compare(path, card, gray, [order, shuffled], exact.numpy(), most=0)
+    compare(path, card, gray, [order, shuffled], exact.numpy(), most=_MOST_APART if scaled else 0)
 
 
 def compare(
@@ -100,5 +112,6 @@ def assert_alike(what: str, frames: np.ndarray, wanted: np.ndarray, got: Sequenc
             for place in wrong[:12]
         }
         raise AssertionError(
-            f"{what}: {wrong.size} of {len(frames)} frames are wrong; most alike are {came} (wanted: came)"
+            f"{what}: {wrong.size} of {len(frames)} frames are wrong by up to {apart.max()}; "
+            f"most alike are {came} (wanted: came)"
         )

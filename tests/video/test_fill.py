@@ -155,7 +155,7 @@ def test_decoders_are_given_back_when_their_pictures_are_free(name, fallback):
 
 
 def test_who_tries_again_keeps_the_decoder(monkeypatch):
-    table = open_index(str(made("h264"))).packets
+    table = open_index(str(made("h264")), whole=True).packets
     packet = int(np.flatnonzero(~table.reference)[3])
     monkeypatch.setattr(Faulty, "fault", "swallowed")
     monkeypatch.setattr(Faulty, "packet", packet)

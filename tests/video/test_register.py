@@ -201,7 +201,7 @@ def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from seqpipe.video import register
+from seqpipe.video.index import register
 from seqpipe.video.probe.facts import Facts
 register._FEWEST_FILES = 1
 folder, frames, *paths = sys.argv[1:]

@@ -7,5 +7,7 @@
 from __future__ import annotations
 
 from .engine import check_engine, engine_caps, flow_on_gpu
+from .library import interface
+from .pool import MOST_IDLE
 
-__all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
+__all__ = ["MOST_IDLE", "check_engine", "engine_caps", "flow_on_gpu", "interface"]

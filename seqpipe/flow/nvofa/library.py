@@ -10,9 +10,9 @@ from typing import Any, Final
 from ...errors import BackendError
 from .abi import FUNCTIONS, STATUS, VERSIONS, FunctionList
 
-__all__ = ["ADVICE", "Api", "api", "load_library", "status_name"]
+__all__ = ["ADVICE", "Api", "api", "interface", "load_library", "status_name"]
 
-ADVICE: Final = "Give backend='auto' or 'dis', which compute it on the CPU"
+ADVICE: Final = "Give backend='auto' or backend='dis', which compute it on the CPU"
 _NAME: Final = "libnvidia-opticalflow"
 _NEEDED: Final = "libnvcuvid"  # which the library opens by itself, from where the loader looks
 _FOLDERS: Final = (
@@ -68,6 +68,15 @@ class Api:
 def status_name(code: int) -> str:
     """The name of what a function returned."""
     return STATUS[code] if 0 <= code < len(STATUS) else f"NV_OF_STATUS_{code}"
+
+
+def interface() -> str:
+    """The version of the library's interface that is used, such as 5.0.
+
+    Raises:
+        BackendError: the library is not there, or too old.
+    """
+    return f"{api().version >> 4}.{api().version & 15}"
 
 
 @cache

@@ -13,9 +13,10 @@ from typing import Final
 from ...kernel import load_cupy
 from .session import Kind, Session
 
-__all__ = ["POOL", "Pool"]
+__all__ = ["MOST_IDLE", "POOL", "Pool"]
 
-_MOST_IDLE: Final = 8  # each holds some frames of its size
+MOST_IDLE: Final = 8
+"""How many sessions wait at most; each holds some frames of its size."""
 
 
 class Pool:
@@ -26,7 +27,7 @@ class Pool:
         most_idle: how many wait at most; those that were used longest ago are destroyed first.
     """
 
-    def __init__(self, make: Callable[[Kind], Session] = Session, most_idle: int = _MOST_IDLE) -> None:
+    def __init__(self, make: Callable[[Kind], Session] = Session, most_idle: int = MOST_IDLE) -> None:
         self._make, self._most_idle = make, most_idle
         self._idle: OrderedDict[Session, Kind] = OrderedDict()
         self._lock = threading.Lock()

@@ -1,9 +1,10 @@
-"""Together: one draw for images and for what belongs to them: masks, boxes, points."""
+"""Together: one draw for images and for what belongs to them: masks, boxes, points, flow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..core.rounding import placed
 from ..core.spec import MOVED, Backend
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
+from ..motion.moved import moved_flow
 
 __all__ = ["Moved", "Together"]
 
@@ -38,6 +40,7 @@ class Moved(NamedTuple):
     mask: Any = None
     boxes: Any = None
     points: Any = None
+    flow: Any = None
 
     def __repr__(self) -> str:
         given = ((name, value) for name, value in zip(self._fields, self, strict=True) if value is not None)
@@ -57,7 +60,7 @@ class Together(Maker):
     """An operator on images and on what belongs to them, with the same parameters for all of it.
 
     Args:
-        op: the operator. Unless it moves pixels or frames, masks, boxes and points stay as they are.
+        op: the operator. Unless it moves pixels or frames, masks, boxes, points and flow stay as they are.
 
     Raises:
         ParameterError: this is no operator.
@@ -102,6 +105,7 @@ class Together(Maker):
         mask: Any = None,
         boxes: Any = None,
         points: Any = None,
+        flow: Any = None,
         layout: str | None = None,
         epoch: int = 0,
         index: Any = None,
@@ -119,6 +123,9 @@ class Together(Maker):
                 but whole numbers are at the bounds of their type: 0, for those without a sign; and so is what
                 WarpPerspective sends to infinity, see there.
             points: x and y in pixels, ``(K, 2)``, likewise. The center of the first pixel is at (0.5, 0.5).
+            flow: forward flow between the frames, ``(F - stride, h, w, 2)`` on a grid of 1, 2, 4 or 8 pixels, an array
+                or a Sequence; one more axis at the front for a batch, or a Batch, or a list with one for each sample.
+                It is unknown (NaN) where the result shows what was outside.
             layout: of the images.
             epoch: the epoch that random parameters are drawn for.
             index: as for the operator.
@@ -129,7 +136,8 @@ class Together(Maker):
             What was given, moved; nodes, if one of it or of the operator's parameters is a node.
 
         Raises:
-            ParameterError: a mask, boxes or points do not fit the images.
+            ParameterError: a mask, boxes, points or flow do not fit the images; or flow is given to an operator that
+                moves frames.
         """
         if isinstance(image, (list, tuple)):
             raise ParameterError(
@@ -146,6 +154,7 @@ class Together(Maker):
             None if mask is None else self._mask(call, part, mask),
             None if boxes is None else self._places(call, part, boxes, "boxes"),
             None if points is None else self._places(call, part, points, "points"),
+            None if flow is None else self._flow(call, part, flow),
         )
 
     def _images(
@@ -173,6 +182,33 @@ class Together(Maker):
         out = namespace(array).empty(part.view.shape(moved.shape), array.dtype)
         part.view(out)[...] = moved
         return like(mask, out.squeeze(channels) if flat else out)
+
+    def _flow(self, call: Call, part: Given, flow: Any) -> Any:
+        def moved(sample: int, value: Any) -> Any:
+            array, spec = (
+                admitted(self.op, value.data if isinstance(value, Sequence) else value),
+                call.specs[sample],
+            )
+            if device_of(array) != device_of(part.array):
+                raise ParameterError(
+                    f"flow on {device_of(array)} for images on {device_of(part.array)}", source=self.op.name
+                )
+            made = moved_flow(self.op, array, call.block.of(sample, spec.frames), spec)
+            return replace(value, data=made) if isinstance(value, Sequence) else like(value, made)
+
+        if not part.view.batched:
+            return moved(0, flow)
+        if len(flow) != part.samples:
+            raise ParameterError(
+                f"flow for {len(flow)} samples", source=self.op.name, allowed=f"{part.samples}"
+            )
+        made = [moved(sample, one) for sample, one in enumerate(flow)]
+        if isinstance(flow, Batch):
+            return Batch.of(made, labels=flow.labels, indices=flow.indices)
+        if isinstance(flow, (list, tuple)):
+            return gathered(flow, made)
+        parts = [admitted(self.op, one) for one in made]
+        return like(flow, namespace(parts[0]).stack(parts))
 
     def _places(self, call: Call, part: Given, value: Any, name: str) -> Any:
         if not part.view.batched:

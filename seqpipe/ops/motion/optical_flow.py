@@ -16,11 +16,12 @@ from ...flow.grid import GRIDS
 from ...flow.pairs import Pairs, Settings, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
+from ...opencv_threads import OPENCV
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, Held
 from ..call.backends import on_device_of
 from ..call.inputs import gathered, like
-from ..call.threads import side_by_side
+from ..call.threads import side_by_side, threads
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
@@ -64,6 +65,8 @@ class OpticalFlow(Arrays):
     Frames in main memory are done by OpenCV, several pairs side by side. Frames on a GPU are done by its optical-flow
     engine, and where there is none, or it does not take them, by the CPU: the log says so once. Results differ between
     the backends, as those of any two methods do.
+
+    The luma of frames is all that is looked at; readers with ``color="GRAY"`` give it straight from the surface.
     """
 
     preset: str = param("medium", PRESET.doc, choices=PRESET.choices)
@@ -232,7 +235,11 @@ class OpticalFlow(Arrays):
 
             found = flow_on_gpu(pairs)
         else:
-            found = flow_on_cpu(pairs.on_host(), method, side_by_side)
+            given_all = pairs.on_host(), method, side_by_side
+            enough = (
+                pairs.shape[0] * pairs.count >= threads()
+            )  # for each thread a pair; else OpenCV has its own
+            found = OPENCV.alone(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
             found = found.with_occlusion(pairs.size)
         here = to_numpy if isinstance(given, np.ndarray) else to_cupy

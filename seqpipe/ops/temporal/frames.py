@@ -23,7 +23,15 @@ from ..core.spec import COMPUTED, Spec
 from ..core.views import DEFAULT_LAYOUTS
 from .base import Frames, Order
 
-__all__ = ["ElementExtract", "FrameDifference", "Reverse", "SequenceRearrange", "Subsample", "TemporalJitter"]
+__all__ = [
+    "ElementExtract",
+    "FrameDifference",
+    "FrameSlice",
+    "Reverse",
+    "SequenceRearrange",
+    "Subsample",
+    "TemporalJitter",
+]
 
 X = TypeVar("X")
 
@@ -159,6 +167,52 @@ class FrameDifference(Frames, Op):
         "difference",
         "value = value - earlier;\n    if (row.absolute && value < Real(0.0f)) value = -value;",
     )
+
+
+class FrameSlice(Order, Op):
+    """Keep a run of frames, as Python's slices do: from ``start`` to the one before ``stop``, each ``step``-th.
+
+    Places are counted from 0, or from -1 at the end backwards; those beyond the sequence are its ends.
+    """
+
+    start: int | None = param(
+        None,
+        "the first frame; None for the first of all, or the last if step is negative",
+        kind=int,
+        drawn=False,
+    )
+    stop: int | None = param(None, "the first frame that is left out; None for none", kind=int, drawn=False)
+    step: int = param(
+        1, "from a frame to the next; a negative one goes backwards", unit="frames", drawn=False
+    )
+
+    examples = ({"start": 1}, {"stop": -1}, {"start": -1, "step": -2})
+    errors = (
+        ({"step": 0}, "frame_slice: step=0 is not valid; allowed: a whole number other than 0"),
+        ({"start": 0.5}, "start=0.5 is not valid; allowed: a whole number or None"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step == 0:
+            raise ParameterError(
+                "step=0 is not valid", source=self.name, allowed="a whole number other than 0"
+            )
+
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
+        """The frames of the slice.
+
+        Raises:
+            ParameterError: there are none.
+        """
+        places = range(frames)[self.start : self.stop : self.step]
+        if not places:
+            raise ParameterError(
+                f"the slice {self.start}:{self.stop}:{self.step} holds none of {frames} frames",
+                source=self.name,
+                allowed="slices that hold a frame",
+            )
+        return np.array(places)
 
 
 class Reverse(Order, Op):

@@ -5,10 +5,11 @@ Nothing is decoded: the first bytes of a packet's units are read, as the codecs'
 
 from __future__ import annotations
 
+from .hevc import hevc_may_hide
 from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
 from .parameter_sets import ParameterSets, SetUp
 from .replenishment import REPLENISHED, UNREAD, Coded
-from .select import chroma_location, classifier
+from .select import chroma_location, classifier, highest_temporal_layer
 
 __all__ = [
     "REPLENISHED",
@@ -24,4 +25,6 @@ __all__ = [
     "chroma_location",
     "classifier",
     "droppable",
+    "hevc_may_hide",
+    "highest_temporal_layer",
 ]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .display import display_roles
+from ...errors import BackendError
+from .display import SHOWS_EARLIER, display_roles
 from .nal import NalFormat, avc_format, hevc_format, nal_spans
 
 __all__ = ["ElementaryStream"]
@@ -37,11 +38,24 @@ class ElementaryStream:
         self.header = b"".join(_START + unit for unit in self._format.parameter_sets)
         if codec in _HEADED:
             self.header = extradata
-        self._role = display_roles(codec)
+        self._codec, self._role = codec, display_roles(codec)
 
     def roles(self, packets: Sequence[bytes]) -> bytes:
-        """What each packet shows; see :mod:`seqpipe.video.bitstream.display`; 0 where it does not matter."""
-        return bytes(len(packets)) if self._role is None else bytes(map(self._role, packets))
+        """What each packet shows; see :mod:`seqpipe.video.bitstream.display`; 0 where it does not matter.
+
+        Raises:
+            BackendError: a packet of VP9 shows an earlier frame again, for which NVDEC's parser never calls back
+                (seen on an H200, driver 580).
+        """
+        if self._role is None:
+            return bytes(len(packets))
+        roles = bytes(map(self._role, packets))
+        if self._codec == "vp9" and any(role & SHOWS_EARLIER for role in roles):
+            raise BackendError(
+                "NVDEC does not deliver frames of VP9 that show an earlier frame again (show_existing_frame)",
+                advice="Use decode='auto' or 'cpu' for this file",
+            )
+        return roles
 
     def packet(self, data: bytes, *, first: bool) -> bytes:
         """One packet.

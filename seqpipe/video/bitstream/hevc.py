@@ -9,7 +9,7 @@ from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, Leading, PacketKind, Picture, packet_kind
 from .nal import hevc_format, nal_spans
 
-__all__ = ["HevcClassifier"]
+__all__ = ["HevcClassifier", "hevc_highest_layer", "hevc_may_hide"]
 
 _LAST_SUBLAYER_TYPE = 14
 """VCL types up to this one come in pairs: even for sub-layer non-reference pictures, odd for the others."""
@@ -17,7 +17,7 @@ _LAST_VCL_TYPE = 31
 _FIRST_IRAP, _LAST_RANDOM_ACCESS, _LAST_IRAP = 16, 21, 23
 _LASTING_TYPES = frozenset({32, 33, 34, 36, 37})
 """Parameter sets and the ends of sequence and stream: they matter to the pictures that follow."""
-_PPS = 34
+_SPS, _PPS = 33, 34
 _LEADING = {6: Leading.RADL, 7: Leading.RADL, 8: Leading.RASL, 9: Leading.RASL}
 _LETTERS: tuple[Picture, ...] = ("B", "P", "I")
 _HEADER_BYTES = 24
@@ -49,12 +49,15 @@ class HevcClassifier:
 
     Args:
         extradata: hvcC record, Annex B parameter sets, or empty.
+
+    Attributes:
+        sets: the picture parameter sets seen so far.
     """
 
     def __init__(self, extradata: bytes) -> None:
         form = hevc_format(extradata)
         self._length_size = form.length_size
-        self._pps: dict[int, _Pps] = {}
+        self.sets: dict[int, _Pps] = {}
         for unit in form.parameter_sets:
             if len(unit) > 2 and unit[0] >> 1 == _PPS:
                 self._learn(unit)
@@ -94,7 +97,7 @@ class HevcClassifier:
             return _Slice(kind, layer, None, True)
         bits = BitReader(unescape(header))
         bits.skip(2 if _FIRST_IRAP <= kind <= _LAST_IRAP else 1)  # and no_output_of_prior_pics_flag
-        pps = self._pps.get(bits.ue())
+        pps = self.sets.get(bits.ue())
         if pps is None:
             raise BitstreamError("a slice of an unknown picture parameter set")
         bits.skip(pps.extra_bits)
@@ -110,7 +113,19 @@ class HevcClassifier:
         number = bits.ue()
         bits.ue()  # pps_seq_parameter_set_id
         bits.skip(1)  # dependent_slice_segments_enabled_flag
-        self._pps[number] = _Pps(bits.flag(), bits.u(3))
+        self.sets[number] = _Pps(bits.flag(), bits.u(3))
+
+
+def hevc_highest_layer(extradata: bytes) -> int:
+    """The highest temporal layer that the parameter sets in an extradata allow (sps_max_sub_layers_minus1)."""
+    units = hevc_format(extradata).parameter_sets
+    return max((unit[2] >> 1 & 7 for unit in units if len(unit) > 2 and unit[0] >> 1 == _SPS), default=0)
+
+
+def hevc_may_hide(extradata: bytes) -> bool:
+    """Whether slices say themselves if their picture is shown (output_flag_present_flag), or may: a set is missing."""
+    classifier = HevcClassifier(extradata)
+    return not classifier.sets or any(pps.output_flag_present for pps in classifier.sets.values())
 
 
 def _summary(slices: list[_Slice], lasting: bool) -> PacketKind:

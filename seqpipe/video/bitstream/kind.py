@@ -79,18 +79,20 @@ class Classifier(Protocol):
         ...
 
 
-def droppable(kinds: Sequence[PacketKind]) -> list[bool]:
+def droppable(kinds: Sequence[PacketKind], highest: int | None = None) -> list[bool]:
     """For each packet of a stream, whether leaving it out changes no other frame.
 
     Args:
-        kinds: all packets of one stream, in decoding order.
+        kinds: all packets of one stream, or some in a row, in decoding order.
+        highest: the highest temporal layer of the stream; by default that of these packets.
 
     Returns:
         True for a packet from which no frame is predicted: not within its own temporal layer, not in a higher
         one (an HEVC sub-layer non-reference picture may be used there, so only the highest layer's count),
         and which leaves no state that the next packet takes up.
     """
-    highest = max((kind.temporal_id for kind in kinds), default=0)
+    if highest is None:
+        highest = max((kind.temporal_id for kind in kinds), default=0)
     answer = [not kind.reference and kind.temporal_id == highest for kind in kinds]
     for index, (kind, following) in enumerate(pairwise(kinds)):
         if kind.leaves_state and following.takes_state:

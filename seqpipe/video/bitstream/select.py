@@ -10,14 +10,14 @@ import av.codec
 from .av1 import Av1Classifier
 from .chroma import stream_chroma_location
 from .h264 import H264Classifier
-from .hevc import HevcClassifier
+from .hevc import HevcClassifier, hevc_highest_layer
 from .kind import UNKNOWN, Classifier, PacketKind
 from .mpeg import Mpeg4Classifier, MpegClassifier
 from .replenishment import READ_THROUGH, Coded, ReplenishedClassifier
 from .vp8 import Vp8Classifier
 from .vp9 import Vp9Classifier
 
-__all__ = ["chroma_location", "classifier"]
+__all__ = ["chroma_location", "classifier", "highest_temporal_layer"]
 
 _NOT_QUITE_INTRA = frozenset({"png"})
 """FFmpeg lists PNG as intra-only, but adds the previous picture to a QuickTime PNG that is no key frame."""
@@ -73,6 +73,16 @@ def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
         6 bottom; 0 if nothing states it.
     """
     return stream_chroma_location(_identity(codec)[0], extradata, first_packet)
+
+
+def highest_temporal_layer(codec: str, extradata: bytes) -> int:
+    """The highest temporal layer that a packet of a stream may be in; 0 for codecs whose packets do not say.
+
+    Args:
+        codec: the name of FFmpeg's codec or of one of its decoders.
+        extradata: the stream's codec configuration as the container holds it; may be empty.
+    """
+    return hevc_highest_layer(extradata) if codec == "hevc" else 0
 
 
 def _identity(codec: str) -> tuple[str, bool]:

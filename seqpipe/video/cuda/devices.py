@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
 from ...kernel import device_count, load_cupy
 from ..nvdec.caps import ability
 from ..nvdec.cuvid import CHROMA, CODECS
 
-__all__ = ["Card", "cards", "has_optical_flow"]
+__all__ = ["Card", "cards"]
 
 _BITS = (8, 10, 12)
-_OPTICAL_FLOW = "libnvidia-opticalflow.so.1"
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,6 @@ def cards() -> list[Card]:
         BackendError: CuPy, the driver, its decoder library or a card is missing.
     """
     return [_card(number) for number in range(device_count())]
-
-
-def has_optical_flow() -> bool:
-    """Whether the driver's optical-flow library can be loaded."""
-    try:
-        ctypes.CDLL(_OPTICAL_FLOW)
-    except OSError:
-        return False
-    return True
 
 
 def _card(number: int) -> Card:

@@ -16,12 +16,12 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ...errors import BackendError
+from ..av_packet import av_packet, set_extradata
 from ..bitstream import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded
-from .av_packet import av_packet, set_extradata
 from .packet_decoder import DecodeError, Fed, News, Picture
 
 if TYPE_CHECKING:
@@ -51,23 +51,12 @@ _OPTIONS_WITH_THREADS = {
 }
 
 
-# What is left behind by damage that libavcodec does not notice outlives its flush: stale macroblock maps, and pictures
-# that a broken slice leaves parts of untouched, in buffers that are used again. So these are opened anew for each run.
+# What is left behind by damage that libavcodec does not notice outlives its flush: headers, maps of macroblocks, and
+# pictures that a broken slice leaves parts of untouched, in buffers that are used again. So these, and streams whose
+# headers stand among their pictures, are opened anew for each run; for others that costs more than it is worth.
 _KEEPS_STATE = REPLENISHED | {
-    *(
-        "flv1",
-        "h263",
-        "h263i",
-        "h263p",
-        "hevc",
-        "mpeg4",
-        "msmpeg4v1",
-        "msmpeg4v2",
-        "msmpeg4v3",
-        "rv10",
-        "rv20",
-    ),
-    *("vp8", "wmv1", "wmv2"),
+    *("ffv1", "flv1", "h263", "h263i", "h263p", "hevc", "mpeg1video", "mpeg2video", "mpeg4"),
+    *("msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "rv10", "rv20", "vp8", "wmv1", "wmv2"),
 }
 
 _BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
@@ -92,6 +81,7 @@ class CpuDecoder:
         self._codec = index.info.codec
         self._size: tuple[int, int] | None = None
         self.threads = threads
+        self._begins_anew = self._codec in _KEEPS_STATE or not index.extradata
         self._open = partial(_opened, index, threads)
         self._context: VideoCodecContext | None = self._open()
 
@@ -118,7 +108,7 @@ class CpuDecoder:
     def flush(self) -> Iterator[News]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
-        if self._codec in _KEEPS_STATE:
+        if self._begins_anew:
             self._context = None
         elif self._context is not None:
             self._context.flush_buffers()

@@ -82,6 +82,7 @@ class DemuxedPackets:
     def __init__(self, source: Source, index: PacketIndex) -> None:
         self._source = source
         self._table = index.packets
+        self._stream = index.info.stream
         self._demuxer: Demuxer | None = None
         self._next = 0
         self._demuxed: Iterator[bytes] = iter(())
@@ -158,7 +159,7 @@ class DemuxedPackets:
     def _restart(self) -> tuple[InputContainer, VideoStream]:
         self.close()
         demuxer = self._demuxer = Demuxer(self._source)
-        stream = video_stream(self._source, demuxer.container)
+        stream = video_stream(self._source, demuxer.container, self._stream)
         self._demuxed, self._next = _packets(demuxer.container, stream), 0
         return demuxer.container, stream
 

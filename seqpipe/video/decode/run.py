@@ -18,6 +18,7 @@ from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import Segment, awaited, damaged_by, make_plan, undecodable
 from .fork_guard import is_inherited
+from .kinds import HeldPackets, learn, parts
 from .packet_decoder import DecodeError, Decoders, Fed, News, PacketDecoder, Picture
 from .packets import PacketReader
 
@@ -68,7 +69,7 @@ class Decoding:
     ) -> None:
         self._index = index
         self._table = index.packets
-        self._reader = reader
+        self._reader = HeldPackets(reader)
         self._decoders = decoders
         self._threads = threads
         self._frame = index.packets.packet_frame
@@ -80,12 +81,12 @@ class Decoding:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
-            before = len(self._missing)
+            before = len(self._missing) - len(self.damaged)
             error = yield from self._attempt(threads, earlier)
             if error is not None and threads > 1:
                 # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
                 threads = 1
-            elif len(self._missing) < before:
+            elif len(self._missing) - len(self.damaged) < before:
                 earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
                 threads, earlier = 1, earlier + 1
@@ -95,9 +96,8 @@ class Decoding:
 
     def _attempt(self, threads: int, earlier: int) -> Generator[AnySurface | Lost, None, str | None]:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
-        plan = make_plan(self._table, np.fromiter(self._missing, dtype=np.int64), earlier=earlier)
         decoder = self._decoder(threads)
-        for segment in plan.segments:
+        for segment in self._segments(earlier):
             run = _Run(self._table, segment)
             try:
                 yield from self._run(run, decoder, threads)
@@ -107,6 +107,12 @@ class Decoding:
                 return str(error)
         self._flushed = threads, decoder
         return None
+
+    def _segments(self, earlier: int) -> Iterator[Segment]:
+        """The runs that deliver what is missing; what has to be known of packets for that is learned on the way."""
+        for wanted in parts(self._table, np.sort(np.fromiter(self._missing, dtype=np.int64))):
+            learn(self._index, self._reader, wanted, earlier=earlier)
+            yield from make_plan(self._table, wanted, earlier=earlier, damaged=self.damaged).segments
 
     def _decoder(self, threads: int) -> PacketDecoder:
         """The decoder of the attempt before, if it has as many threads, or another one."""

@@ -143,6 +143,7 @@ class _Decoding:
                     yield News(items, last=False)
                     items = []
                 items.append(found if isinstance(found, Lost) else self._told(found))
+                del found  # as in fill: no picture is held on to
         yield News(items, last=True)
 
     def _told(self, surface: Surface) -> Told:

@@ -11,18 +11,19 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-import cv2
 import numpy as np
 
 from ...array import Array
 from ...errors import BackendError, SeqpipeError
-from ...forks import renew_after_fork
+from ...opencv_threads import OPENCV
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
+from ..decode.kinds import RefutedError
 from ..decode.pool import DecoderPool
 from ..index.library import Library
 from ..interruptible import Awaited
@@ -81,6 +82,7 @@ class Engine:
     Args:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
+        stream: which stream of each video, by its number in the container; None for the best one.
         processes: how many decode small pictures for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.children.processes`.
         ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
@@ -92,6 +94,7 @@ class Engine:
         threads: int | None = None,
         *,
         cache_dir: str | os.PathLike[str] | None = None,
+        stream: int | None = None,
         processes: int | None = None,
         ways: Seq[Way] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -109,7 +112,7 @@ class Engine:
         self._ways = [(way, self._executor_of(way)) for way in ways]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir)
+        self._library = Library(cache_dir, stream)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
@@ -153,7 +156,7 @@ class Engine:
             for item in items:
                 if len(waiting) >= limit:
                     yield waiting.popleft().result()
-                waiting.append(self._executor.submit(partial(_opencv.alone, function, item)))
+                waiting.append(self._executor.submit(partial(OPENCV.alone, function, item)))
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -219,7 +222,7 @@ class Engine:
             return
         began = time.perf_counter()
         try:
-            outcomes = _opencv.alone(self._decode, jobs, way)
+            outcomes = OPENCV.alone(self._decode, jobs, way)
             way.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{place: error for place, _ in job.requests} for job in jobs]
@@ -243,7 +246,12 @@ class Engine:
                     outcome[place] = error
         reader = partial(self._ahead.reader, jobs)
         note = partial(self._note, video)
-        lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        try:
+            lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+        except RefutedError:
+            video = self._library.reindexed(video)
+            return self._decode([replace(job, video=video) for job in jobs], way)
+        self._library.keep(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:
@@ -290,34 +298,3 @@ class Engine:
 def available_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _OpenCv:
-    """OpenCV's process-wide number of threads: one while ours work, which are as many as may be, else the user's."""
-
-    def __init__(self) -> None:
-        self._working = self._threads = 0
-        self._lock = threading.Lock()
-        renew_after_fork(self)
-
-    def alone(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
-        """Call a function while OpenCV starts no threads of its own."""
-        with self._lock:
-            if self._working == 0:
-                self._threads = cv2.getNumThreads()
-                cv2.setNumThreads(1)
-            self._working += 1
-        try:
-            return work(*given)
-        finally:
-            with self._lock:
-                self._working -= 1
-                if self._working == 0 and cv2.getNumThreads() == 1:  # else the user has set another meanwhile
-                    cv2.setNumThreads(self._threads)
-
-    def after_fork(self) -> None:
-        """Begin anew; if it was one thread it stays so, since OpenCV's threads are the other process's."""
-        self._lock, self._working = threading.Lock(), 0
-
-
-_opencv = _OpenCv()

@@ -12,7 +12,12 @@ __all__ = ["engine_for", "workplace"]
 
 
 def engine_for(
-    device: Device, *, decode: Decode, threads: int | None, cache_dir: str | os.PathLike[str] | None
+    device: Device,
+    *,
+    decode: Decode,
+    threads: int | None,
+    cache_dir: str | os.PathLike[str] | None,
+    stream: int | None = None,
 ) -> Engine:
     """An engine whose sequences are on a device.
 
@@ -21,13 +26,14 @@ def engine_for(
         decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
         threads: CPU threads; by default one per core that this process may use.
         cache_dir: where indexes are kept.
+        stream: which stream of each video, by its number in the container; None for the best one.
     """
     if device.kind == "cpu":
-        return Engine(threads, cache_dir=cache_dir)
+        return Engine(threads, cache_dir=cache_dir, stream=stream)
     from .gpu_backends import card_ways
 
     ways, allocate = card_ways(device.number, decode, threads or available_cores())
-    return Engine(threads, cache_dir=cache_dir, ways=ways, allocate=allocate)
+    return Engine(threads, cache_dir=cache_dir, stream=stream, ways=ways, allocate=allocate)
 
 
 def workplace(device: Device, *, decode: Decode) -> Workplace:

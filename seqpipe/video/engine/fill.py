@@ -119,11 +119,17 @@ def _painted(
             items = Decoding(video.index, packets, decoders, frames, threads=threads)
         else:
             items = stack.enter_context(contextlib.closing(elsewhere))
-        for left, item in zip(reversed(range(len(frames))), items, strict=True):
+        left = len(frames)
+        for item in items:
+            left -= 1
             if isinstance(item, Lost):
                 lost[item.number] = item.reason
             else:
                 painter.put(item, targets.pop(item.number))
+            # A picture that is held on to decides which memory the next ones come into; what damage leaves undecoded of
+            # them shows what was there. It may not depend on what was asked for.
+            del item
             if not left:
                 painter.finish()  # its decoder is for others from now on
+        assert not left, "some frames were neither delivered nor lost"
     return lost

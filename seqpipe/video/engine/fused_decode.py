@@ -17,6 +17,7 @@ import numpy as np
 
 from ..convert.paint import Targets
 from ..cuda.converter import DeviceConverter
+from ..decode.kinds import HeldPackets, learn
 from ..decode.packets import PacketReader
 from ..nvdec.arrays import Awaited
 from ..nvdec.decoder import CardDecoders, NvdecDecoder
@@ -56,6 +57,8 @@ class WholeRuns:
         if converter is None or video in self._odd or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
+        with contextlib.closing(HeldPackets(reader())) as packets:
+            learn(video.index, packets, wanted)
         segments = make_plan(table, wanted).segments
         if not _are_short(video, segments):
             return False

@@ -1,6 +1,6 @@
 """Packet indexes: built, ordered, cached on disk, registered, verified.
 
-Imports `source`, `probe`, `bitstream`, `plan`, `decode`.
+Imports `source`, `probe`, `bitstream`, `tables`, `plan`, `decode`.
 """
 
 __all__: list[str] = []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import av.error
@@ -13,7 +12,6 @@ import numpy as np
 
 from ...array import BoolArray, IntArray
 from ..bitstream import (
-    UNKNOWN,
     UNREAD,
     Coded,
     Leading,
@@ -23,12 +21,14 @@ from ..bitstream import (
     classifier,
     droppable,
 )
+from ..decode.kinds import read_kind
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import FirstPicture, no_packets, open_container, stream_info, unreadable, video_stream
 from ..source.outside import parsing
 from ..source.source import Source
+from .assemble import DEFAULT_RATE, finish
 from .order import drop_head, order_by_decoding
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["build_index"]
 
 _HEADER_BEFORE_DATA = 64
-_DEFAULT_RATE = Fraction(25)
 _MPEGTS_SECOND = 90_000
+_LAST_TICK = 1 << 62
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
 _KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"}) | UNREAD
 # B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
@@ -102,7 +102,9 @@ def _build(source: Source) -> PacketIndex:
         )
     if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
         index = order_by_decoding(source, index)
-    return _finish(drop_head(source, index, _head(scan), refreshed=_refreshed(scan)), scan)
+    index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
+    frames = index.packets.frame_packet
+    return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
 
 
 def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
@@ -131,7 +133,7 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
                     _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
                 if packet.is_keyframe:
                     sets.look(number, data)
-                scan.kind.append(_kind(classify(before + data), data, codec))
+                scan.kind.append(read_kind(classify(before + data), data, codec))
                 _note(scan, source, packet, data)
             elif packet.dts is not None:
                 scan.empty += 1
@@ -141,15 +143,6 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
         scan.error = error.strerror or str(error)
     scan.set_ups = sets.set_ups
     return scan
-
-
-def _kind(kind: PacketKind, data: bytes, codec: str) -> PacketKind:
-    """What a packet is; a damaged one that seems to hold no picture is a lost frame, not none.
-
-    Otherwise all later frames would be misnumbered. Blanked packets come from bad copies; and every temporal unit of
-    AV1 shows a picture (AV1 specification, clause 7.5).
-    """
-    return UNKNOWN if not any(data) or (codec == "av1" and not kind.shown) else kind
 
 
 def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
@@ -251,7 +244,7 @@ def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
         dts = np.array(scan.dts, dtype=np.int64)
         if (np.diff(dts) > 0).all():
             return dts
-    tick = 1 / ((info.average_rate or info.real_rate or _DEFAULT_RATE) * info.time_base)
+    tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
 
 
@@ -267,8 +260,11 @@ def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
     keys = np.flatnonzero(key)
     for before, restart in itertools.pairwise(keys):
         if pts[restart] <= pts[before]:
-            past = np.sort(pts[:restart])
-            pts[restart:] += 2 * past[-1] - past[-2] - pts[restart]
+            last, one_before = np.sort(pts[:restart])[[-1, -2]].tolist()
+            shift = 2 * last - one_before - int(pts[restart])
+            if abs(shift) + int(np.abs(pts[restart:]).max()) > _LAST_TICK:
+                raise ValueError("its clock goes beyond 64 bits")  # of its source, as all that is parsed
+            pts[restart:] += shift
     return pts
 
 
@@ -344,27 +340,3 @@ def _counted(scan: _Scan) -> int:
     """
     before, last = [0, 0, *scan.dts][-2:]
     return 0 if last is None else last + max(1, last - (before or 0))
-
-
-def _finish(index: PacketIndex, scan: _Scan) -> PacketIndex:
-    """Count, and take start, end and reordering from what is there."""
-    frames = index.packets.frame_packet
-    times = index.timestamps
-    tick = index.info.time_base
-    if not frames.size:
-        return replace(index, info=replace(index.info, frame_count=0, has_b_frames=False))
-    last = scan.duration[int(frames[-1])] * float(tick)
-    if last <= 0:
-        last = (
-            float(times[-1] - times[-2])
-            if len(times) > 1
-            else float(1 / (index.info.average_rate or _DEFAULT_RATE))
-        )
-    info = replace(
-        index.info,
-        frame_count=len(frames),
-        has_b_frames=bool((np.diff(frames) < 0).any()),
-        start_s=float(times[0]),
-        duration_s=float(times[-1]) + last - float(times[0]),
-    )
-    return replace(index, info=info, end_s=float(times[-1]) + last)

@@ -24,7 +24,7 @@ import numpy as np
 from ...errors import OutputError
 from ...param import check_path
 from ...whole_file import replacing
-from ..packet_index import PacketIndex, PacketTable
+from ..packet_index import LEARNED, PacketIndex, PacketTable
 from ..probe.facts import Facts, clock_of
 from ..probe.info import StreamInfo
 from ..source.source import Stamp
@@ -40,7 +40,7 @@ __all__ = [
     "save_index",
 ]
 
-INDEX_FORMAT = 5
+INDEX_FORMAT = 7
 """What indexes of other versions do not have; all that is derived from an index and kept is of its format."""
 
 _MAGIC = b"SEQPIPE\x01"
@@ -108,6 +108,8 @@ def _index(header: dict[str, Any], body: bytes) -> PacketIndex:
     for name, kind, count in header["columns"]:
         columns[name] = np.frombuffer(body, dtype=kind, count=count, offset=position)
         position += columns[name].nbytes
+    if len(columns["known"]):
+        columns.update({name: columns[name].copy() for name in LEARNED})  # they are added to
     return PacketIndex(
         info=StreamInfo.from_json(header["info"]),
         extradata=base64.b64decode(header["extradata"]),

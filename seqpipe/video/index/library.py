@@ -10,7 +10,8 @@ from collections.abc import Hashable
 from ..packet_index import PacketIndex
 from ..plan.jobs import Video
 from ..source.source import Origin, Source, open_source
-from .open import open_index
+from .learned import Learned
+from .open import open_index, reindexed
 
 __all__ = ["Library"]
 
@@ -29,14 +30,16 @@ class Library:
 
     Args:
         cache_dir: where indexes are kept on disk, see :func:`seqpipe.video.index.open.open_index`.
+        stream: which stream of each is meant; None for the best video.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None) -> None:
-        self._cache_dir = cache_dir
+    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
+        self._cache_dir, self._stream = cache_dir, stream
         # the origin stays with its video, so that no other object can come to have its id
         self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
+        self._learned = Learned(cache_dir)
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> Video:
@@ -51,13 +54,31 @@ class Library:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
-        source = open_source(origin)
+        source = open_source(origin, stream=self._stream)
         video = Video(source, self._index(source))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))
             while len(self._videos) > _OPEN_VIDEOS:
                 self._videos.popitem(last=False)
         return video
+
+    def reindexed(self, video: Video) -> Video:
+        """A video by a scan, in the place of one whose tables were refuted.
+
+        Raises:
+            SourceError: its frames have other numbers or times by that.
+        """
+        found = Video(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
+        with self._lock:
+            for key in [key for key, (_, known) in self._videos.items() if known is video]:
+                del self._videos[key]
+            for place in [place for place, known in self._indexes.items() if known is video.index]:
+                self._bytes -= _bytes(self._indexes.pop(place))
+        return found
+
+    def keep(self, video: Video) -> None:
+        """Keep on disk what was learned of a video's packets, if it is much."""
+        self._learned.keep(video.index)
 
     def clear(self) -> None:
         """Forget all; what is in use stays open until it is not."""
@@ -76,6 +97,7 @@ class Library:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
         index = open_index(source, cache_dir=self._cache_dir)
+        self._learned.note(index, stamp)
         with self._lock:
             if key not in self._indexes:
                 self._indexes[key] = index

@@ -7,7 +7,9 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from ...errors import OutputError
+import numpy as np
+
+from ...errors import OutputError, SourceError
 from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
@@ -15,37 +17,45 @@ from ..probe.probe import with_source
 from ..source.source import Origin, Source, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["open_index", "summary"]
+__all__ = ["open_index", "reindexed", "summary"]
 
 _log = logging.getLogger(__name__)
 _said: Final[set[str]] = set()
 
 
 def open_index(
-    origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None, verified: bool = False
+    origin: Origin,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
 ) -> PacketIndex:
     """The index of a video.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        whole: whether every packet must have been read, so that its kind is known; else the container's own tables may
+            do, see :mod:`seqpipe.video.tables`.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
     """
-    source = open_source(origin)
+    source = open_source(origin, stream=stream)
     stamp = source.stamp()
     if stamp is None:
-        return _built(source, None, verified=verified)
+        return _built(source, None, whole=whole, verified=verified)
     directory = cache_directory(cache_dir)
     cached = load_index(directory, stamp)
     if cached is not None:
         check_picture(cached.info.width, cached.info.height, source.name)
-    if cached is not None and (cached.verified or not verified):
+    if cached is not None and (cached.verified or not verified) and (cached.packets.whole or not whole):
         return replace(cached, info=with_source(cached.info, source.name))
-    index = _built(source, cached, verified=verified)
+    index = _built(source, cached, whole=whole, verified=verified)
     try:
         save_index(directory, stamp, index)
     except OutputError as error:
@@ -55,9 +65,14 @@ def open_index(
     return index
 
 
-def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> PacketIndex:
+def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
-    if index is None:
+    # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
+    if not (whole or verified or index is not None or source.stream is not None):
+        from .from_tables import index_of_tables
+
+        index = index_of_tables(source)
+    if index is None or ((whole or verified) and not index.packets.whole):
         from .build import build_index
 
         index = build_index(source)
@@ -66,6 +81,24 @@ def _built(source: Source, index: PacketIndex | None, *, verified: bool) -> Pack
     from .verify import verify
 
     return verify(source, index)
+
+
+def reindexed(
+    source: Source, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None
+) -> PacketIndex:
+    """The index of a video by a scan, in the place of one by tables that a packet has refuted.
+
+    Raises:
+        SourceError: frames that may have been given out already have other numbers or times by it.
+    """
+    found = open_index(source, cache_dir=cache_dir, whole=True)
+    if not np.array_equal(found.timestamps, index.timestamps):
+        raise SourceError(
+            "its container's tables are wrong, and its frames are others than was said",
+            source=source.name,
+            advice="Open it again",
+        )
+    return found
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:

@@ -17,6 +17,7 @@ __all__ = ["Ability", "ability", "engines", "mistrust", "refusal"]
 # codecs whose parser tells the picture's size for the coded one
 _UNALIGNED = frozenset(CODECS[name] for name in ("mpeg1video", "mpeg2video", "mpeg4", "vp8"))
 _INEXACT = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
+_LOSSLESS = "High 4:4:4 Predictive"
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,11 @@ def mistrust(device: int, info: StreamInfo) -> str:
     """Why a stream is better left to the CPU although the card may decode it, or cannot; "" if it is not.
 
     The inverse transforms of MPEG-1, 2 and 4 are not exact by their standards, so that frames differ from decoder to
-    decoder, and the card does not tell of damage in them.
+    decoder, and the card does not tell of damage in them. NVDEC ignores the transform bypass of H.264's lossless
+    profile.
     """
+    if info.codec == "h264" and info.profile == _LOSSLESS:
+        return f"lossless macroblocks of H.264's profile {_LOSSLESS} come out of NVDEC up to 3 levels off"
     if info.codec in _INEXACT:
         return f"the frames of {info.codec} from NVDEC are not those of the CPU, and damage in them goes unnoticed"
     return refusal(device, info)

@@ -7,7 +7,36 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["StreamInfo"]
+__all__ = ["ContainerStream", "StreamInfo"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerStream:
+    """One of the streams of a container.
+
+    Attributes:
+        number: in the container, as ``stream=`` takes it.
+        kind: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ….
+        codec: the decoder's name; None if FFmpeg has none.
+        width: columns of a video's pictures in pixels, else None.
+        height: rows of a video's pictures in pixels, else None.
+        default: whether the container marks it as the one to play.
+        cover: whether it is a picture attached to the file, no video.
+    """
+
+    number: int
+    kind: str
+    codec: str | None
+    width: int | None
+    height: int | None
+    default: bool
+    cover: bool
+
+    def __str__(self) -> str:
+        """Such as ``2: video h264 1920x1080 (default)``."""
+        size = f" {self.width}x{self.height}" if self.width and self.height else ""
+        marks = ["default"] * self.default + ["cover picture"] * self.cover
+        return f"{self.number}: {self.kind} {self.codec or 'unknown'}{size}{f' ({chr(44).join(marks)})' * bool(marks)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +70,8 @@ class StreamInfo:
         declared_frames: what the container claims, None where it is silent.
         has_b_frames: whether presentation order differs from decoding order; until indexed, what the headers say.
         has_audio: whether the container also holds audio.
+        stream: its number in the container.
+        streams: all streams of the container.
     """
 
     source: str
@@ -69,6 +100,8 @@ class StreamInfo:
     declared_frames: int | None
     has_b_frames: bool | None
     has_audio: bool
+    stream: int = 0
+    streams: tuple[ContainerStream, ...] = ()
 
     @property
     def display_size(self) -> tuple[int, int]:
@@ -88,7 +121,8 @@ class StreamInfo:
             ValueError: a fraction cannot be read.
         """
         fractions = {name: _fraction(values[name]) for name in _FRACTIONS if values[name] is not None}
-        return cls(**{**{name: values[name] for name in _NAMES}, **fractions})
+        streams = tuple(ContainerStream(**entry) for entry in values["streams"])
+        return cls(**{**{name: values[name] for name in _NAMES}, **fractions, "streams": streams})
 
 
 _NAMES = tuple(field.name for field in fields(StreamInfo))

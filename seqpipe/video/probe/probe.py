@@ -17,15 +17,17 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...errors import UnreadableSourceError
+from ...content import HEAD, KINDS, kind_of_head
+from ...errors import ParameterError, UnreadableSourceError
 from ...limits import PICTURE_PIXELS, check_picture
 from ..finalizers import Afterwards
 from ..source.outside import parsing
 from ..source.source import Origin, Source, open_source
-from .info import StreamInfo
+from .info import ContainerStream, StreamInfo
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.stream import Stream
     from av.video.stream import VideoStream
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
 
 _BUFFER = 1 << 20
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
+_DEFAULT_PIXELS = 5_000_000
+_FEW_FRAMES = 5
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
@@ -51,30 +55,32 @@ _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {P
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
-def probe(origin: Origin) -> StreamInfo:
+def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
     """What is known of a video without reading it through.
 
     The frame count is what the container claims; :func:`seqpipe.video.packet_index.open_index` counts.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object.
+        stream: which of its streams, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: it is not there.
         UnreadableSourceError: it is not a video that can be decoded.
+        ParameterError: there is no such video stream.
     """
-    source = open_source(origin)
+    source = open_source(origin, stream=stream)
     with parsing(source), open_container(source) as container:
-        stream = video_stream(source, container)
-        first = FirstPicture(stream)
+        video = video_stream(source, container)
+        first = FirstPicture(video)
         try:
-            for packet in container.demux(stream):
+            for packet in container.demux(video):
                 first.offer(packet)
                 if first.done:
                     break
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
-        return stream_info(source, container, stream, first)
+        return stream_info(source, container, video, first)
 
 
 @contextlib.contextmanager
@@ -82,8 +88,16 @@ def open_container(source: Source) -> Iterator[InputContainer]:
     """The demuxer over a source, closed at the end; FFmpeg's errors become ours.
 
     Raises:
-        UnreadableSourceError: no demuxer reads it.
+        UnreadableSourceError: it is a volume, which FFmpeg may take for a film of one of its pieces; or no demuxer
+            reads it.
     """
+    kind = kind_of_head(source.read([(0, HEAD)])[0])
+    if kind not in (None, "tiff"):  # of a TIFF file FFmpeg decodes the picture rightly
+        raise UnreadableSourceError(
+            f"this is {KINDS[kind]}, not a video",
+            source=source.name,
+            advice="Open it with seqpipe.open, which gives a volume",
+        )
     demuxer = Demuxer(source)
     try:
         yield demuxer.container
@@ -121,21 +135,41 @@ class Demuxer:
             self._file.close()
 
 
-def video_stream(source: Source, container: InputContainer) -> VideoStream:
-    """The container's video: the default one, else the first; cover pictures do not count.
+def video_stream(source: Source, container: InputContainer, number: int | None = None) -> VideoStream:
+    """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
+
+    ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
+    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if
+    there is nothing else.
+
+    Args:
+        source: says which stream is asked for, if any is.
+        container: holds the streams.
+        number: of the stream that an index was built of.
 
     Raises:
         UnreadableSourceError: there is none, no decoder for it, or its pictures are too large.
+        ParameterError: the stream that is asked for is not there, or no video.
     """
     videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
-    if not videos:
+    wanted = source.stream if number is None else number
+    if wanted is not None:
+        stream = next((s for s in videos if s.index == wanted), None)
+        if stream is None:
+            raise ParameterError(
+                f"stream={wanted} is no video stream",
+                source=source.name,
+                allowed=", ".join(str(s.index) for s in videos) or "no video is in it",
+            )
+    elif videos:
+        stream = max(videos, key=_rank)
+    else:
         kinds = {"a cover picture" if s.type == "video" else str(s.type) for s in container.streams}
         raise UnreadableSourceError(
             f"there is no video stream in it (it holds {', '.join(sorted(kinds)) or 'nothing'})",
             source=source.name,
             advice="Give a file with video; one that was cut may have lost it",
         )
-    stream = next((s for s in videos if _disposition(s) & _DEFAULT), videos[0])
     if getattr(stream, "codec_context", None) is None:
         raise UnreadableSourceError(
             f"its codec is unknown to FFmpeg {av.ffmpeg_version_info}",
@@ -145,6 +179,35 @@ def video_stream(source: Source, container: InputContainer) -> VideoStream:
     check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
     stream.codec_context.options = bounded({})
     return stream
+
+
+def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
+    context = getattr(stream, "codec_context", None)
+    if context is None:
+        return False, False, 0
+    # FFmpeg prefers streams that it has seen several frames of: phones store a still beside the film
+    moves = not 0 < stream.frames < _FEW_FRAMES
+    return (
+        True,
+        moves,
+        context.width * context.height + _DEFAULT_PIXELS * bool(_disposition(stream) & _DEFAULT),
+    )
+
+
+def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
+    """What is known of all streams of a container."""
+    return tuple(
+        ContainerStream(
+            number=s.index,
+            kind=str(s.type),
+            codec=None if (context := getattr(s, "codec_context", None)) is None else context.name,
+            width=context.width if s.type == "video" and context is not None else None,
+            height=context.height if s.type == "video" and context is not None else None,
+            default=bool(_disposition(s) & _DEFAULT),
+            cover=bool(_disposition(s) & _ATTACHED_PICTURE),
+        )
+        for s in container.streams
+    )
 
 
 def bounded(options: dict[str, str]) -> dict[str, str]:
@@ -247,6 +310,8 @@ def stream_info(
         declared_frames=stream.frames or None,
         has_b_frames=bool(context.has_b_frames),
         has_audio=bool(container.streams.audio),
+        stream=stream.index,
+        streams=_entries(container),
     )
 
 
@@ -286,7 +351,7 @@ def _fraction(value: Rational | None) -> Fraction | None:
     return Fraction(int(value.numerator), int(value.denominator)) if value else None
 
 
-def _disposition(stream: VideoStream) -> int:
+def _disposition(stream: Stream) -> int:
     # An IntFlag from PyAV 18 on, a Flag before.
     return int(getattr(stream.disposition, "value", stream.disposition))
 

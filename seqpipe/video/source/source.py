@@ -52,15 +52,19 @@ class Source(ABC):
         name: how messages and results call it.
         slow: whether every read waits for an answer from far away.
         path: where the local file system has it, absolute; None if it is nowhere there.
+        stream: which of its streams is meant, by its number in the container; None for the best video.
+        gap: ranges no farther apart than so many bytes are read together.
     """
 
     name: str
     slow: bool = False
     path: str | None = None
+    stream: int | None = None
+    gap: int = 0
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
-        """The identity of the present content, or None if an index of it cannot be kept."""
+        """The identity of the present content of its stream, or None if an index of it cannot be kept."""
 
     @abstractmethod
     def size(self) -> int:
@@ -90,9 +94,15 @@ class Source(ABC):
         """Give back what is held open; reading opens it again."""
         return
 
+    def _key(self, name: str) -> str:
+        """A name that no other stream's index has; no path has a line break and a number sign behind its ending."""
+        return name if self.stream is None else f"{name}\n#{self.stream}"
+
 
 class _LocalFile(Source):
     """A file of the local file system, read by ``pread``: no shared position, no lock."""
+
+    gap = _WORTH_A_CALL
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -105,7 +115,7 @@ class _LocalFile(Source):
 
     def stamp(self) -> Stamp:
         stat = self._stat()
-        return self.path, stat.st_size, str(stat.st_mtime_ns)
+        return self._key(self.path), stat.st_size, str(stat.st_mtime_ns)
 
     def size(self) -> int:
         return self._stat().st_size
@@ -115,7 +125,7 @@ class _LocalFile(Source):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         descriptor = self._open()
-        runs = merged(ranges, _WORTH_A_CALL)
+        runs = merged(ranges, self.gap)
         try:
             return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
         except OSError as error:
@@ -259,6 +269,7 @@ class _Remote(Source):
     """
 
     slow = True
+    gap = _WORTH_A_REQUEST
 
     def __init__(self, url: str) -> None:
         self.name = url
@@ -282,7 +293,7 @@ class _Remote(Source):
         _check_size(self._size, url)
 
     def stamp(self) -> Stamp | None:
-        return None if self._tag is None else (self.name, self._size, self._tag)
+        return None if self._tag is None else (self._key(self.name), self._size, self._tag)
 
     def size(self) -> int:
         return self._size
@@ -295,7 +306,7 @@ class _Remote(Source):
         return cast("BinaryIO", _View(self, lambda offset, size: blocks._fetch(offset, offset + size)))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = merged(ranges, _WORTH_A_REQUEST, self._size)
+        runs = merged(ranges, self.gap, self._size)
         return cut_out(ranges, runs, self._fetch(runs))
 
     def read_on(self, offset: int, size: int) -> bytes:
@@ -431,13 +442,14 @@ class _View:
         """What is shared stays open."""
 
 
-def open_source(origin: Origin) -> Source:
+def open_source(origin: Origin, *, stream: int | None = None) -> Source:
     """The source that a path, URL, bytes or file object names.
 
     Args:
         origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
             file object. What an HTTP server does not send in ranges is read once, into a temporary file of at most
             :data:`seqpipe.limits.DOWNLOAD_GIB`.
+        stream: which of its streams is meant, by its number in the container; None for the best video.
 
     Raises:
         SourceNotFoundError: nothing is there.
@@ -445,6 +457,13 @@ def open_source(origin: Origin) -> Source:
         BackendError: the URL's scheme needs a package that is not installed.
         ParameterError: it is none of these.
     """
+    source = _opened(origin)
+    if stream is not None:
+        source.stream = stream
+    return source
+
+
+def _opened(origin: Origin) -> Source:
     if isinstance(origin, Source):
         return origin
     if isinstance(origin, (bytes, bytearray, memoryview)):

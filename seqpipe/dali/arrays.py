@@ -1,0 +1,570 @@
+"""DALI's operators on arrays of any kind: casts, shapes, joining, slices, padding, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, namespace
+from ..errors import ParameterError
+from ..ops import REGISTRY, Run
+from ..pipeline.arithmetic import cast_array
+from ..pipeline.value import Value
+from .call import Call, check_known, plain
+from .data_node import DataNode, node_of, outputs_of
+from .types import dtype_name
+
+__all__ = [
+    "cast",
+    "cast_like",
+    "constant",
+    "coord_transform",
+    "copy",
+    "element_extract",
+    "expand_dims",
+    "full",
+    "full_like",
+    "get_property",
+    "joined",
+    "lookup_table",
+    "one_hot",
+    "pad",
+    "per_frame",
+    "permute_batch",
+    "random_bbox_crop",
+    "reduction",
+    "reinterpret",
+    "shapes",
+    "slice_",
+    "squeeze",
+    "transpose",
+]
+
+
+def cast(call: Call) -> DataNode:
+    """``fn.cast``: rounds half to even, where DALI rounds halves away from 0."""
+    kind = dtype_name(call.take("dtype"))
+    call.done()
+    return call.each(lambda part: cast_array(part, kind), told=kind)
+
+
+def cast_like(call: Call) -> DataNode:
+    """``fn.cast_like``."""
+    call.done()
+    return call.node(lambda v, _: v[0].each(lambda part: cast_array(part, v[1].dtype.name)))
+
+
+def copy(call: Call) -> DataNode:
+    """``fn.copy``."""
+    call.done()
+    return call.each(lambda part: part.copy())
+
+
+def shapes(call: Call) -> DataNode:
+    """``fn.shapes``: int64."""
+    kind = call.take("dtype")
+    call.done()
+    return call.input().shape(dtype=kind)
+
+
+def get_property(call: Call) -> DataNode:
+    """``fn.get_property``: the source or the layout of each sample, as bytes."""
+    key = call.take("key")
+    call.done()
+    return call.input().property(key)
+
+
+def constant(call: Call) -> DataNode:
+    """``fn.constant``."""
+    integers, floats = call.take("idata"), call.take("fdata")
+    shape, kind, layout = call.take("shape"), call.take("dtype"), call.take("layout", "")
+    call.done()
+    data = integers if integers is not None else floats
+    if data is None:
+        raise call.wrong("neither idata nor fdata is given")
+    array = np.asarray(
+        data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32"
+    )
+    if shape is None:  # a single number has one axis, as in DALI
+        array = np.atleast_1d(array)
+    if shape is not None:
+        wanted = tuple(np.atleast_1d(shape).tolist())
+        array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
+    from .types import Constant
+
+    made = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
+    return made.gpu() if call.device == "gpu" else made
+
+
+def full(value: float | None) -> Callable[[Call], DataNode]:
+    """``fn.zeros``, ``fn.ones`` and ``fn.full``."""
+
+    def build(call: Call) -> DataNode:
+        shape, kind = call.take("shape", ()), call.take("dtype")
+        call.done()
+        level = call.input() if value is None else node_of(np.asarray(value, dtype_name(kind or "int32")))
+        nodes = [level, *([shape] if isinstance(shape, DataNode) else [])]
+        fixed = None if len(nodes) > 1 else tuple(np.atleast_1d(shape).astype(int).tolist())
+
+        def compute(values: list[Value], _: Run) -> Value:
+            sizes = [fixed] * len(values[0]) if fixed is not None else [tuple(map(int, s)) for s in values[1]]
+            parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
+            found = Value.of(parts)
+            return found if kind is None else found.each(lambda part: cast_array(part, dtype_name(kind)))
+
+        return call.node(compute, inputs=nodes, told=f"{fixed} {kind}")
+
+    return build
+
+
+def full_like(value: float | None) -> Callable[[Call], DataNode]:
+    """``fn.zeros_like``, ``fn.ones_like`` and ``fn.full_like``."""
+
+    def build(call: Call) -> DataNode:
+        kind = call.take("dtype")
+        call.done()
+
+        def one(part: Array, level: Any) -> Array:
+            found = (
+                namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
+            )
+            return found if kind is None else cast_array(found, dtype_name(kind))
+
+        def compute(values: list[Value], _: Run) -> Value:
+            levels = values[1] if value is None else [value] * len(values[0])
+            return Value.of([one(a, b) for a, b in zip(values[0], levels, strict=True)], values[0].layout)
+
+        return call.node(compute, told=f"{value} {kind}")
+
+    return build
+
+
+def reinterpret(call: Call) -> DataNode:
+    """``fn.reinterpret`` and ``fn.reshape``: other axes, types or layouts of the same bytes."""
+    shape, layout, kind = call.take("shape"), call.take("layout"), call.take("dtype")
+    relative, places = call.take("rel_shape"), call.take("src_dims")
+    call.done()
+    nodes = list(call.inputs)
+    if isinstance(shape, DataNode):
+        nodes.append(shape.cpu())
+    by_node = len(nodes) > 1
+
+    def one(part: Array, wanted: Any) -> Array:
+        array = part if kind is None else part.copy(order="C").view(dtype_name(kind))
+        if relative is not None or places is not None:
+            axes = range(array.ndim) if places is None else places
+            factors = relative if relative is not None else [1.0] * len(axes)
+            wanted = [
+                -1 if f < 0 else 1 if axis < 0 else round(array.shape[axis] * f)
+                for axis, f in zip(axes, factors, strict=False)
+            ]
+        if wanted is None:
+            return array
+        wanted = np.atleast_1d(np.asarray(wanted)).astype(int).tolist()
+        try:
+            return array.reshape(wanted)
+        except ValueError as error:
+            raise ParameterError(
+                f"a sample of the shape {array.shape} cannot have the shape {tuple(wanted)}",
+                source=f"fn.{call.row.name}",
+            ) from error
+
+    def compute(values: list[Value], _: Run) -> Value:
+        wanted = values[1].on_host() if by_node else [shape] * len(values[0])
+        parts = [one(a, b) for a, b in zip(values[0], wanted, strict=True)]
+        kept = values[0].layout if parts and parts[0].ndim == values[0].ndim else ""
+        return Value.of(parts, kept if layout is None else layout, values[0].sources)
+
+    told = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
+    return call.node(compute, inputs=nodes, told=told)
+
+
+def transpose(call: Call) -> DataNode:
+    """``fn.transpose``."""
+    perm, keeps, output = call.take("perm"), call.take("transpose_layout", True), call.take("output_layout")
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        order = tuple(range(value.ndim))[::-1] if perm is None else tuple(perm)
+        letters = "".join(value.layout[axis] for axis in order) if value.layout and keeps else ""
+        data = (
+            value.data.transpose(0, *(axis + 1 for axis in order))
+            if value.dense
+            else [part.transpose(order) for part in value.data]
+        )
+        return value.with_data(data, output if output is not None else letters)
+
+    return call.node(compute, told=f"{perm} {output}")
+
+
+def _axes(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
+    if names is not None:
+        missing = [letter for letter in names if letter not in value.layout]
+        if missing:
+            raise ParameterError(
+                f"axis_names={names!r} of samples of layout {value.layout!r}",
+                source=source,
+                allowed=value.layout or "axes",
+            )
+        return tuple(value.layout.index(letter) for letter in names)
+    return tuple(int(axis) % max(value.ndim, 1) for axis in np.atleast_1d(axes))
+
+
+def squeeze(call: Call) -> DataNode:
+    """``fn.squeeze``."""
+    axes, names = call.take("axes"), call.take("axis_names")
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        drop = _axes(value, axes, names, "fn.squeeze")
+        letters = "".join(c for n, c in enumerate(value.layout) if n not in drop)
+        try:
+            return value.each(lambda part: part.squeeze(drop), letters)
+        except ValueError as error:
+            raise ParameterError(
+                f"axes {drop} of samples of the shape {value.shapes()[0]}",
+                source="fn.squeeze",
+                allowed="axes of length 1",
+            ) from error
+
+    return call.node(compute, told=f"{axes} {names}")
+
+
+def expand_dims(call: Call) -> DataNode:
+    """``fn.expand_dims``."""
+    axes, names = call.take("axes"), call.take("new_axis_names", "")
+    call.done()
+    places = np.atleast_1d(axes).astype(int).tolist()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        letters = list(values[0].layout)
+        if names and letters:
+            for place, letter in sorted(zip(places, names, strict=True)):
+                letters.insert(place, letter)
+        known = "".join(letters) if names and letters else names if not values[0].ndim else ""
+        return values[0].each(lambda part: np.expand_dims(part, tuple(places)), known)
+
+    return call.node(compute, told=f"{axes} {names}")
+
+
+def joined(stacks: bool) -> Callable[[Call], DataNode]:
+    """``fn.stack`` and ``fn.cat``."""
+
+    def build(call: Call) -> DataNode:
+        axis, name = call.take("axis", 0), call.take("axis_name")
+        call.done()
+
+        def compute(values: list[Value], _: Run) -> Value:
+            first = values[0]
+            place, letters = int(axis), first.layout
+            if not stacks and name is not None:
+                (place,) = _axes(first, None, name, "fn.cat")
+            if stacks:
+                place %= first.ndim + 1
+                known = name is not None and (letters or not first.ndim)
+                letters = letters[:place] + name + letters[place:] if known else ""
+            rows = zip(*values, strict=True)
+            try:
+                join: Any = "stack" if stacks else "concatenate"
+                parts = [getattr(namespace(row[0]), join)(row, axis=place) for row in rows]
+            except ValueError as error:
+                raise ParameterError(
+                    f"samples cannot be joined: {error}", source=f"fn.{call.row.name}"
+                ) from error
+            return Value.of(parts, letters, first.sources)
+
+        return call.node(compute, told=f"{axis} {name}")
+
+    return build
+
+
+def reduction(call: Call) -> DataNode:
+    """``fn.reductions.*``."""
+    axes, names = call.take("axes"), call.take("axis_names")
+    keeps = bool(call.take("keep_dims", False))
+    options = {name: plain(name, value) for name, value in call.args.items() if value is not None}
+    cls: Any = REGISTRY[call.row.name]
+    check_known(call, *(q.name for q in cls.parameters))
+
+    def compute(values: list[Value], _: Run) -> Value:
+        if not values[0].ndim:  # of a number for each sample there is one value
+            values = [value.each(lambda part: part.reshape(1), "") for value in values]
+        value = values[0]
+        drop = (
+            tuple(range(value.ndim))
+            if axes is None and names is None
+            else _axes(value, axes, names, cls.name)
+        )
+        op = cls(axes=drop, keep_dims=keeps, **options)
+        letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
+        parts = [op(part, *more) for part, *more in zip(*values, strict=True)]
+        return Value.of(
+            [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
+        )
+
+    return call.node(compute, told=f"{axes} {names} {keeps} {options}")
+
+
+def one_hot(call: Call) -> DataNode:
+    """``fn.one_hot``."""
+    kind = dtype_name(call.take("dtype", "float32"))
+    axis, name = call.take("axis", -1), call.take("axis_name")
+    count, on, off = call.take("num_classes", 0), call.take("on_value", 1.0), call.take("off_value", 0.0)
+    call.done()
+    op: Any = REGISTRY["one_hot"](
+        num_classes=count, axis=axis, on_value=on, off_value=off, dtype=kind, axis_name=name
+    )
+
+    def one(part: Array) -> Array:
+        if part.shape == (1,):  # DALI takes a label of one number for a number
+            part = part.reshape(())
+        return op(part if part.ndim else part.reshape(1)).reshape(-1) if not part.ndim else op(part)
+
+    return call.each(one, "", told=f"{count} {axis} {on} {off} {kind}")
+
+
+def permute_batch(call: Call) -> DataNode:
+    """``fn.permute_batch``."""
+    indices = call.take("indices")
+    call.done()
+    if isinstance(indices, DataNode):
+        return call.node(lambda v, _: _picked(v[0], v[1].on_host().stacked().reshape(-1)), indices)
+    return call.node(lambda v, _: _picked(v[0], np.asarray(indices)), told=str(indices))
+
+
+def _picked(value: Value, places: Any) -> Value:
+    data = value.data[list(map(int, places))] if value.dense else [value.data[int(n)] for n in places]
+    sources = tuple(value.sources[int(n)] for n in places) if value.sources else ()
+    return Value(data, value.layout, sources)
+
+
+def per_frame(call: Call) -> DataNode:
+    """``fn.per_frame``: a parameter with a number for each frame."""
+    replace = call.take("replace", False)
+    call.done()
+    del replace
+    return call.node(lambda v, _: Value(v[0].data, v[0].layout or "F", v[0].sources, by_frame=True))
+
+
+def slice_(call: Call) -> DataNode:
+    """``fn.slice``: a window by its start and its end or shape, of some axes, absolute or relative."""
+    inputs, data = call.inputs, call.inputs[:1]
+    given: dict[str, Any] = {}
+    if len(inputs) > 1:
+        relative = (bool(call.take("normalized_anchor", True)), bool(call.take("normalized_shape", True)))
+        given["rel_start" if relative[0] else "start"] = inputs[1]
+        if len(inputs) > 2:
+            given["rel_shape" if relative[1] else "shape"] = inputs[2]
+    call.args.pop("normalized_anchor", None)
+    call.args.pop("normalized_shape", None)
+    for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
+        if (found := call.take(name)) is not None:
+            given[name] = found
+    axes, names = call.take("axes"), call.take("axis_names")
+    if axes is None and names is None:
+        names = "WH"
+    policy, fill = call.take("out_of_bounds_policy", "error"), call.take("fill_values", 0)
+    kind = call.take("dtype")
+    call.done()
+    nodes = {name: node_of(value).cpu() for name, value in given.items()}
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        if axes is None and not value.layout and value.ndim >= 2:
+            value = value.with_data(value.data, {2: "HW", 3: "HWC", 4: "FHWC"}.get(value.ndim, ""))
+        if axes is None and value.layout:
+            places = _axes(value, None, names, "fn.slice")
+        else:
+            places = _axes(value, axes if axes is not None else range(value.ndim), None, "fn.slice")
+        parts = []
+        for n, part in enumerate(value):
+            bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
+            parts.append(_window(part, places, bounds, policy, fill))
+        made = Value.of(parts, values[0].layout, value.sources)
+        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
+
+    return call.node(compute, *nodes.values(), inputs=data, told=f"{axes} {names} {policy} {fill}")
+
+
+def _window(part: Array, axes: tuple[int, ...], bounds: dict[str, Any], policy: str, fill: Any) -> Array:
+    starts, ends = [0] * part.ndim, list(part.shape)
+    for n, axis in enumerate(axes):
+        extent = part.shape[axis]
+        at = {name: float(values[n if len(values) > 1 else 0]) for name, values in bounds.items()}
+        start = at["start"] if "start" in at else at.get("rel_start", 0.0) * extent
+        if "shape" in at or "rel_shape" in at:
+            end = start + (at["shape"] if "shape" in at else at["rel_shape"] * extent)
+        else:
+            end = at["end"] if "end" in at else at.get("rel_end", 1.0) * extent
+        # halves up, as DALI rounds relative places
+        starts[axis], ends[axis] = int(np.floor(start + 0.5)), int(np.floor(end + 0.5))
+    outside = [
+        (n, s, e, part.shape[n])
+        for n, (s, e) in enumerate(zip(starts, ends, strict=True))
+        if s < 0 or e > part.shape[n]
+    ]
+    if outside and policy == "error":
+        axis, start, end, extent = outside[0]
+        raise ParameterError(
+            f"a window from {start} to {end} of axis {axis}, which has {extent} places",
+            source="fn.slice",
+            allowed="windows within the sample",
+            advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",
+        )
+    inner = part[
+        tuple(slice(max(s, 0), max(min(e, n), 0)) for s, e, n in zip(starts, ends, part.shape, strict=True))
+    ]
+    if not outside or policy == "trim_to_shape":
+        return inner
+    if policy != "pad":
+        raise ParameterError(
+            f"out_of_bounds_policy={policy!r} is not valid",
+            source="fn.slice",
+            allowed="'error', 'pad', 'trim_to_shape'",
+        )
+    widths = [(max(-s, 0), max(e - n, 0)) for s, e, n in zip(starts, ends, part.shape, strict=True)]
+    level = fill if np.isscalar(fill) else fill[0]
+    return namespace(part).pad(inner, widths, constant_values=level)
+
+
+def pad(call: Call) -> DataNode:
+    """``fn.pad``: to a shape, to multiples, or to the largest of the batch."""
+    axes, names = call.take("axes"), call.take("axis_names")
+    shape, align, fill = call.take("shape"), call.take("align"), call.take("fill_value", 0)
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        places = (
+            tuple(range(value.ndim))
+            if axes is None and names is None
+            else _axes(value, axes, names, "fn.pad")
+        )
+        sides = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
+        for n, axis in enumerate(places):
+            asked = -1 if shape is None else int(np.atleast_1d(shape)[n if np.size(shape) > 1 else 0])
+            sides[axis] = sides[axis] if asked < 0 else asked
+            step = 1 if align is None else int(np.atleast_1d(align)[n if np.size(align) > 1 else 0])
+            sides[axis] = -(-sides[axis] // step) * step
+
+        def one(part: Array) -> Array:
+            widths = [
+                (0, max(0, sides[axis] - length) if axis in places else 0)
+                for axis, length in enumerate(part.shape)
+            ]
+            return namespace(part).pad(part, widths, constant_values=fill)
+
+        return value.each(one)
+
+    return call.node(compute, told=f"{axes} {names} {shape} {align} {fill}")
+
+
+def random_bbox_crop(call: Call) -> tuple[DataNode, ...]:
+    """``fn.random_bbox_crop``: anchor, shape, boxes, and labels if there are any."""
+    labelled = len(call.inputs) > 1
+    layout = call.take("bbox_layout")
+    if layout is not None:
+        call.args["ltrb"] = layout == "xyXY"
+    constants = {name: plain(name, value) for name, value in call.args.items() if value is not None}
+    constants["seed"] = call.drawing_seed
+    op: Any = REGISTRY["random_bbox_crop"](**constants)
+
+    def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
+        boxes = [np.asarray(part, np.float32) for part in values[0].on_host()]
+        labels = [np.asarray(part).reshape(-1) for part in values[1].on_host()] if labelled else None
+        found = op(boxes, labels, epoch=run.epoch, index=run.index)
+        parts = [Value(np.asarray(found.anchor, np.float32)), Value(np.asarray(found.shape, np.float32))]
+        parts.append(Value.of(list(found.boxes)))
+        if labelled:
+            parts.append(Value.of([np.asarray(one) for one in found.labels]))
+        return tuple(parts)
+
+    return outputs_of(call.node(compute, told=f"{constants}"), 4 if labelled else 3)
+
+
+def element_extract(call: Call) -> Any:
+    """``fn.element_extract``: one value for each element."""
+    elements = np.atleast_1d(call.take("element_map")).astype(int).tolist()
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
+        value = values[0]
+        for place in elements:
+            for shape in value.shapes():
+                if not -shape[0] <= place < shape[0]:
+                    raise ParameterError(
+                        f"element_map has {place}, of sequences with {shape[0]} frames",
+                        source="fn.element_extract",
+                        allowed=f"{-shape[0]} to {shape[0] - 1}",
+                    )
+        letters = value.layout[1:]
+        if value.dense:
+            return tuple(value.with_data(value.data[:, place], letters) for place in elements)
+        return tuple(value.with_data([part[place] for part in value], letters) for place in elements)
+
+    made = outputs_of(call.node(compute, told=str(elements)), len(elements))
+    return made[0] if len(made) == 1 else made
+
+
+def lookup_table(call: Call) -> DataNode:
+    """``fn.lookup_table``: whole numbers of any axes to values."""
+    keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
+    found = np.atleast_1d(call.take("values", []))
+    default, kind = call.take("default_value", 0.0), dtype_name(call.take("dtype", "float32"))
+    call.done()
+    if len(keys) != len(found) or (len(keys) and keys.min() < 0):
+        raise call.wrong(
+            f"{len(keys)} keys and {len(found)} values", allowed="one value for each key of at least 0"
+        )
+    table = np.full(int(keys.max(initial=-1)) + 2, default, np.float64)
+    table[keys] = found
+
+    def one(part: Array) -> Array:
+        if part.dtype.kind not in "iu":
+            raise ParameterError(
+                f"keys of type {part.dtype}", source="fn.lookup_table", allowed="whole numbers"
+            )
+        xp = namespace(part)
+        known = (part >= 0) & (part < len(table) - 1)
+        # the last entry is the default, for all keys that are not in the table
+        return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
+
+    return call.each(one, told=f"{keys.tolist()} {found.tolist()} {default} {kind}")
+
+
+def coord_transform(call: Call) -> DataNode:
+    """``fn.coord_transform``: points of any number of coordinates times a matrix, and a vector added."""
+    kind = dtype_name(call.take("dtype", "float32"))
+    parts = {name: call.take(name) for name in ("M", "T", "MT")}
+    call.done()
+    if parts["MT"] is not None and (parts["M"] is not None or parts["T"] is not None):
+        raise call.wrong("MT is given, and M or T", allowed="MT, or M and T")
+    nodes = {
+        name: node_of(np.asarray(one, np.float32) if not isinstance(one, DataNode) else one).cpu()
+        for name, one in parts.items()
+        if one is not None
+    }
+
+    def compute(values: list[Value], _: Run) -> Value:
+        made = []
+        for n, points in enumerate(values[0]):
+            given = {
+                name: np.asarray(one[n], np.float64) for name, one in zip(nodes, values[1:], strict=True)
+            }
+            size = points.shape[-1]
+            matrix, added = given.get("M"), given.get("T", 0.0)
+            if "MT" in given:
+                both = given["MT"].reshape(-1, size + 1)
+                matrix, added = both[:, :-1], both[:, -1]
+            elif matrix is not None:
+                matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
+            xp = namespace(points)
+            moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
+            made.append(cast_array(moved + xp.asarray(added), kind))
+        return Value.of(made, values[0].layout, values[0].sources)
+
+    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {kind}")

@@ -1,0 +1,388 @@
+"""A call of one of DALI's operators, as the table describes it, turned into nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from .. import ops
+from ..errors import ParameterError
+from ..layout import LAYOUTS
+from ..ops import REGISTRY, Run, per_frame
+from ..pipeline.arithmetic import cast_array
+from ..pipeline.nodes import user_line
+from ..pipeline.value import Value
+from .data_node import Compute, DataNode, current, node_of, outputs_of
+from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
+
+__all__ = [
+    "Call",
+    "Row",
+    "called",
+    "check_known",
+    "native",
+    "plain",
+    "several",
+]
+
+OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
+"""Arguments that all of DALI's operators have and that decide no result."""
+
+_SOURCES: Final = (
+    *("readers.", "experimental.readers.", "random.", "external_source", "constant", "zeros", "ones"),
+    *("python_function", "torch_python_function"),
+)
+"""What operators are called that may act on nothing."""
+_IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
+_FILTERS: Final = {
+    DALIInterpType.INTERP_NN: "nearest",
+    DALIInterpType.INTERP_LINEAR: "linear",
+    DALIInterpType.INTERP_CUBIC: "cubic",
+    DALIInterpType.INTERP_LANCZOS3: "lanczos3",
+    DALIInterpType.INTERP_TRIANGULAR: "triangular",
+    DALIInterpType.INTERP_GAUSSIAN: "gaussian",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one of DALI's operators is here; only what differs is said.
+
+    Attributes:
+        name: in ``nvidia.dali.fn``.
+        to: the name of our operator; by default the same.
+        build: makes the nodes of a call, where that is no call of one operator.
+        renamed: names of arguments that are others here.
+        defaults: of arguments that are not given, where DALI's are others.
+        accept: arguments that decide nothing here.
+        refuse: arguments that are not available, and what there is instead.
+        why: of an operator that is not available: what there is instead.
+        note: how its meaning differs, for the documentation.
+        positional: arguments that may be given by place, where that is no node.
+    """
+
+    name: str
+    to: str = ""
+    build: Callable[[Call], Any] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    accept: tuple[str, ...] = ()
+    refuse: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+    note: str = ""
+    positional: tuple[str, ...] = ()
+
+
+@dataclass
+class Call:
+    """One call.
+
+    Attributes:
+        row: the operator.
+        inputs: what it acts on.
+        args: by name, those of all operators taken out.
+        device: "cpu" or "gpu", where the result is to be.
+        name: of the node, as the user gave it.
+        seed: as it was given.
+        asked: the device as it was given: "cpu", "gpu", "mixed" or None.
+    """
+
+    row: Row
+    inputs: list[DataNode]
+    args: dict[str, Any]
+    device: str
+    name: str | None = None
+    seed: int | None = None
+    asked: str | None = None
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """An argument, that is then taken care of."""
+        found = self.args.pop(name, None)
+        return default if found is None else found
+
+    def input(self, number: int = 0) -> DataNode:
+        """One of the inputs.
+
+        Raises:
+            ParameterError: it is missing.
+        """
+        if number >= len(self.inputs):
+            raise self.wrong(f"input {number} is missing")
+        return self.inputs[number]
+
+    def wrong(self, fact: str, **more: Any) -> ParameterError:
+        """A parameter error of this call."""
+        return ParameterError(
+            f"{user_line()}: {fact}" if user_line() else fact, source=f"fn.{self.row.name}", **more
+        )
+
+    def done(self) -> None:
+        """See that every argument was taken care of.
+
+        Raises:
+            ParameterError: there is one that the operator does not have.
+        """
+        for name in self.args:
+            if name not in self.row.accept and self.args[name] is not None:
+                raise self.wrong(f"there is no argument {name!r}")
+
+    def node(
+        self, compute: Compute, *more: DataNode, told: str = "", inputs: Seq[DataNode] | None = None
+    ) -> DataNode:
+        """A node of the inputs and of some more."""
+        given = [*(self.inputs if inputs is None else inputs), *more]
+        return DataNode(self.name or self.row.name, given, compute, device=self.device, told=told)
+
+    def each(self, function: Callable[[Any], Any], layout: str | None = None, told: str = "") -> DataNode:
+        """A node that makes something of every sample of the only input."""
+        return self.node(lambda values, _: values[0].each(function, layout), told=told, inputs=[self.input()])
+
+    @property
+    def drawing_seed(self) -> int:
+        """The seed of what is drawn."""
+        pipe = current()
+        if pipe is not None:
+            return int(pipe.seed_of(self.row.name, self.seed))
+        return self.seed if self.seed is not None and self.seed >= 0 else 0
+
+
+def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """The nodes that a call gives.
+
+    Args:
+        row: the operator.
+        given: what it is called with by place.
+        arguments: and by name.
+
+    Raises:
+        ParameterError: it is not available, or does not have an argument.
+    """
+    if row.why:
+        raise ParameterError(
+            f"{_at()}DALI's {row.name} is not available", source=f"fn.{row.name}", advice=_sentence(row.why)
+        )
+    sets = next((len(one) for one in given if _is_set(one)), 0)
+    if sets:
+        each = [
+            called(row, tuple(one[n] if _is_set(one) else one for one in given), dict(arguments))
+            for n in range(sets)
+        ]
+        return (
+            [list(column) for column in zip(*each, strict=True)]
+            if isinstance(each[0], (tuple, list))
+            else each
+        )
+    args = {row.renamed.get(name, name): value for name, value in arguments.items()}
+    for name, value in zip(row.positional, given, strict=False):
+        if not isinstance(value, ops.DataNode):
+            args[name], given = value, given[1:]
+    for name, why in row.refuse.items():
+        if args.get(name) is not None:
+            raise ParameterError(
+                f"{_at()}{name}={args[name]!r} is not available",
+                source=f"fn.{row.name}",
+                advice=_sentence(why),
+            )
+    asked, name = args.pop("device", None), args.pop("name", None)
+    seed = args.pop("seed", None)
+    for one in OF_ALL:
+        args.pop(one, None)
+    inputs = [node_of(one) for one in given if one is not None]
+    if not inputs and not row.name.startswith(_SOURCES):
+        raise ParameterError(
+            f"{_at()}there is nothing that it acts on", source=f"fn.{row.name}", allowed="a node"
+        )
+    pipe = current()
+    if pipe is None:
+        raise ParameterError(
+            f"{_at()}it is called outside of a pipeline",
+            source=f"fn.{row.name}",
+            advice="Call it in a function with @pipeline_def, within `with pipe:`, or in define_graph; on arrays call "
+            "seqpipe.fn",
+        )
+    if asked not in (None, "cpu", "gpu", "mixed"):
+        raise ParameterError(
+            f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
+        )
+    on_gpu = asked in ("gpu", "mixed") or (asked is None and any(one.device == "gpu" for one in inputs))
+    device = "gpu" if on_gpu and pipe.gpu() is not None else "cpu"
+    if asked == "gpu" and device == "gpu":
+        inputs = [one.gpu() for one in inputs]
+    args = {**row.defaults, **args}
+    made = Call(row, inputs, args, device, name, seed, asked)
+    return row.build(made) if row.build is not None else native(made)
+
+
+def native(call: Call, to: str = "") -> Any:
+    """The node of one of our operators on images, boxes or points.
+
+    Args:
+        call: what it is called with.
+        to: the operator; by default that of the row.
+    """
+    cls: Any = REGISTRY[to or call.row.to or call.row.name]
+    known = {parameter.name: parameter for parameter in cls.parameters}
+    cast_to = None
+    if "dtype" not in known and call.args.get("dtype") is not None:
+        cast_to = dtype_name(call.take("dtype"))
+    constants, nodes = _parted(call, known)
+    if "seed" in known:
+        constants["seed"] = call.drawing_seed
+    numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
+    try:
+        whole = None if nodes else cls(**constants)
+        if nodes and constants.keys() - {"seed"}:
+            cls(**constants)  # what is known is checked at once
+    except ParameterError as error:
+        error.source = f"fn.{call.row.name}"
+        error.fact = f"{_at()}{error.fact}"
+        raise
+    sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
+    sizes = {name: q.size for name, q in known.items()}
+
+    def compute(values: list[Value], run: Run) -> Any:
+        op = whole
+        if op is None:
+            given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
+            op = cls(**constants, **given)
+        main = values[: len(call.inputs)]
+        if cls.takes == "images":
+            return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
+        return _on_lists(op, main, run)
+
+    told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
+    return call.node(compute, *nodes.values(), told=told)
+
+
+def _parted(call: Call, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+    """The arguments of a call that are constant, and those that are nodes.
+
+    Raises:
+        ParameterError: the operator does not have one.
+    """
+    constants: dict[str, Any] = {}
+    nodes: dict[str, DataNode] = {}
+    for name, value in call.args.items():
+        if value is None or name in call.row.accept:
+            continue
+        if name not in known:
+            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(known)))
+        if isinstance(value, ops.DataNode):
+            nodes[name] = node_of(value).cpu()
+        elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
+            nodes[name] = _joined([node_of(one).cpu() for one in value])
+        else:
+            constants[name] = plain(name, value)
+    call.args.clear()
+    return constants, nodes
+
+
+def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
+    """The result of an operator; samples are given one by one where their results may differ in size."""
+    letters = value.layout or _IMAGES.get(value.ndim, "")
+    data, layout = value.data, letters
+    if value.dense and not apart and f"N{letters}" in LAYOUTS:
+        layout = f"N{letters}"
+    elif value.dense:
+        data = list(data)
+    found = op(data, layout=layout or None, epoch=run.epoch, index=run.index)
+    letters = op.result_layout(letters) if letters else ""
+    if isinstance(found, (list, tuple)):
+        made = Value.of(found, letters, value.sources)
+    else:
+        made = value.with_data(found, letters)
+    return made.with_data(_cast(made, cast_to)) if cast_to else made
+
+
+def _cast(value: Value, kind: str) -> Any:
+    return cast_array(value.data, kind) if value.dense else [cast_array(part, kind) for part in value.data]
+
+
+def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
+    """Operators on boxes and points, which take a list with an array for each sample."""
+    found = op(*(list(value.data) for value in values), epoch=run.epoch, index=run.index)
+    return Value.of(list(found), values[0].layout, values[0].sources)
+
+
+def _numbers(value: Value, size: Any) -> Any:
+    """The numbers of a parameter, one for each sample or frame.
+
+    Args:
+        value: as the node gave it.
+        size: how many numbers the parameter has; 0 for one without axes.
+    """
+    value = value.on_host()
+    if value.by_frame:
+        table = value.stacked("a parameter by frames")
+        return per_frame(table.reshape(table.shape[:2]) if not size and table.ndim > 2 else table)
+    table = value.stacked("a parameter")
+    if table.dtype.kind in "iu":
+        table = table.astype(np.float64)
+    if isinstance(size, int) and size > 0 and table.ndim > 2:
+        table = table.reshape(len(table), -1)  # a matrix is its rows, one after the other
+    if not size and table.ndim > 1:
+        if int(np.prod(table.shape[1:])) != 1:
+            raise ParameterError(
+                f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample"
+            )
+        table = table.reshape(-1)
+    return table
+
+
+def _joined(nodes: list[DataNode]) -> DataNode:
+    """One node of vectors, of a node for each of their numbers."""
+
+    def compute(values: list[Value], _: Run) -> Value:
+        return Value(np.stack([value.stacked().reshape(len(value)) for value in values], axis=1))
+
+    return DataNode("stack", nodes, compute)
+
+
+def plain(name: str, value: Any) -> Any:
+    """A constant argument as our operators take it: names for DALI's enumerations, plain numbers for NumPy's."""
+    if isinstance(value, DALIInterpType):
+        return _FILTERS[value]
+    if isinstance(value, DALIImageType):
+        return value.name
+    if name == "dtype" or isinstance(value, DALIDataType):
+        return dtype_name(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim <= 1 else value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list):
+        return tuple(plain("", one) for one in value)
+    return value
+
+
+def check_known(call: Call, *names: str) -> None:
+    """See that a call has no arguments but some.
+
+    Raises:
+        ParameterError: there is one.
+    """
+    for name, value in call.args.items():
+        if name not in names and name not in call.row.accept and value is not None:
+            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(names)))
+
+
+def several(call: Call, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
+    """The nodes of a computation that gives several values."""
+    return outputs_of(call.node(compute, told=told), count)
+
+
+def _is_set(one: Any) -> bool:
+    return isinstance(one, list) and bool(one) and all(isinstance(part, ops.DataNode) for part in one)
+
+
+def _at() -> str:
+    line = user_line()
+    return f"{line}: " if line else ""
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

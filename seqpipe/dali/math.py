@@ -1,0 +1,123 @@
+"""``nvidia.dali.math``: functions of nodes, value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..array import namespace
+from ..ops import Run
+from ..pipeline.value import Value
+from .data_node import DataNode, arithmetic, node_of
+
+__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "max", "min", "pow"]
+
+_FLOATS = (
+    *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
+    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil"),
+)
+_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
+
+
+def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:
+    def applied(x: Any) -> DataNode:
+        node = node_of(x)
+        return DataNode(f"math.{name}", [node], lambda v, _: v[0].each(function), device=node.device)
+
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = f"``nvidia.dali.math.{name}``; of whole numbers it is float32."
+    return applied
+
+
+def _float(name: str) -> Callable[[Any], Any]:
+    def function(part: Any) -> Any:
+        if part.dtype.kind != "f":
+            part = part.astype(np.float32)
+        with np.errstate(all="ignore"):
+            return getattr(namespace(part), name)(part)
+
+    return function
+
+
+def abs(x: Any) -> DataNode:  # noqa: A001  DALI's name
+    """The absolute value, of the same type."""
+    return _of_one("abs", lambda part: namespace(part).abs(part))(x)
+
+
+def fabs(x: Any) -> DataNode:
+    """The absolute value as a float."""
+    return _of_one("fabs", _float("abs"))(x)
+
+
+def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
+    """A power."""
+    return arithmetic("**", base, exponent)
+
+
+def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
+    def applied(left: Any, right: Any) -> DataNode:
+        def compute(values: list[Value], _: Run) -> Value:
+            parts = [
+                getattr(namespace(a), function)(a, namespace(a).asarray(b))
+                for a, b in zip(*values, strict=True)
+            ]
+            return Value.of(parts, values[0].layout)
+
+        # the sum has the type that both together have
+        nodes = [arithmetic("+", left, _zero(right, left)), arithmetic("+", right, _zero(left, right))]
+        return DataNode(f"math.{name}", nodes, compute, device=nodes[0].device)
+
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = f"``nvidia.dali.math.{name}``."
+    return applied
+
+
+def _zero(x: Any, other: Any) -> Any:
+    if isinstance(x, DataNode):
+        return DataNode(
+            "zero",
+            [x],
+            lambda v, _: v[0].each(lambda part: namespace(part).zeros_like(part)),
+            device=x.device,
+        )
+    return type(x)(0) if isinstance(other, DataNode) else 0
+
+
+min = _of_two("min", "minimum")  # noqa: A001  DALI's name
+max = _of_two("max", "maximum")  # noqa: A001  likewise
+
+
+def _atan2(y: Any, x: Any) -> Any:
+    xp = namespace(y)
+    return xp.arctan2(y, xp.asarray(x)).astype(np.float32 if y.dtype.kind != "f" else y.dtype)
+
+
+def atan2(y: Any, x: Any) -> DataNode:
+    """The angle of a point, in radians."""
+    nodes = [node_of(one) for one in (y, x)]
+
+    def compute(values: list[Value], _: Run) -> Value:
+        return Value.of([_atan2(a, b) for a, b in zip(*values, strict=True)], values[0].layout)
+
+    return DataNode("math.atan2", nodes, compute, device=nodes[0].device)
+
+
+def clamp(value: Any, low: Any, high: Any) -> DataNode:
+    """A value within bounds."""
+    return min(max(value, low), high)
+
+
+def __getattr__(name: str) -> Callable[[Any], DataNode]:
+    wanted = _NAMES.get(name, name)
+    if wanted not in _FLOATS:
+        raise AttributeError(f"module 'seqpipe.dali.math' has no function {name!r}")
+    return _of_one(name, _float(wanted))

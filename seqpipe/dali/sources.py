@@ -1,0 +1,445 @@
+"""DALI's readers and external sources, as sources of our pipelines."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import Array
+from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ..images import decode_image, image_extensions
+from ..ops import Run
+from ..pipeline.arithmetic import cast_array
+from ..pipeline.datasets import Clips, Items
+from ..pipeline.external import External, Feed
+from ..pipeline.nodes import nodes_of
+from ..pipeline.pipeline import form_of
+from ..pipeline.source import Indexed, Source
+from ..pipeline.value import Value
+from ..readers import Range, Video
+from ..sampling import Order
+from .call import Call, Row
+from .data_node import DataNode, current
+from .pictures import resize
+from .types import dtype_name
+
+__all__ = [
+    "READER_ACCEPTS",
+    "external_source",
+    "file_reader",
+    "numpy_reader",
+    "sequence_reader",
+    "video_reader",
+    "video_resize_reader",
+]
+
+READER_ACCEPTS: Final = (
+    *(
+        "additional_decode_surfaces",
+        "channels",
+        "dont_use_mmap",
+        "initial_fill",
+        "lazy_init",
+        "prefetch_queue_depth",
+    ),
+    *("read_ahead", "skip_cached_images", "skip_vfr_check", "tensor_init_bytes", "cache_header_information"),
+    *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed", "file_list_include_preceding_frame"),
+)
+"""Arguments of readers that decide no sample here."""
+
+
+def _order(call: Call, size: int) -> dict[str, Any]:
+    """The arguments that decide the order of samples."""
+    shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
+    found = {
+        "shuffle": shuffle,
+        "seed": call.drawing_seed if shuffle else 0,
+        "shard": (int(call.take("shard_id", 0)), int(call.take("num_shards", 1))),
+        "stick_to_shard": bool(call.take("stick_to_shard", False)),
+    }
+    return {"size": size, **found} if size >= 0 else found
+
+
+def _started(call: Call, dataset: Any) -> list[Any]:
+    """The nodes of a dataset, known to the pipeline by its name."""
+    pipe = current()
+    pads = bool(call.take("pad_last_batch", False))
+    call.done()
+    source = Indexed(dataset, pipe.batch_size, "pad" if pads else "fill")
+    pipe.register(call.name, source)
+    return list(nodes_of(source, plain=False))
+
+
+def _labels(call: Call, node: Any) -> DataNode:
+    made = DataNode(
+        f"{call.row.name}.label",
+        [node],
+        lambda v, _: Value(np.asarray(v[0].data).astype(np.int32).reshape(-1, 1)),
+    )
+    made.device = "cpu"
+    return made
+
+
+# ---------------------------------------------------------------------- videos
+
+
+def video_reader(call: Call) -> Any:
+    """``fn.readers.video``: sequences, and labels, frame numbers and times as far as they are asked for."""
+    listed, labelled = _videos(call)
+    length, stride = int(call.take("sequence_length")), int(call.take("stride", 1))
+    step = int(call.take("step", -1))
+    pad_sequences, pad_mode = call.take("pad_sequences", False), call.take("pad_mode", "none")
+    if pad_sequences:
+        pad_mode = "constant"
+    pad_mode = {"reflect_101": "reflect", "reflect_1001": "reflect"}.get(pad_mode, pad_mode)
+    kind = dtype_name(call.take("dtype", "uint8"))
+    normalized = bool(call.take("normalized", False))
+    image_type = call.take("image_type")
+    number, times = bool(call.take("enable_frame_num", False)), bool(call.take("enable_timestamps", False))
+    if normalized and kind != "float32":
+        raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
+    pipe = current()
+    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu() is not None
+    reader = Video(
+        **listed,
+        **_order(call, -1),
+        sequence_length=length,
+        stride=stride,
+        step=step if step > 0 else length,
+        pad_mode=pad_mode,
+        fill_value=call.take("fill_value", 0),
+        color="RGB" if image_type is None else image_type.name,
+        device=f"cuda:{pipe.gpu()}" if wants_gpu else "cpu",
+        threads=pipe.num_threads,
+        on_error="raise",
+    )
+    nodes = dict(zip(Clips.parts, _started(call, Clips(reader)), strict=True))
+
+    def pixels(values: list[Value], _: Run) -> Value:
+        if normalized:
+            return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
+        return values[0] if kind == "uint8" else values[0].each(lambda part: cast_array(part, kind))
+
+    frames = DataNode(
+        call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
+    )
+    found = [frames]
+    if labelled:
+        found.append(_labels(call, nodes["label"]))
+    if number:
+        found.append(
+            DataNode("frame_num", [nodes["frames"]], lambda v, _: Value(v[0].data[:, :1].astype(np.int32)))
+        )
+    if times:
+        found.append(DataNode("timestamps", [nodes["timestamps"]], lambda v, _: v[0]))
+    return tuple(found) if len(found) > 1 else frames
+
+
+def _videos(call: Call) -> tuple[dict[str, Any], bool]:
+    """Arguments of our reader for those that name files; and whether there are labels."""
+    names, labels = call.take("filenames"), call.args.pop("labels", None)
+    root, table = call.take("file_root"), call.take("file_list")
+    by_frame = bool(call.take("file_list_frame_num", False))
+    if sum(one is not None for one in (names, root, table)) != 1:
+        raise call.wrong("which videos?", allowed="exactly one of filenames, file_root and file_list")
+    if names is not None:
+        files = [str(one) for one in ([names] if isinstance(names, (str, Path)) else names)]
+        if labels is None:
+            return {"files": files}, False
+        return {"files": files, "labels": list(labels) or list(range(len(files)))}, True
+    if root is not None:
+        return {"file_root": root}, True
+    rows = [_video_row(table, n, line, by_frame) for n, line in _lines(table)]
+    files, numbers, ranges = (list(column) for column in zip(*rows, strict=True))
+    return {"files": files, "labels": numbers, "ranges": ranges}, True
+
+
+def _lines(table: Any) -> list[tuple[int, str]]:
+    path = Path(table)
+    if not path.is_file():
+        raise SourceNotFoundError("there is no such file_list", source=str(path))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise ManifestError("the file_list has no lines", source=str(path))
+    return found
+
+
+def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str, int, Range | None]:
+    """A line ``path label [start [end]]``; seconds, or frames, that may count from the end."""
+    fields = line.split()
+    allowed = "path label [start [end]]"
+    try:
+        path, label, bounds = fields[0], int(fields[1]), [float(one) for one in fields[2:4]]
+    except (IndexError, ValueError) as error:
+        raise ManifestError(f"line {number}: {line!r}", source=str(table), allowed=allowed) from error
+    if len(fields) > 4:
+        raise ManifestError(
+            f"line {number}: {line!r} has {len(fields)} fields", source=str(table), allowed=allowed
+        )
+    if not bounds:
+        return path, label, None
+    if not by_frame:
+        end = bounds[1] if len(bounds) > 1 and bounds[1] >= 0 else None
+        return path, label, Range(start_s=bounds[0], end_s=end)
+    if any(one < 0 for one in bounds):
+        from ..video.reader import VideoReader
+
+        with VideoReader(path) as video:
+            count = len(video)
+        bounds = [one + count if one < 0 else one for one in bounds]
+    return (
+        path,
+        label,
+        Range(start_frame=int(bounds[0]), end_frame=int(bounds[1]) if len(bounds) > 1 else None),
+    )
+
+
+def video_resize_reader(call: Call) -> Any:
+    """``fn.readers.video_resize``: a video reader, and ``fn.resize`` of what it gives."""
+    wanted = (
+        *(
+            "size",
+            "resize_x",
+            "resize_y",
+            "resize_shorter",
+            "resize_longer",
+            "mode",
+            "max_size",
+            "subpixel_scale",
+        ),
+        *("interp_type", "antialias", "mag_filter", "min_filter", "roi_start", "roi_end", "roi_relative"),
+    )
+    options = {name: call.args.pop(name) for name in wanted if name in call.args}
+    made = video_reader(call)
+    first, *rest = made if isinstance(made, tuple) else (made,)
+
+    resized = resize(Call(Row("resize"), [first], options, first.device, None, None, None))
+    return (resized, *rest) if rest else resized
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _file_rows(call: Call, patterns: tuple[str, ...]) -> tuple[list[str], list[int]]:
+    """Paths and labels, of a folder of class folders, of a list of paths, or of a file with a line for each."""
+    root, files, table = call.take("file_root"), call.take("files"), call.take("file_list")
+    labels = call.args.pop("labels", None)
+    own, folders = call.take("file_filters"), call.take("dir_filters")
+    exact = bool(call.take("case_sensitive_filter", False))
+    if files is not None:
+        paths = [str(one) for one in ([files] if isinstance(files, (str, Path)) else files)]
+        numbers = list(range(len(paths))) if labels is None else [int(one) for one in labels]
+        if len(numbers) != len(paths):
+            raise call.wrong(f"{len(numbers)} labels for {len(paths)} files", allowed="one for each")
+    elif table is not None:
+        pairs = [_file_row(table, n, line) for n, line in _lines(table)]
+        paths, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    elif root is not None:
+        return _class_folders(call, Path(root), own or patterns, folders, exact)
+    else:
+        raise call.wrong("which files?", allowed="one of file_root, files and file_list")
+    if root is not None:
+        paths = [str(Path(root) / path) for path in paths]
+    _check_there(paths)
+    return paths, numbers
+
+
+def _file_row(table: Any, number: int, line: str) -> tuple[str, int]:
+    path, _, label = line.strip().rpartition(" ")
+    try:
+        return path.strip(), int(label)
+    except ValueError as error:
+        raise ManifestError(f"line {number}: {line!r}", source=str(table), allowed="path label") from error
+
+
+def _class_folders(
+    call: Call, root: Path, patterns: Any, folders: Any, exact: bool
+) -> tuple[list[str], list[int]]:
+    if not root.is_dir():
+        raise SourceNotFoundError("there is no such folder", source=str(root))
+
+    def fits(name: str, some: Any) -> bool:
+        each = [some] if isinstance(some, str) else some
+        return any(fnmatch(name, one) if exact else fnmatch(name.lower(), one.lower()) for one in each)
+
+    classes = sorted(
+        one for one in root.iterdir() if one.is_dir() and (not folders or fits(one.name, folders))
+    )
+    paths, numbers = [], []
+    for number, folder in enumerate(classes):
+        for path in sorted(folder.iterdir()):
+            if path.is_file() and fits(path.name, patterns):
+                paths.append(str(path))
+                numbers.append(number)
+    if not paths:
+        raise SourceNotFoundError(
+            f"no files in the folders of {root}",
+            source=f"fn.{call.row.name}",
+            allowed="a folder of class folders, with files such as " + ", ".join(list(patterns)[:4]),
+            advice="Give files=[…] for a folder without class folders",
+        )
+    return paths, numbers
+
+
+def _check_there(paths: list[str]) -> None:
+    if not paths:
+        raise ParameterError("no files are given", allowed="one path or more")
+    for path in paths:
+        if not Path(path).is_file():
+            raise SourceNotFoundError("there is no such file", source=path)
+
+
+def _bytes_of(path: str) -> Array:
+    try:
+        return np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise UnreadableSourceError(f"cannot be read: {error.strerror}", source=path) from error
+
+
+def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
+    return Value.of(items, "", sources)
+
+
+def file_reader(call: Call) -> tuple[DataNode, DataNode]:
+    """``fn.readers.file``: the bytes of files, and labels."""
+    paths, labels = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
+    dataset = Items(
+        lambda n: (_bytes_of(paths[n]), np.int64(labels[n])),
+        Order(**_order(call, len(paths))),
+        "file",
+        ("bytes", "label"),
+        {"files": paths, "labels": labels},
+        paths,
+        _values,
+    )
+    data, label = _started(call, dataset)
+    return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
+
+
+def numpy_reader(call: Call) -> DataNode:
+    """``fn.readers.numpy``: the arrays of ``.npy`` files."""
+    pattern = call.take("file_filter", "*.npy")
+    root = call.args.get("file_root")
+    if root is not None and call.args.get("files") is None and call.args.get("file_list") is None:
+        found = (
+            sorted(path for path in Path(root).rglob(pattern) if path.is_file())
+            if Path(root).is_dir()
+            else []
+        )
+        if not found:
+            raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
+        call.args |= {"files": [str(path) for path in found], "file_root": None}
+    elif call.args.get("file_list") is not None:
+        lines = [line.strip() for _, line in _lines(call.take("file_list"))]
+        call.args["files"] = lines
+    paths, _ = _file_rows(call, (pattern,))
+
+    def load(number: int) -> tuple[Any, ...]:
+        try:
+            return (np.ascontiguousarray(np.load(paths[number], allow_pickle=False)),)
+        except (OSError, ValueError, EOFError) as error:
+            raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
+
+    order = Order(**_order(call, len(paths)))
+    (node,) = _started(call, Items(load, order, "numpy", ("array",), {"files": paths}, paths, _values))
+    made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
+    return made.gpu() if call.device == "gpu" else made
+
+
+def sequence_reader(call: Call) -> DataNode:
+    """``fn.readers.sequence``: sequences of the images in each folder of a folder, in the order of their names."""
+    root = Path(call.take("file_root"))
+    length, stride, step = (
+        int(call.take("sequence_length")),
+        int(call.take("stride", 1)),
+        int(call.take("step", 1)),
+    )
+    color = call.take("image_type")
+    if not root.is_dir():
+        raise SourceNotFoundError("there is no such folder", source=str(root))
+    if min(length, stride, step) < 1:
+        raise call.wrong(f"sequence_length={length}, stride={stride}, step={step}", allowed="1 or more each")
+    windows: list[tuple[Path, ...]] = []
+    for folder in sorted(one for one in root.iterdir() if one.is_dir()):
+        frames = sorted(one for one in folder.iterdir() if one.suffix.lower() in image_extensions)
+        reach = (length - 1) * stride + 1
+        windows += [tuple(frames[n : n + reach : stride]) for n in range(0, len(frames) - reach + 1, step)]
+    if not windows:
+        raise SourceNotFoundError(
+            f"no folder of {root} has a sequence of {length} images", source=f"fn.{call.row.name}"
+        )
+
+    def load(number: int) -> tuple[Any, ...]:
+        name: Any = "RGB" if color is None else color.name
+        images = [decode_image(_bytes_of(str(path)), name, source=str(path)) for path in windows[number]]
+        if len({image.shape for image in images}) > 1:
+            raise UnreadableSourceError(
+                "the images of a sequence differ in size",
+                source=str(windows[number][0].parent),
+                allowed="one size",
+            )
+        return (np.stack(images),)
+
+    described = [str(window[0]) for window in windows]
+    facts = {"windows": [[str(path) for path in window] for window in windows]}
+
+    def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
+        return Value.of(items, "FHWC", sources)
+
+    dataset = Items(
+        load, Order(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered
+    )
+    (node,) = _started(call, dataset)
+    return DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
+
+
+# ---------------------------------------------------------------------- external sources
+
+
+def external_source(call: Call) -> Any:
+    """``fn.external_source`` in all its forms; a list of nodes where ``num_outputs`` is given."""
+    pipe = current()
+    source = call.take("source")
+    if call.inputs:
+        raise call.wrong("external_source acts on no node", advice="Give the source by name: source=…")
+    number = getattr(pipe, "anonymous", 0)
+    pipe.anonymous = number + 1
+    name = call.name or f"external_source_{number}"
+    dtype, layout = call.take("dtype"), call.take("layout")
+    kinds = [dtype_name(one) for one in dtype] if isinstance(dtype, (list, tuple)) else dtype
+    kind = dtype_name(kinds) if kinds is not None and not isinstance(kinds, list) else kinds
+    parallel = bool(call.take("parallel", False))
+    form = form_of(f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim"))
+    batch = call.take("batch", not parallel)
+    copies = not call.take("no_copy", False)
+    repeats, infos, cycle = (
+        bool(call.take("repeat_last", False)),
+        bool(call.take("batch_info", False)),
+        call.take("cycle"),
+    )
+    for accepted in ("cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth"):
+        call.args.pop(accepted, None)
+    call.done()
+    made: Source
+    if source is None:
+        made = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
+    else:
+        made = External(
+            source,
+            form,
+            pipe.batch_size,
+            batch=bool(batch),
+            cycle=cycle,
+            batch_info=infos,
+            name=f"external_source {name!r}",
+            copies=copies,
+        )
+    pipe.register(name, made)
+    nodes = [DataNode(name, [node], lambda v, _: v[0]) for node in nodes_of(made, plain=False)]
+    if call.device == "gpu":
+        nodes = [node.gpu() for node in nodes]
+    return nodes if form.several else nodes[0]

@@ -1,0 +1,285 @@
+"""The table of DALI's operators. A row says only what differs; other operators are ours of that name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..ops import REGISTRY
+from . import arrays, pictures, sources
+from .call import Row
+
+__all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
+
+_DECODING: Final = (
+    *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
+    *(
+        "device_memory_padding",
+        "device_memory_padding_jpeg2k",
+        "host_memory_padding",
+        "host_memory_padding_jpeg2k",
+    ),
+    *("hw_decoder_load", "hybrid_huffman_threshold", "jpeg_fancy_upsampling", "preallocate_height_hint"),
+    *(
+        "preallocate_width_hint",
+        "use_fast_idct",
+        "split_stages",
+        "use_chunk_allocator",
+        "memory_stats",
+        "build_index",
+    ),
+)
+_SLICES: Final = "slices of volumes are frames: give it for rows and columns alone"
+_CROP: Final[dict[str, Any]] = {
+    "accept": ("rounding", "image_type"),
+    "refuse": {
+        "crop_d": _SLICES,
+        "crop_pos_z": _SLICES,
+        "pad_output": "fn.pad(x, axis_names='C', shape=[4]) adds channels",
+    },
+}
+_RESIZE: Final[dict[str, Any]] = {
+    "accept": ("image_type", "interp_type_old"),
+    "refuse": {"resize_z": _SLICES},
+}
+_READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
+_ROI: Final = "read the whole array, and take a part of it by fn.slice"
+_OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
+_FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
+
+_LIST: Final = (
+    Row("audio_decoder", why=_OTHER_DATA),
+    Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
+    Row("bb_flip", accept=("bbox_layout",)),
+    Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
+    Row("box_encoder", why=_FUNCTION),
+    Row(
+        "cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"
+    ),
+    Row("cast_like", build=arrays.cast_like),
+    Row("cat", build=arrays.joined(stacks=False)),
+    Row("clahe", why="fn.equalize spreads levels over whole pictures; " + _FUNCTION),
+    Row("constant", build=arrays.constant),
+    Row("coord_flip", build=pictures.coord_flip),
+    Row("coord_transform", build=arrays.coord_transform),
+    Row("copy", build=arrays.copy),
+    Row("crop", build=pictures.crop, **_CROP),
+    Row(
+        "crop_mirror_normalize",
+        build=pictures.crop_mirror_normalize,
+        renamed={"output_dtype": "dtype"},
+        **_CROP,
+    ),
+    Row("decoders.image", build=pictures.decode_images, accept=_DECODING),
+    Row("decoders.image_crop", build=pictures.decode_crop, accept=_DECODING),
+    Row("decoders.image_random_crop", build=pictures.decode_random_crop, accept=_DECODING),
+    Row("decoders.image_slice", build=pictures.decode_slice, accept=_DECODING),
+    Row(
+        "decoders.video",
+        build=pictures.decode_video,
+        accept=_DECODING,
+        refuse={"fill_value": "nothing is padded"},
+    ),
+    Row("decoders.audio", why=_OTHER_DATA),
+    Row("decoders.inflate", why=_FUNCTION),
+    Row("decoders.numpy", why="fn.readers.numpy reads files"),
+    Row("dl_tensor_python_function", why=_FUNCTION),
+    Row("dump_image", why=_FUNCTION),
+    Row("element_extract", build=arrays.element_extract),
+    Row("erase", build=pictures.erase),
+    Row("expand_dims", build=arrays.expand_dims),
+    Row("experimental.dilate", why=_FUNCTION),
+    Row("experimental.erode", why=_FUNCTION),
+    Row(
+        "experimental.inputs.video",
+        why="fn.decoders.video of fn.external_source() cuts videos that are fed by hand",
+    ),
+    Row("experimental.readers.fits", why=_OTHER_DATA),
+    Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
+    Row(
+        "experimental.readers.video",
+        build=sources.video_reader,
+        refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
+        accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
+    ),
+    Row("experimental.warp_perspective", to="warp_perspective", accept=("border_mode",)),
+    Row(
+        "external_source",
+        build=sources.external_source,
+        positional=("source", "num_outputs"),
+        note="parallel=True calls the source in one thread, not in processes",
+    ),
+    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
+    Row("filter", refuse={"mode": "the result is as large as the picture"}),
+    Row(
+        "flip",
+        defaults={"horizontal": 1},
+        refuse={"depthwise": "fn.sequence_rearrange turns the order of frames"},
+    ),
+    Row("full", build=arrays.full(None)),
+    Row("full_like", build=arrays.full_like(None)),
+    Row("get_property", build=arrays.get_property),
+    Row("grid_mask", why="fn.erase covers rectangles"),
+    Row("hsv", defaults={"dtype": "uint8"}),
+    Row("io.file.read", build=pictures.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
+    Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("lookup_table", build=arrays.lookup_table),
+    Row("mel_filter_bank", why=_OTHER_DATA),
+    Row("mfcc", why=_OTHER_DATA),
+    Row("multi_paste", why="fn.paste puts one picture on a canvas"),
+    Row("noise.gaussian", to="noise_gaussian"),
+    Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
+    Row("noise.shot", to="noise_shot"),
+    Row("nonsilent_region", why=_OTHER_DATA),
+    Row("numba_function", why=_FUNCTION),
+    Row("one_hot", build=arrays.one_hot),
+    Row("ones", build=arrays.full(1)),
+    Row("ones_like", build=arrays.full_like(1)),
+    Row("optical_flow", build=pictures.optical_flow),
+    Row("pad", build=arrays.pad),
+    Row("paste", accept=("n_channels",)),
+    Row("peek_image_shape", build=pictures.peek_shape),
+    Row("per_frame", build=arrays.per_frame),
+    Row("permute_batch", build=arrays.permute_batch),
+    Row("power_spectrum", why=_OTHER_DATA),
+    Row("preemphasis_filter", why=_OTHER_DATA),
+    Row("python_function", build=pictures.python_function),
+    Row("random.beta", why="fn.random.uniform, fn.random.normal and fn.random.choice draw numbers"),
+    Row("random.choice", build=pictures.random_choice, positional=("a",)),
+    Row("random.coin_flip", build=pictures.random_numbers("coin_flip", "int32")),
+    Row("random.normal", build=pictures.random_numbers("normal", "float32")),
+    Row("random.uniform", build=pictures.random_numbers("uniform", "float32")),
+    Row("random_bbox_crop", build=arrays.random_bbox_crop, accept=("output_bbox_indices",)),
+    Row("random_crop_generator", why="fn.random_resized_crop draws windows and cuts them out"),
+    Row(
+        "random_resized_crop",
+        accept=("image_type",),
+        refuse={"mag_filter": "interp_type is for both directions"},
+    ),
+    Row("readers.caffe", why=_OTHER_DATA),
+    Row("readers.caffe2", why=_OTHER_DATA),
+    Row("readers.coco", why="read annotations in fn.external_source, and images by fn.decoders.image"),
+    Row("readers.file", build=sources.file_reader, **_READER),
+    Row("readers.mxnet", why=_OTHER_DATA),
+    Row("readers.nemo_asr", why=_OTHER_DATA),
+    Row(
+        "readers.numpy",
+        build=sources.numpy_reader,
+        accept=(*sources.READER_ACCEPTS, "fill_value"),
+        refuse=dict.fromkeys(
+            (
+                "roi_start",
+                "roi_end",
+                "roi_shape",
+                "rel_roi_start",
+                "rel_roi_end",
+                "rel_roi_shape",
+                "roi_axes",
+            ),
+            _ROI,
+        ),
+    ),
+    Row("readers.sequence", build=sources.sequence_reader, **_READER),
+    Row("readers.tfrecord", why=_OTHER_DATA),
+    Row("readers.video", build=sources.video_reader, **_READER),
+    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
+    Row("readers.webdataset", why=_OTHER_DATA),
+    Row("reinterpret", build=arrays.reinterpret),
+    Row("reshape", build=arrays.reinterpret),
+    Row("resize", build=pictures.resize, **_RESIZE),
+    Row("resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
+    Row("roi_random_crop", why="fn.random_bbox_crop draws windows around boxes"),
+    Row(
+        "rotate",
+        renamed={"output_dtype": "dtype"},
+        refuse={"axis": "slices of volumes are turned one by one"},
+    ),
+    Row("segmentation.random_mask_pixel", why=_FUNCTION),
+    Row("segmentation.random_object_bbox", why=_FUNCTION),
+    Row("segmentation.select_masks", why=_FUNCTION),
+    Row("shapes", build=arrays.shapes),
+    Row("slice", build=arrays.slice_, accept=("image_type",)),
+    Row("spectrogram", why=_OTHER_DATA),
+    Row("sphere", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
+    Row("squeeze", build=arrays.squeeze),
+    Row("ssd_random_crop", why="fn.random_bbox_crop(boxes, labels, thresholds=…) and fn.slice do the same"),
+    Row("stack", build=arrays.joined(stacks=True)),
+    Row("tensor_resize", why="fn.resize scales rows and columns"),
+    Row("to_decibels", why=_OTHER_DATA),
+    Row("torch_python_function", build=pictures.torch_function),
+    Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
+    *(
+        Row(
+            f"transforms.{name}", why="give fn.warp_affine its matrix: six numbers, or a node of shape (2, 3)"
+        )
+        for name in ("combine", "crop", "rotation", "scale", "shear", "translation")
+    ),
+    Row("transpose", build=arrays.transpose),
+    Row("warp_affine", accept=("border",)),
+    Row("water", why="fn.warp_affine and fn.python_function move pixels"),
+    Row("zeros", build=arrays.full(0)),
+    Row("zeros_like", build=arrays.full_like(0)),
+    *(
+        Row(f"reductions.{name}", build=arrays.reduction)
+        for name in ("max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance")
+    ),
+)
+
+ROWS: Final[dict[str, Row]] = {row.name: row for row in _LIST}
+"""By their names in ``nvidia.dali.fn``."""
+
+ALIASES: Final = {
+    "video_reader": "readers.video",
+    "video_reader_resize": "readers.video_resize",
+    "file_reader": "readers.file",
+    "numpy_reader": "readers.numpy",
+    "sequence_reader": "readers.sequence",
+    "coco_reader": "readers.coco",
+    "tfrecord_reader": "readers.tfrecord",
+    "mxnet_reader": "readers.mxnet",
+    "caffe_reader": "readers.caffe",
+    "caffe2_reader": "readers.caffe2",
+    "nemo_asr_reader": "readers.nemo_asr",
+    "image_decoder": "decoders.image",
+    "image_decoder_crop": "decoders.image_crop",
+    "image_decoder_random_crop": "decoders.image_random_crop",
+    "image_decoder_slice": "decoders.image_slice",
+    "nvjpeg_decoder": "decoders.image",
+    "nv_jpeg_decoder": "decoders.image",
+    "nv_jpegdecoder": "decoders.image",
+    "nvjpegdecoder": "decoders.image",
+    "host_decoder": "decoders.image",
+    "uniform": "random.uniform",
+    "coin_flip": "random.coin_flip",
+    "normal_distribution": "random.normal",
+    "new_flow": "optical_flow",
+    "experimental.decoders.image": "decoders.image",
+    "experimental.decoders.image_crop": "decoders.image_crop",
+    "experimental.decoders.image_random_crop": "decoders.image_random_crop",
+    "experimental.decoders.image_slice": "decoders.image_slice",
+    "experimental.decoders.video": "decoders.video",
+    "experimental.equalize": "equalize",
+    "experimental.filter": "filter",
+    "experimental.median_blur": "median_blur",
+    "experimental.resize": "resize",
+    "experimental.tensor_resize": "tensor_resize",
+    "experimental.peek_image_shape": "peek_image_shape",
+    "experimental.inflate": "decoders.inflate",
+    "experimental.audio_resample": "audio_decoder",
+    "audio_resample": "audio_decoder",
+    "experimental.debayer": "jitter",
+}
+"""Older names, and names of ``experimental``, and what they stand for."""
+
+
+def row_of(name: str) -> Row | None:
+    """The row of an operator; that of ours of the same name where there is none."""
+    name = ALIASES.get(name, name)
+    found = ROWS.get(name)
+    if found is None and name in REGISTRY:
+        return Row(name)
+    return found
+
+
+def known_names() -> list[str]:
+    """All names that are understood."""
+    return sorted({*ROWS, *ALIASES, *(name for name in REGISTRY if "noise_" not in name)})

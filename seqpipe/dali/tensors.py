@@ -1,0 +1,217 @@
+"""What a pipeline gives: lists of tensors, on the CPU or on a GPU, with the names of ``nvidia.dali.tensors``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..array import to_numpy
+from ..errors import ParameterError
+from ..pipeline.value import Value
+from .types import DALIDataType, dali_type
+
+__all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "listed"]
+
+
+class _Tensor:
+    """One array with a layout.
+
+    Args:
+        data: an array.
+        layout: of its axes.
+        source: what it was read from.
+    """
+
+    def __init__(self, data: Any, layout: str = "", source: str = "") -> None:
+        self._data, self._layout, self._source = data, layout, source
+
+    @property
+    def dtype(self) -> DALIDataType:
+        """The type of its values."""
+        return dali_type(np.dtype(self._data.dtype).name)
+
+    def shape(self) -> list[int]:
+        """Its shape."""
+        return list(self._data.shape)
+
+    def layout(self) -> str:
+        """The letters of its axes; empty where they are not known."""
+        return self._layout
+
+    def source_info(self) -> str:
+        """What it was read from."""
+        return self._source
+
+    def squeeze(self, dim: int | None = None) -> bool:
+        """Drop axes of length 1, or one of them; tells whether anything changed."""
+        before = self._data.shape
+        if dim is None or before[dim] == 1:
+            self._data = self._data.squeeze(dim)
+            if len(self._layout) != self._data.ndim:
+                self._layout = ""
+        return bool(before != self._data.shape)
+
+    def as_cpu(self) -> TensorCPU:
+        """The same in main memory."""
+        return TensorCPU(to_numpy(self._data), self._layout, self._source)
+
+    def copy_to_external(self, ptr: Any) -> None:
+        """Copy the values into an array of the same shape and type, or to the address of one in main memory."""
+        _copy_out(self._data, ptr)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self._data.__dlpack_device__()
+        return int(kind), int(number)
+
+    def __repr__(self) -> str:
+        facts = f"dtype={self.dtype.name}, shape={self.shape()}, layout={self._layout!r}"
+        return f"{type(self).__name__}(\n{to_numpy(self._data)},\n{facts})"
+
+
+class TensorCPU(_Tensor):
+    """One array in main memory."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = np.asarray(self._data, dtype)
+        return array.copy() if copy else array
+
+
+class TensorGPU(_Tensor):
+    """One array on a GPU."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self._data.__cuda_array_interface__
+
+
+class _TensorList:
+    """The samples of a batch.
+
+    Args:
+        value: the samples.
+    """
+
+    _tensor: type[_Tensor] = TensorCPU
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> Value:
+        """The samples as the pipeline has them."""
+        return self._value
+
+    @property
+    def dtype(self) -> DALIDataType:
+        """The type of the values."""
+        return dali_type(self._value.dtype.name)
+
+    def layout(self) -> str:
+        """The letters of a sample's axes."""
+        return self._value.layout
+
+    def shape(self) -> list[tuple[int, ...]]:
+        """The shape of each sample."""
+        return self._value.shapes()
+
+    def is_dense_tensor(self) -> bool:
+        """Whether all samples have one shape."""
+        return self._value.dense
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __getitem__(self, sample: int) -> Any:
+        count = len(self)
+        if not -count <= sample < count:
+            raise IndexError(f"sample {sample} of a batch of {count}")
+        sources = self._value.sources
+        number = sample % count
+        return self._tensor(self._value[number], self._value.layout, sources[number] if sources else "")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[number] for number in range(len(self)))
+
+    def as_tensor(self) -> Any:
+        """All samples as one tensor, whose layout begins with N.
+
+        Raises:
+            ParameterError: their shapes differ.
+        """
+        layout = self._value.layout
+        return self._tensor(self._value.stacked("this output"), f"N{layout}" if layout else "")
+
+    def as_reshaped_tensor(self, new_shape: Any) -> Any:
+        """All values as one tensor of a shape."""
+        return self._tensor(self._value.stacked("this output").reshape(tuple(new_shape)))
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same in main memory."""
+        return TensorListCPU(self._value.on_host())
+
+    def copy_to_external(self, ptr: Any) -> None:
+        """Copy all values into an array of the same shape and type, or to the address of one in main memory."""
+        _copy_out(self._value.stacked("this output"), ptr)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._value!r})"
+
+
+class TensorListCPU(_TensorList):
+    """The samples of a batch in main memory."""
+
+    def at(self, sample: int) -> np.ndarray[Any, Any]:
+        """The array of a sample."""
+        return np.asarray(self[sample])
+
+    def as_array(self) -> np.ndarray[Any, Any]:
+        """All samples as one array.
+
+        Raises:
+            ParameterError: their shapes differ.
+        """
+        return np.asarray(self._value.stacked("this output"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = np.asarray(self.as_array(), dtype)
+        return array.copy() if copy else array
+
+
+class TensorListGPU(_TensorList):
+    """The samples of a batch on a GPU."""
+
+    _tensor = TensorGPU
+
+    def at(self, sample: int) -> TensorGPU:
+        """The tensor of a sample."""
+        found: TensorGPU = self[sample]
+        return found
+
+
+def listed(value: Value) -> TensorListCPU | TensorListGPU:
+    """A list of tensors of what a pipeline gave."""
+    return TensorListGPU(value) if value.on_gpu else TensorListCPU(value)
+
+
+def _copy_out(data: Any, target: Any) -> None:
+    """Copy values into an array, or to an address in main memory."""
+    found = to_numpy(data)
+    if isinstance(target, np.ndarray):
+        if target.shape != found.shape or target.dtype != found.dtype:
+            raise ParameterError(
+                f"an array {target.shape} of {target.dtype}", allowed=f"{found.shape} of {found.dtype}"
+            )
+        target[...] = found
+        return
+    import ctypes
+
+    address = getattr(target, "value", target)
+    if not isinstance(address, int):
+        raise ParameterError(f"a {type(target).__name__} to copy to", allowed="an array, or an address")
+    contiguous = np.ascontiguousarray(found)
+    ctypes.memmove(address, contiguous.ctypes.data, contiguous.nbytes)

@@ -1,0 +1,180 @@
+"""The names of ``nvidia.dali.types``: types of values, filters, colors, constants."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import ParameterError
+from ..pipeline.external import BatchInfo, SampleInfo
+
+__all__ = [
+    "ANY_DATA",
+    "BGR",
+    "BOOL",
+    "FLOAT",
+    "FLOAT16",
+    "FLOAT64",
+    "GRAY",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "INTERP_CUBIC",
+    "INTERP_GAUSSIAN",
+    "INTERP_LANCZOS3",
+    "INTERP_LINEAR",
+    "INTERP_NN",
+    "INTERP_TRIANGULAR",
+    "NCHW",
+    "NFCHW",
+    "NFHWC",
+    "NHWC",
+    "NO_TYPE",
+    "RGB",
+    "STRING",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "BatchInfo",
+    "Constant",
+    "DALIDataType",
+    "DALIImageType",
+    "DALIInterpType",
+    "SampleInfo",
+    "YCbCr",
+    "dali_type",
+    "dtype_name",
+    "to_numpy_type",
+]
+
+
+class _Named(IntEnum):
+    """Numbers that are printed by their names, as DALI's are."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class DALIDataType(_Named):
+    """Types of values; the numbers are DALI's."""
+
+    NO_TYPE = -1
+    UINT8 = 0
+    UINT16 = 1
+    UINT32 = 2
+    UINT64 = 3
+    INT8 = 4
+    INT16 = 5
+    INT32 = 6
+    INT64 = 7
+    FLOAT16 = 8
+    FLOAT = 9
+    FLOAT64 = 10
+    BOOL = 11
+    STRING = 12
+
+
+class DALIInterpType(_Named):
+    """Filters for resampling."""
+
+    INTERP_NN = 0
+    INTERP_LINEAR = 1
+    INTERP_CUBIC = 2
+    INTERP_LANCZOS3 = 3
+    INTERP_TRIANGULAR = 4
+    INTERP_GAUSSIAN = 5
+
+
+class DALIImageType(_Named):
+    """What the channels of a picture are."""
+
+    RGB = 0
+    BGR = 1
+    GRAY = 2
+    YCbCr = 3
+    ANY_DATA = 4
+
+
+NO_TYPE, UINT8, UINT16, UINT32, UINT64 = list(DALIDataType)[:5]
+INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING = list(DALIDataType)[5:]
+INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
+RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
+
+NHWC: Final = "HWC"
+NCHW: Final = "CHW"
+NFHWC: Final = "FHWC"
+NFCHW: Final = "FCHW"
+
+_NUMPY: Final = {
+    DALIDataType.FLOAT: "float32",
+    DALIDataType.BOOL: "bool",
+    **{kind: kind.name.lower() for kind in DALIDataType if kind.name[-1].isdigit()},
+}
+_DALI: Final = {name: kind for kind, name in _NUMPY.items()}
+
+
+def dtype_name(kind: Any) -> str:
+    """The NumPy name of a type that is given as DALI's, NumPy's or Python's.
+
+    Raises:
+        ParameterError: it is no type of numbers.
+    """
+    if isinstance(kind, DALIDataType):
+        if kind not in _NUMPY:
+            raise ParameterError(
+                f"{kind.name} is no type of numbers", allowed=", ".join(t.name for t in _NUMPY)
+            )
+        return _NUMPY[kind]
+    try:
+        return str(np.dtype(kind).name)
+    except TypeError as error:
+        raise ParameterError(
+            f"dtype={kind!r} is not valid", allowed="types.UINT8, types.FLOAT, … or NumPy's"
+        ) from error
+
+
+def to_numpy_type(kind: Any) -> Any:
+    """NumPy's type for one of DALI's."""
+    return np.dtype(dtype_name(kind)).type
+
+
+def dali_type(name: str) -> DALIDataType:
+    """DALI's type for a name of NumPy's."""
+    return _DALI[name]
+
+
+class Constant:
+    """A value that is the same for all samples.
+
+    Args:
+        value: a number, or an array or a list of numbers.
+        dtype: its type; by default int32, float32 or bool, or that of the array.
+        shape: repeats one number.
+        layout: of its axes.
+        device: "cpu" or "gpu".
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        dtype: Any = None,
+        shape: Any = None,
+        layout: str | None = None,
+        device: str | None = None,
+    ) -> None:
+        plain = not isinstance(value, np.ndarray)
+        array = np.asarray(value)
+        if dtype is not None:
+            array = array.astype(dtype_name(dtype))
+        elif (plain and array.dtype.kind in "if") or array.dtype in (np.int64, np.float64):
+            array = array.astype("int32" if array.dtype.kind == "i" else "float32")
+        if shape is not None:
+            array = np.broadcast_to(array, tuple(shape) if np.ndim(shape) else (int(shape),)).copy()
+        self.value, self.layout, self.device = array, layout or "", device or "cpu"
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value!r})"

@@ -1,0 +1,119 @@
+"""Flow that moves with its frames: a crop crops it, a flip negates x, a resize scales vectors, a rotation turns them.
+
+Where a place ``q`` of the result comes from ``p`` of the source, and the flow there leads to ``p + w``, the moved flow
+at ``q`` leads to where ``p + w`` goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...flow.grid import grid_of
+from ...flow.values import flow_array, to_fixed
+from ..core.declaration import Declaration
+from ..core.spec import Spec
+from ..geometry.base import Geometry
+from ..geometry.mapping import Mapping
+
+__all__ = ["moved_flow"]
+
+
+def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
+    """The flow of a sample, moved as its frames are.
+
+    Args:
+        op: the operator.
+        flow: ``(F - stride, h, w, 2)`` or, of one pair, ``(h, w, 2)``: forward flow, on a grid of 1, 2, 4 or 8 pixels.
+        rows: the parameters of the sample.
+        spec: the sample, of F frames.
+
+    Returns:
+        The flow on the same grid of the result, of the same type. It is unknown (NaN) where the source is.
+
+    Raises:
+        ParameterError: it is no flow, fits no frames of that size, or the operator moves frames.
+    """
+    given = flow_array(flow, op.name)
+    pairs = given.shape[0] if given.ndim == 4 else 1
+    if given.ndim not in (3, 4) or not 1 <= pairs <= spec.frames:
+        raise ParameterError(
+            f"flow of shape {tuple(flow.shape)} for {spec.frames} frames",
+            source=op.name,
+            allowed=f"(F - stride, h, w, 2), for F = {spec.frames} frames",
+        )
+    if not op.keeps_frames:
+        raise ParameterError(
+            "flow with an operator that moves frames",
+            source=op.name,
+            advice="Move the frames first, and compute their flow then",
+        )
+    if not isinstance(op, Geometry):
+        return flow.copy()
+    grid = grid_of(given.shape[-3:-1], (spec.height, spec.width), op.name)
+    mappings = op.mappings(rows, spec).each()
+    firsts, seconds = _of_pairs(op, mappings, pairs, spec.frames)
+    flat = given.reshape(-1, *given.shape[-3:])
+    moved = [_moved(*one, grid) for one in zip(flat, firsts, seconds, strict=True)]
+    whole = namespace(given).stack(moved)
+    whole = whole if given.ndim == 4 else whole[0]
+    return to_fixed(whole) if flow.dtype == np.int16 else whole.astype(given.dtype)
+
+
+def _of_pairs(
+    op: Declaration, mappings: Seq[Mapping], pairs: int, frames: int
+) -> tuple[Seq[Mapping], Seq[Mapping]]:
+    """The mappings of the first frames of pairs, and of the second ones."""
+    if len(mappings) == 1:
+        return [mappings[0]] * pairs, [mappings[0]] * pairs
+    if pairs == frames:
+        raise ParameterError(
+            f"each frame is moved by itself, but there are {pairs} flows for {frames} frames",
+            source=op.name,
+            allowed=f"fewer than {frames}, so that each has a second frame",
+        )
+    return mappings[:pairs], mappings[frames - pairs :]
+
+
+def _moved(field: Array, first: Mapping, second: Mapping, grid: int) -> Array:
+    """The flow of one pair, float64."""
+    library: Any = namespace(field)
+    rows, columns = -(-first.height // grid), -(-first.width // grid)
+    y, x = np.mgrid[:rows, :columns]
+    here = np.stack([(x + 0.5) * grid, (y + 0.5) * grid], axis=-1)
+    source = first.source(here)
+    vectors = _sampled(library, field.astype(np.float64), source / grid - 0.5)
+    there = _projected(library, np.linalg.inv(second.matrix), library.asarray(source) + vectors)
+    return there - library.asarray(here)
+
+
+def _projected(library: Any, matrix: Any, places: Array) -> Array:
+    x, y = places[..., 0], places[..., 1]
+    along, down, last = (row[0] * x + row[1] * y + row[2] for row in matrix.tolist())
+    return library.stack([along / last, down / last], axis=-1)
+
+
+def _sampled(library: Any, field: Array, places: Any) -> Array:
+    """Vectors between the centers of cells, of which the first is at (0, 0); NaN outside of the field."""
+    height, width = field.shape[:2]
+    x, y = places[..., 0], places[..., 1]
+    # places are exact to some rounding steps: the centre of a cell is that cell alone
+    x, y = (np.where(np.abs(part - np.rint(part)) < 1e-9, np.rint(part), part) for part in (x, y))
+    outside = ~((x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5))
+    x, y = np.clip(np.nan_to_num(x), 0, width - 1), np.clip(np.nan_to_num(y), 0, height - 1)
+    left, top = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
+    right, down = x - left, y - top
+    total = library.zeros((*x.shape, 2), np.float64)
+    for row, by_row in ((top, 1 - down), (np.minimum(top + 1, height - 1), down)):
+        for column, by_column in ((left, 1 - right), (np.minimum(left + 1, width - 1), right)):
+            weight = library.asarray(by_row * by_column)[..., None]
+            vector = field[library.asarray(row), library.asarray(column)]
+            total += library.where(
+                weight > 0, weight * vector, 0
+            )  # what is unknown counts where it has a part
+    total[library.asarray(outside)] = np.nan
+    return total

@@ -1,0 +1,176 @@
+"""Datasets of a pipeline: those of readers, and items that are read one by one, such as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import DamagedSourceError, SeqpipeError
+from ..readers import Video
+from ..readers.collate import collate
+from ..sampling import Order
+from ..video.engine.workers import Workers
+
+__all__ = ["Clips", "Items"]
+
+_THREADS: Final = 4
+
+
+@dataclass(eq=False)
+class Clips:
+    """The sequences of a :class:`seqpipe.readers.Video`: pixels (a Batch), labels, times, frame numbers, indices.
+
+    Attributes:
+        reader: the reader.
+    """
+
+    reader: Video
+    name: str = "video"
+    parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """That of the reader."""
+        return {"reader": self.reader.fingerprint}
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be under way."""
+        return self.reader.room
+
+    def length(self, epoch: int) -> int:
+        """Samples of this rank."""
+        return self.reader.epoch_length(epoch)
+
+    def lockstep(self) -> tuple[int, int]:
+        """The least and the most samples of any rank."""
+        return _lockstep(self.reader.fetcher.selection.order)
+
+    def size(self, epoch: int, positions: IntArray) -> int:
+        """The bytes of their pixels."""
+        return self.reader.fetcher.size(epoch, positions)
+
+    def begin(self, epoch: int, positions: IntArray) -> Any:
+        """Begin to decode."""
+        return self.reader.fetcher.begin(epoch, positions)
+
+    def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
+        """The batch and what is known of its samples.
+
+        Raises:
+            SeqpipeError: a sample cannot be read, and the reader says that this is an error.
+        """
+        fetcher = self.reader.fetcher
+        fetched = fetcher.finish(work)
+        if fetched.error is not None:
+            raise fetched.error
+        if not fetched.pairs:
+            sources = dict.fromkeys(sample.source for sample in work.group.samples)
+            raise DamagedSourceError(
+                f"no sample of a batch can be read, of {', '.join(sources)}",
+                advice="See the reader's report()",
+            )
+        batch = collate(fetched, ragged="list", fill=fetcher.fill)
+        indices = np.asarray(batch.indices)
+        values = (batch, np.asarray(batch.labels), batch.timestamps, batch.frames, indices)
+        return values, indices, batch.sources
+
+    def cancel(self, work: Any) -> None:
+        """Forget what was begun."""
+        work.read.cancel()
+
+    def close(self) -> None:
+        """Stop the reader's threads."""
+        self.reader.close()
+
+
+@dataclass(eq=False)
+class Items:
+    """Items that are read one by one, on threads of their own.
+
+    Attributes:
+        read: makes the values of the item with a number; may run on several threads at once.
+        order: which item stands where.
+        name: for messages.
+        parts: the names of the values.
+        facts: what decides the items, as plain values.
+        described: what an item comes from.
+        gather: makes one value of those of all items, for each part.
+    """
+
+    read: Callable[[int], tuple[Any, ...]]
+    order: Order
+    name: str
+    parts: tuple[str, ...]
+    facts: Mapping[str, object]
+    described: Seq[str]
+    gather: Callable[[list[Any], tuple[str, ...]], Any]
+    _workers: list[Workers] = field(default_factory=list, init=False)
+
+    @property
+    def room(self) -> None:
+        """Any number of bytes may be under way: items are small, or their size is not known."""
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """What decides the items and their order."""
+        order = self.order
+        return {
+            **self.facts,
+            "order": [order.size, order.seed, order.shuffle, *order.shard, order.stick_to_shard],
+        }
+
+    def length(self, epoch: int) -> int:
+        """Items of this rank."""
+        return self.order.length(epoch)
+
+    def lockstep(self) -> tuple[int, int]:
+        """The least and the most items of any rank."""
+        return _lockstep(self.order)
+
+    def size(self, epoch: int, positions: IntArray) -> int:  # noqa: ARG002  it is not known before they are read
+        """Nothing is known of it."""
+        return 0
+
+    def begin(self, epoch: int, positions: IntArray) -> Any:
+        """Begin to read."""
+        if not self._workers:
+            self._workers.append(Workers(_THREADS, f"seqpipe-{self.name}"))
+        indices = self.order.samples(epoch, positions)
+        calls = [lambda index=index: self.read(index) for index in indices.tolist()]
+        return indices, [self._workers[0].submit(call) for call in calls]
+
+    def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
+        """The values."""
+        indices, futures = work
+        sources = tuple(self.described[index] for index in indices.tolist())
+        rows = []
+        for source, future in zip(sources, futures, strict=True):
+            try:
+                rows.append(future.result())
+            except SeqpipeError as error:
+                error.source = error.source or source
+                raise
+        columns = zip(*rows, strict=True)
+        return tuple(self.gather(list(column), sources) for column in columns), indices, sources
+
+    def cancel(self, work: Any) -> None:
+        """Forget what was begun."""
+        for future in work[1]:
+            future.cancel()
+
+    def close(self) -> None:
+        """Stop the threads; a later use starts them again."""
+        while self._workers:
+            self._workers.pop().close()
+
+
+def _lockstep(order: Order) -> tuple[int, int]:
+    world = order.shard[1]
+    most = -(-order.size // world)
+    return (most if order.even else order.size // world), most

@@ -1,0 +1,496 @@
+"""External sources: batches that the user's own code makes, in every form that DALI takes, or that are fed by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..array import Array, admit, device_of
+from ..errors import ParameterError, SeqpipeError, StateError
+from ..sampling.params import BATCH_SIZE
+from .source import EndOfData, Fetched, Place, Source, Ticket
+from .value import Value, value_of
+
+__all__ = ["BatchInfo", "Cycle", "External", "Feed", "Form", "SampleInfo", "StarvedError"]
+
+Cycle: TypeAlias = Literal["no", "quiet", "raise"]
+
+_CYCLES: Final[dict[Any, Cycle]] = {
+    None: "no",
+    False: "no",
+    "no": "no",
+    True: "quiet",
+    "quiet": "quiet",
+    "raise": "raise",
+}
+
+
+class SampleInfo(NamedTuple):
+    """Which sample a callable is asked for.
+
+    Attributes:
+        idx_in_epoch: its number within the epoch.
+        idx_in_batch: its number within the batch.
+        iteration: the number of the batch within the epoch.
+        epoch_idx: the number of the epoch.
+    """
+
+    idx_in_epoch: int
+    idx_in_batch: int
+    iteration: int
+    epoch_idx: int
+
+
+class BatchInfo(NamedTuple):
+    """Which batch a callable is asked for.
+
+    Attributes:
+        iteration: its number within the epoch.
+        epoch_idx: the number of the epoch.
+    """
+
+    iteration: int
+    epoch_idx: int
+
+
+class Form(NamedTuple):
+    """What the values of a source have to be; each has one entry for each value.
+
+    Attributes:
+        names: of the values.
+        layouts: of a sample; empty where it is not said.
+        dtypes: names of NumPy's types, None for any.
+        ndims: axes of a sample, None for any.
+        several: whether the source gives a tuple with an entry for each, rather than one value.
+    """
+
+    names: tuple[str, ...]
+    layouts: tuple[str, ...]
+    dtypes: tuple[str | None, ...]
+    ndims: tuple[int | None, ...]
+    several: bool
+
+
+@dataclass(eq=False)
+class _Values:
+    """Checks what the user's code gives, and makes values of it; types and axes are those of the first batch."""
+
+    name: str
+    form: Form
+    batch_size: int
+    copies: bool = True
+    _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+    def batch(self, given: Any) -> tuple[Value, ...]:
+        """The values of a batch that came as a whole."""
+        return tuple(self._value(n, one) for n, one in enumerate(self._each(given)))
+
+    def samples(self, given: list[Any]) -> tuple[Value, ...]:
+        """The values of samples that came one by one."""
+        columns = zip(*(self._each(one) for one in given), strict=True)
+        return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
+
+    def _each(self, given: Any) -> tuple[Any, ...]:
+        if not self.form.several:
+            return (given,)
+        count = len(self.form.names)
+        if not isinstance(given, (tuple, list)) or len(given) != count:
+            found = (
+                f"{len(given)} values" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
+            )
+            raise ParameterError(
+                f"the source gave {found}",
+                source=self.name,
+                allowed=f"a tuple of {count} (num_outputs={count})",
+            )
+        return tuple(given)
+
+    def _value(self, number: int, given: Any) -> Value:
+        if given is None:
+            raise ParameterError("the source gave None", source=self.name, allowed="a batch of arrays")
+        layout, wanted = self.form.layouts[number], self.form.dtypes[number]
+        if isinstance(given, (bool, int, float, np.generic)):
+            given = np.asarray(given)
+        if isinstance(given, (list, tuple)):
+            made = self._of_samples(number, given, layout)
+        else:
+            try:
+                made = value_of(given.value if hasattr(given, "value") else given)
+            except ParameterError as error:
+                error.source = self.name
+                raise
+            made = made.with_data(
+                self._array(made.data, wanted) if made.dense else made.data, layout or made.layout
+            )
+        if not made.dense or made.data.ndim:
+            self._check(number, made)
+            return made
+        raise ParameterError(
+            "the source gave a single number for a whole batch",
+            source=self.name,
+            allowed="an array with an entry for each sample, or a list",
+            advice="A source that gives samples is declared by batch=False",
+        )
+
+    def _of_samples(self, number: int, given: Iterable[Any], layout: str) -> Value:
+        wanted = self.form.dtypes[number]
+        parts = [self._array(part, wanted, copied=False) for part in given]
+        if not parts:
+            raise ParameterError(
+                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+            )
+        kinds = {part.dtype for part in parts}
+        if len(kinds) > 1 or len({part.ndim for part in parts}) > 1:
+            told = ", ".join(f"{part.dtype} of {part.ndim} axes" for part in parts[:4])
+            raise ParameterError(
+                f"samples of a batch differ: {told}", source=self.name, allowed="one type, as many axes"
+            )
+        made = Value.of(parts, layout)
+        if not made.dense and self.copies:
+            made = made.with_data([part.copy() for part in parts])
+        return made
+
+    def _array(self, given: Any, wanted: str | None, *, copied: bool = True) -> Array:
+        if isinstance(given, (bool, int, float, list, tuple, np.generic)):
+            try:
+                return np.asarray(given, wanted if not isinstance(given, np.generic) else None)
+            except (ValueError, TypeError) as error:
+                raise ParameterError(
+                    f"no array can be made of a sample: {error}", source=self.name
+                ) from error
+        try:
+            array = admit(given)
+        except ParameterError as error:
+            error.source = self.name
+            raise
+        if device_of(array) != "cpu":
+            return array
+        if array.dtype.kind not in "biuf" or not array.dtype.isnative:
+            raise ParameterError(f"values of type {array.dtype}", source=self.name, allowed="numbers")
+        return array.copy() if copied and self.copies else array
+
+    def _check(self, number: int, made: Value) -> None:
+        if len(made) > self.batch_size:
+            raise ParameterError(
+                f"a batch of {len(made)} samples",
+                source=self.name,
+                allowed=f"up to batch_size={self.batch_size}",
+            )
+        if not len(made):
+            raise ParameterError(
+                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+            )
+        dtype, ndim = made.dtype.name, made.ndim
+        wanted, axes, layout = self.form.dtypes[number], self.form.ndims[number], self.form.layouts[number]
+        for what, found, asked in (("type", dtype, wanted), ("number of axes", ndim, axes)):
+            if asked is not None and found != asked:
+                raise ParameterError(
+                    f"the source gave samples whose {what} is {found}",
+                    source=self.name,
+                    allowed=f"{asked}, as external_source was told; values are not cast",
+                )
+        if layout and len(layout) != ndim:
+            raise ParameterError(
+                f"samples of {ndim} axes do not have the layout {layout!r}",
+                source=self.name,
+                allowed=f"{len(layout)} axes",
+            )
+        before = self._seen.setdefault(number, (dtype, ndim))
+        if before != (dtype, ndim):
+            raise ParameterError(
+                f"a batch of {dtype} with {ndim} axes after one of {before[0]} with {before[1]}",
+                source=self.name,
+                allowed="one type and as many axes in all batches",
+            )
+
+
+class External(Source):
+    """A source of the user's own: a callable, an iterable or a generator.
+
+    Args:
+        source: a callable of nothing, of a number or a :class:`BatchInfo`, or of a :class:`SampleInfo`; an iterable; a
+            function that makes a generator.
+        form: what its values have to be.
+        batch_size: samples in a batch.
+        batch: whether it gives whole batches; otherwise it gives samples.
+        cycle: what becomes of an iterable that has ended: it stays so ("no"), begins anew unnoticed ("quiet"), or at
+            the next epoch ("raise").
+        batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
+        name: for messages.
+        copies: whether arrays are copied, so that the source may use its memory again.
+
+    Raises:
+        ParameterError: the source is none of these, or it cannot be asked for what it is to give.
+        TypeError: a generator that is there already is to be cycled through.
+        ValueError: a callable is to be cycled through.
+    """
+
+    in_thread = True
+
+    def __init__(
+        self,
+        source: Any,
+        form: Form,
+        batch_size: int,
+        *,
+        batch: bool = True,
+        cycle: Any = None,
+        batch_info: bool = False,
+        name: str = "external_source",
+        copies: bool = True,
+    ) -> None:
+        self.name, self.parts = name, form.names
+        if cycle not in _CYCLES:
+            raise ParameterError(
+                f"cycle={cycle!r} is not valid", source=name, allowed="None, 'no', 'quiet', 'raise'"
+            )
+        self._cycle = _CYCLES[cycle]
+        self._batch_size, self._batch = BATCH_SIZE.check(batch_size), batch
+        self._source, self._batch_info = source, batch_info
+        self._values = _Values(name, form, self._batch_size, copies)
+        self._call, self._make = self._forms()
+        self._iterator: Iterator[Any] | None = None
+        self._ended = False
+        self._epoch = self._position = 0
+        self._asked = 0
+
+    def _forms(self) -> tuple[Callable[..., Any] | None, Callable[[], Iterator[Any]] | None]:
+        """The callable with what it takes, or what makes an iterator."""
+        source = self._source
+        if inspect.isgeneratorfunction(source):
+            _argument_count(self.name, source, most=0)
+            return None, source
+        if inspect.isgenerator(source) or (hasattr(source, "__iter__") and not inspect.isfunction(source)):
+            if self._cycle != "no" and iter(source) is source and inspect.isgenerator(source):
+                raise TypeError(
+                    f"{self.name}: cycle={self._cycle!r} and a generator, which cannot begin anew. "
+                    "Give the function that makes it, without calling it."
+                )
+            return None, lambda: iter(source)
+        if not callable(source):
+            raise ParameterError(
+                f"source is a {type(source).__name__}",
+                source=self.name,
+                allowed="a callable, an iterable, or None",
+            )
+        if self._cycle != "no":
+            raise ValueError(
+                f"{self.name}: cycle={self._cycle!r} and a callable, which is asked for each batch by its number. "
+                "It ends an epoch by raising StopIteration."
+            )
+        takes = _argument_count(self.name, source, most=1)
+        if not self._batch and not takes:
+            return (lambda _: source()), None
+        return (source if takes else lambda _: source()), None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether each epoch begins at the start of the iterable."""
+        return self._cycle == "raise"
+
+    def begin(self) -> Ticket | None:
+        """See :meth:`Source.begin`; whether there is a batch is known when it is finished."""
+        end = self._position + self._batch_size
+        ticket = Ticket(self._epoch, self._position, end, self._position // self._batch_size)
+        self._position = end
+        return ticket
+
+    def finish(self, ticket: Ticket) -> Fetched:
+        """See :meth:`Source.finish`.
+
+        Raises:
+            EndOfData: the source has ended.
+        """
+        if self._ended:
+            raise EndOfData
+        ticket.state = self._state()
+        values = self._called(ticket) if self._call is not None else self._taken()
+        counts = {len(value) for value in values}
+        if len(counts) > 1:
+            raise ParameterError(
+                f"values of different numbers of samples, {sorted(counts)}",
+                source=self.name,
+                allowed="as many in each",
+            )
+        count = counts.pop()
+        indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
+        return Fetched(values, Place(ticket.epoch, indices, count))
+
+    def _called(self, ticket: Ticket) -> tuple[Value, ...]:
+        assert self._call is not None
+        iteration = ticket.work
+        try:
+            if self._batch:
+                info: Any = BatchInfo(iteration, ticket.epoch) if self._batch_info else iteration
+                return self._values.batch(self._call(info))
+            infos = [
+                SampleInfo(ticket.position + n, n, iteration, ticket.epoch) for n in range(self._batch_size)
+            ]
+            return self._values.samples([self._call(info) for info in infos])
+        except StopIteration:
+            self._ended = True
+            raise EndOfData from None
+
+    def _taken(self) -> tuple[Value, ...]:
+        if self._batch:
+            return self._values.batch(self._next())
+        return self._values.samples([self._next() for _ in range(self._batch_size)])
+
+    def _next(self) -> Any:
+        for attempt in (0, 1):
+            if self._iterator is None:
+                assert self._make is not None
+                self._iterator, self._asked = self._make(), 0
+            try:
+                found = next(self._iterator)
+            except StopIteration:
+                if self._cycle != "no":
+                    self._iterator = None
+                if self._cycle == "quiet" and not attempt and self._asked:
+                    continue
+                self._ended = True
+                raise EndOfData from None
+            self._asked += 1
+            return found
+        raise EndOfData
+
+    def _state(self) -> Any:
+        """What the source says of itself before it is asked, if it can."""
+        if self._call is not None and not hasattr(self._source, "state_dict"):
+            return {"kind": "calls"}
+        if hasattr(self._source, "state_dict"):
+            return {"kind": "own", "state": self._source.state_dict()}
+        return {"kind": "none"}
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:
+        """See :meth:`Source.go_to`.
+
+        Raises:
+            StateError: the source cannot be put into a state, for it is an iterable without ``load_state_dict``.
+        """
+        if state is not None:
+            if state.get("kind") == "own":
+                self._source.load_state_dict(state["state"])
+                self._iterator = None
+            elif state.get("kind") == "none" and (epoch, position) != (0, 0):
+                raise StateError(
+                    f"a {type(self._source).__name__} does not know how to go on from batch "
+                    f"{position // self._batch_size} of epoch {epoch}",
+                    source=self.name,
+                    advice="Give the source state_dict() and load_state_dict(), or give a callable of SampleInfo or of "
+                    "the batch's number",
+                )
+        if self._cycle != "no" or self._call is not None:
+            self._ended = False
+        if self._cycle == "raise" and not position:
+            self._iterator = None
+        self._epoch, self._position = epoch, position
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """Nothing is known of what the user's code gives."""
+        return {"external": [self.name, len(self.parts)]}
+
+
+class Feed(Source):
+    """A source that is fed by hand: batches wait in a queue, each for one run.
+
+    Args:
+        form: what its values have to be.
+        batch_size: samples in a batch.
+        name: what it is fed by.
+        repeat_last: whether the last batch comes again when nothing else was fed.
+        copies: whether arrays are copied when they are fed.
+    """
+
+    def __init__(
+        self, form: Form, batch_size: int, *, name: str, repeat_last: bool = False, copies: bool = True
+    ) -> None:
+        self.name, self.parts = name, form.names
+        self._values = _Values(name, form, BATCH_SIZE.check(batch_size), copies)
+        self._queue: deque[tuple[Value, ...]] = deque()
+        self._repeat_last = repeat_last
+        self._last: tuple[Value, ...] | None = None
+        self._epoch = self._position = 0
+
+    @property
+    def starved(self) -> bool:
+        """Whether the next run has nothing to take."""
+        return not self._queue and (self._last is None or not self._repeat_last)
+
+    def feed(self, given: Any) -> None:
+        """Put a batch at the end of the queue.
+
+        Raises:
+            ParameterError: it is not what the source was declared to give.
+        """
+        self._queue.append(self._values.batch(given))
+
+    def begin(self) -> Ticket | None:
+        """See :meth:`Source.begin`.
+
+        Raises:
+            StarvedError: nothing was fed.
+        """
+        if self.starved:
+            raise StarvedError(
+                "there is nothing to run with",
+                source=self.name,
+                advice=f"Give it a batch before each run: pipe.feed_input({self.name!r}, batch)",
+            )
+        if self._queue:
+            self._last = self._queue.popleft()
+        assert self._last is not None
+        count = len(self._last[0])
+        ticket = Ticket(self._epoch, self._position, self._position + count, self._last)
+        self._position = ticket.end
+        return ticket
+
+    def finish(self, ticket: Ticket) -> Fetched:
+        """See :meth:`Source.finish`."""
+        count = len(ticket.work[0])
+        indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
+        return Fetched(ticket.work, Place(ticket.epoch, indices, count))
+
+    def cancel(self, ticket: Ticket) -> None:
+        """It is first in the queue again."""
+        self._queue.appendleft(ticket.work)
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
+        """See :meth:`Source.go_to`."""
+        self._epoch, self._position = epoch, position
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """Nothing is known of what it is fed."""
+        return {"feed": [self.name, len(self.parts)]}
+
+
+class StarvedError(SeqpipeError, IndexError):
+    """A source that is fed by hand has nothing to give."""
+
+
+def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
+    """How many arguments a callable is to be given, 0 or 1; those with defaults are left to it.
+
+    Raises:
+        TypeError: it needs more.
+    """
+    try:
+        parameters = inspect.signature(source).parameters.values()
+    except (TypeError, ValueError):  # of some builtins nothing is known
+        return 0
+    by_place = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
+    needed = [q for q in by_place if q.default is q.empty]
+    missing = [q.name for q in parameters if q.kind is q.KEYWORD_ONLY and q.default is q.empty]
+    if len(needed) > most or missing:
+        raise TypeError(
+            f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of "
+            "the batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
+        )
+    return len(needed)

@@ -1,0 +1,86 @@
+"""Nodes that stand for values of sources, and notes on errors that tell where they arose."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from .inputs import Input
+from .source import EndOfData, Source
+from .value import Value
+
+__all__ = ["Fed", "add_note", "nodes_of", "noted", "user_line"]
+
+_NUMBERS: Final = count()
+_OURS: Final = str(Path(__file__).resolve().parents[1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fed(Input):
+    """A value that a source gives for each batch.
+
+    Attributes:
+        name: one of its own within the process.
+        source: the source.
+        part: the number of the value among the source's.
+        plain: whether it is an array, or a list of such, rather than a :class:`Value`.
+        order: greater than those of nodes that were made before.
+    """
+
+    source: Source
+    part: int
+    plain: bool = True
+    order: int = 0
+
+    @property
+    def label(self) -> str:
+        """The source and the part."""
+        return f"{self.source.name}.{self.source.parts[self.part]}"
+
+    def taken(self, values: tuple[Any, ...]) -> Any:
+        """The value among those of the source."""
+        found = values[self.part]
+        return found.data if self.plain and isinstance(found, Value) else found
+
+    def written(self, name: Any) -> str:  # noqa: ARG002  there are no nodes in it
+        """See :meth:`seqpipe.ops.DataNode.written`."""
+        return self.label
+
+
+def nodes_of(source: Source, *, plain: bool = True) -> tuple[Fed, ...]:
+    """A node for each value of a source."""
+    first = next(_NUMBERS)
+    return tuple(Fed(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))
+
+
+@contextmanager
+def noted(note: str) -> Iterator[None]:
+    """A context whose errors carry a note."""
+    try:
+        yield
+    except EndOfData:
+        raise
+    except Exception as error:
+        add_note(error, note)
+        raise
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error, as tracebacks show it from Python 3.11 on."""
+    notes = [*getattr(error, "__notes__", ()), note]
+    error.__notes__ = list(dict.fromkeys(notes))
+
+
+def user_line() -> str:
+    """The line of the user's code that is being run, as ``train.py:31 (function)``; empty if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"

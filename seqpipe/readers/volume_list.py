@@ -1,0 +1,217 @@
+"""The volumes that a dataset is given: files of images and labels that belong together, and their subjects."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ..param import check_path, listed
+from .params import one_source
+
+__all__ = ["IMAGE", "LABEL", "Case", "in_fold", "list_cases", "subject_of"]
+
+IMAGE: Final = "image"
+LABEL: Final = "label"
+_SUBJECT: Final = "subject"
+_ENDINGS: Final = (
+    ".nii",
+    ".nii.gz",
+    ".hdr",
+    ".nrrd",
+    ".nhdr",
+    ".mha",
+    ".mhd",
+    ".npy",
+    ".npz",
+    ".zarr",
+    ".tif",
+    ".tiff",
+)
+_IMAGES: Final = ("images", "imagesTr")
+_LABELS: Final = ("labels", "labelsTr")
+_CHANNEL: Final = "_0000"
+
+
+class Case(NamedTuple):
+    """One subject's files that lie in one place.
+
+    Attributes:
+        parts: name → path or URL, images and labels.
+        key: its name for the fingerprint and for messages.
+        subject: whom it belongs to; a subject's cases are never split by folds.
+    """
+
+    parts: dict[str, str]
+    key: str
+    subject: str
+
+
+def list_cases(
+    files: Iterable[Any] | None,
+    file_root: Any,
+    manifest: Any,
+    labels: Iterable[Any] | None,
+    subjects: Iterable[str] | None,
+) -> list[Case]:
+    """The cases of the one argument that names them; see :class:`seqpipe.readers.Volume`.
+
+    Raises:
+        ParameterError: none is given, several are, or lists have different lengths.
+        ManifestError: a line of the manifest cannot be used.
+        SourceError: a folder is not there, or has no volumes.
+    """
+    source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
+    if files is None and (labels is not None or subjects is not None):
+        name = "labels" if labels is not None else "subjects"
+        raise ParameterError(f"{name} and {source} exclude one another", allowed=f"{name} with files")
+    if files is not None:
+        cases = _of_files(files, labels, subjects)
+    elif file_root is not None:
+        cases = _of_folder(check_path("file_root", file_root))
+    else:
+        cases = _of_manifest(check_path("manifest", manifest))
+    names = set(cases[0].parts)
+    for case in cases:
+        if set(case.parts) != names:
+            raise ParameterError(
+                f"the parts {', '.join(case.parts)} differ from those of the first volume",
+                source=case.key,
+                allowed=", ".join(cases[0].parts),
+                advice="Every volume needs the same images and labels",
+            )
+    return cases
+
+
+def in_fold(subject: str, fold: tuple[int, int]) -> bool:
+    """Whether a subject belongs to a fold: by a hash of its name, so that others joining move nobody.
+
+    Args:
+        subject: its name.
+        fold: number and how many there are.
+    """
+    digest = hashlib.blake2b(subject.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % fold[1] == fold[0]
+
+
+def _of_files(
+    files: Iterable[Any], labels: Iterable[Any] | None, subjects: Iterable[str] | None
+) -> list[Case]:
+    allowed = "a list of paths and URLs, or of mappings of names to these"
+    given = [files] if isinstance(files, Mapping) else listed("files", files, allowed)
+    if not given:
+        raise ParameterError("files is empty", allowed="at least one volume")
+    more = None if labels is None else listed("labels", labels, "a list of paths and URLs, one for each file")
+    owners = None if subjects is None else listed("subjects", subjects, "a list of names, one for each file")
+    for name, values in (("labels", more), ("subjects", owners)):
+        if values is not None and len(values) != len(given):
+            raise ParameterError(
+                f"{name} has {len(values)} entries, but there are {len(given)} files",
+                allowed="one for each file",
+            )
+    cases = []
+    for place, item in enumerate(given):
+        parts = {n: _name(f) for n, f in item.items()} if isinstance(item, Mapping) else {IMAGE: _name(item)}
+        if not parts or not all(isinstance(name, str) and name for name in parts):
+            raise ParameterError(f"files[{place}]={item!r} names no files", allowed="names → paths")
+        if more is not None:
+            parts[LABEL] = _name(more[place])
+        key = next(iter(parts.values()))
+        cases.append(Case(parts, key, str(owners[place]) if owners is not None else subject_of(key)))
+    return cases
+
+
+def _of_folder(root: str) -> list[Case]:
+    """Images and labels in folders of these names, one file each by one name; or a folder of images alone."""
+    if not Path(root).is_dir():
+        raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
+    images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
+    labels = next((name for name in _LABELS if (Path(root) / name).is_dir()), "")
+    found = _volumes(Path(root) / images)
+    if not found:
+        raise UnreadableSourceError(
+            "there is no volume in this folder",
+            source=str(Path(root) / images),
+            allowed=f"files that end in {', '.join(_ENDINGS)}",
+            advice="Name the files themselves with files=[…] if they end differently",
+        )
+    masks = _volumes(Path(root) / labels) if labels else {}
+    cases = []
+    for stem, path in found.items():
+        parts = {IMAGE: path}
+        if labels:
+            mask = masks.get(stem) or masks.get(stem.removesuffix(_CHANNEL))
+            if mask is None:
+                raise SourceNotFoundError(
+                    f"there is no label for the image {stem!r}",
+                    source=str(Path(root) / labels),
+                    allowed=f"{stem} with one of the endings {', '.join(_ENDINGS)}",
+                )
+            parts[LABEL] = mask
+        cases.append(Case(parts, os.path.relpath(path, root), subject_of(path)))
+    return cases
+
+
+def _volumes(folder: Path) -> dict[str, str]:
+    names = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return {_stem(path.name): str(path) for path in names if path.name.lower().endswith(_ENDINGS)}
+
+
+def _stem(name: str) -> str:
+    ending = max((e for e in _ENDINGS if name.lower().endswith(e)), key=len, default="")
+    return name[: len(name) - len(ending)]
+
+
+def subject_of(path: str) -> str:
+    """The subject that a file's name tells: it without its ending."""
+    return _stem(path.rstrip("/").rpartition("/")[2])
+
+
+def _of_manifest(path: str) -> list[Case]:
+    """A CSV or TSV file whose first line names the columns: parts, and perhaps ``subject``."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise SourceNotFoundError("no such file", source=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(
+            f"the manifest cannot be read ({error})", source=path, allowed="UTF-8 text"
+        ) from error
+    rows = list(csv.reader(text.splitlines(), delimiter="\t" if path.lower().endswith(".tsv") else ","))
+    if not rows or len(rows) < 2:
+        raise ManifestError(
+            "the manifest lists no volume", source=path, allowed="a header and at least one line"
+        )
+    header = [name.strip() for name in rows[0]]
+    names = [name for name in header if name != _SUBJECT]
+    if not names or not all(header) or len(set(header)) < len(header):
+        raise ManifestError(
+            f"line 1: the columns are {', '.join(map(repr, header))}",
+            source=path,
+            allowed="different names, such as image, label and subject",
+        )
+    cases = []
+    for line, row in enumerate(rows[1:], 2):
+        if not any(field.strip() for field in row):
+            continue
+        if len(row) != len(header) or not all(field.strip() for field in row):
+            raise ManifestError(f"line {line}: {row} does not fill {len(header)} columns", source=path)
+        fields = dict(zip(header, map(str.strip, row), strict=True))
+        parts = {name: _beside(path, fields[name]) for name in names}
+        cases.append(Case(parts, fields[names[0]], fields.get(_SUBJECT) or subject_of(fields[names[0]])))
+    return cases
+
+
+def _beside(manifest: str, name: str) -> str:
+    return name if "://" in name else str(Path(manifest).parent / name)
+
+
+def _name(file: Any) -> str:
+    name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ParameterError(f"{file!r} is no file of a dataset", allowed="paths and URLs")
+    return name

@@ -1,0 +1,189 @@
+"""An index from a container's tables, where they are plain, see :mod:`seqpipe.video.tables`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+
+from ...limits import check_picture
+from ..bitstream import classifier, droppable
+from ..decode.kinds import HeldPackets, RefutedError, learn, note_kinds, read_kind
+from ..decode.packets import open_packets
+from ..packet_index import PacketIndex, PacketTable
+from ..source.blocks import Blocks
+from ..source.source import Source
+from ..tables import matroska, mp4
+from ..tables.facts import StreamFacts, facts_of
+from ..tables.gate import Distrusted, Tables, check
+from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
+from .assemble import finish
+from .order import drop_head
+
+__all__ = ["index_of_tables"]
+
+_log = logging.getLogger(__name__)
+_BYTES_AT_ONCE = 4 << 20
+_PACKETS_OF_HEAD, _BYTES_OF_HEAD = 4, 1 << 20
+_TINY = 32
+_MOST_TINY = 256
+_TO_FIRST_REFERENCE = 64
+
+
+def index_of_tables(source: Source) -> PacketIndex | None:
+    """A video's index by its container's tables; None if they are not believed.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    try:
+        return _index(Blocks(source) if source.slow else source)
+    except (Distrusted, RefutedError) as reason:
+        _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
+        return None
+
+
+def _index(source: Source) -> PacketIndex:
+    tables, facts = _read(source)
+    codec, extradata = facts.info.codec, facts.extradata
+    check_picture(facts.info.width, facts.info.height, source.name)
+    check_stream(codec, extradata)
+    if codec in READ_THROUGH:
+        if tables.track and not tables.delta:
+            raise Distrusted("FFmpeg gives packets a duration of its own")
+        packets = _looked_at(source, tables, codec, extradata)
+    elif codec in ALIKE:
+        packets = _unknown(tables)
+        note_kinds(
+            packets, 0, [classifier(codec, extradata).classify(b"")] * len(tables), [False] * len(tables)
+        )
+    else:
+        if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
+            raise Distrusted("pictures may be reordered, and no time tells")
+        keys = np.flatnonzero(tables.key)
+        if source.slow:
+            keys = keys[:1]  # the others are looked at as they are read for decoding
+        else:
+            _check_tiny(source, tables, codec, extradata)
+        check_keys(source, tables, keys, codec, extradata)
+        packets = _unknown(tables)
+    index = PacketIndex(
+        info=facts.info,
+        extradata=extradata,
+        codec_tag=facts.codec_tag,
+        coded_bits=facts.coded_bits,
+        packets=packets,
+        dropped_at_start=0,
+        end_s=0.0,
+    )
+    if not packets.whole:
+        _learn_head(source, index)
+    return finish(drop_head(source, index, ()), tables.duration)
+
+
+def _read(source: Source) -> tuple[Tables, StreamFacts]:
+    """What the container's tables say, and what the first packet does."""
+    begin = bytes(source.read([(0, 8)])[0])
+    if begin[4:8] in mp4.FIRST_BOXES:
+        movie = mp4.read_movie(source)
+        if len(movie.tracks) != 1:
+            raise Distrusted("it has not one track of video")
+        (track,) = movie.tracks
+        tables = mp4.read_tables(movie, track)
+        check(tables, source.size())
+        head = _head(source, tables)
+        return tables, facts_of(source, tables, head, mp4.likeness(movie, track, tables, head))
+    if begin[:4] == matroska.MAGIC and not source.slow:
+        film = matroska.read_film(source)
+        tables = matroska.read_tables(source, film)
+        check(tables, source.size())
+        head = _head(source, tables)
+        return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+    raise Distrusted("its container has no tables that are read here")
+
+
+def _head(source: Source, tables: Tables) -> bytes:
+    """The first packet; of a source that answers slowly a few more are read along, which will be looked at, too."""
+    begin, size = int(tables.offset[0]), int(tables.size[0])
+    last = min(_PACKETS_OF_HEAD, len(tables)) - 1
+    end = int(tables.offset[last] + tables.size[last])
+    if source.slow and begin < end <= begin + _BYTES_OF_HEAD:
+        source.read([(begin, end - begin)])
+    return source.read([(begin, size)])[0]
+
+
+def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> PacketTable:
+    """The table of a stream whose packets were all read."""
+    classify = classifier(codec, extradata).classify
+    kinds = []
+    ends = np.searchsorted(np.cumsum(tables.size), np.arange(1, 1 << 20) * _BYTES_AT_ONCE)
+    for some in np.split(np.arange(len(tables)), np.unique(ends[ends < len(tables)])):
+        ranges = list(zip(tables.offset[some].tolist(), tables.size[some].tolist(), strict=True))
+        for data in source.read(ranges):
+            if not any(data):
+                raise Distrusted("a packet is blanked")
+            kinds.append(read_kind(classify(data), data, codec))
+    table = _unknown(tables)
+    key = table.key & np.array([kind.random_access is not False for kind in kinds])
+    if not key[0]:
+        raise Distrusted("decoding cannot start at the first packet")
+    table.shown[:] = [kind.shown for kind in kinds]
+    table = replace(table, key=key)
+    note_kinds(table, 0, kinds, droppable(kinds))
+    return table
+
+
+def _unknown(tables: Tables) -> PacketTable:
+    count = len(tables)
+    return PacketTable(
+        pts=tables.pts,
+        size=tables.size.astype(np.int32),
+        offset=tables.offset,
+        checksum=np.empty(0, dtype=np.uint32),
+        key=tables.key,
+        reference=np.ones(count, dtype=bool),
+        shown=np.ones(count, dtype=bool),
+        damaged=np.zeros(count, dtype=bool),
+        undecodable=np.zeros(count, dtype=bool),
+        self_contained=np.zeros(count, dtype=bool),
+        known=np.zeros(count, dtype=bool),
+    )
+
+
+def _learn_head(source: Source, index: PacketIndex) -> None:
+    """Read the packets behind the first key packet up to one that others refer to.
+
+    On these it depends which leading pictures of the first key frame cannot be decoded.
+    """
+    table = index.packets
+    reader = HeldPackets(open_packets(source, index))
+    try:
+        for last in range(1, _TO_FIRST_REFERENCE):
+            if last == len(table) or table.key[last]:
+                break
+            learn(index, reader, np.array([last]))
+            if table.reference[last]:
+                break
+        else:
+            raise Distrusted("nothing refers to the first packets")
+    finally:
+        reader.close()
+
+
+def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) -> None:
+    """See that the smallest packets hold pictures, and not parameters or messages alone.
+
+    Raises:
+        Distrusted: one does not.
+    """
+    tiny = np.flatnonzero(tables.size < _TINY)
+    if codec == "av1" or not len(tiny):
+        return
+    tiny = np.sort(tiny[np.argsort(tables.size[tiny], kind="stable")[:_MOST_TINY]])
+    read = classifier(codec, extradata).classify
+    ranges = list(zip(tables.offset[tiny].tolist(), tables.size[tiny].tolist(), strict=True))
+    for number, data in zip(tiny.tolist(), source.read(ranges), strict=True):
+        if not read_kind(read(data), data, codec).shown:
+            raise Distrusted(f"packet {number} holds no picture")

@@ -1,0 +1,454 @@
+"""The sample tables of MP4 and QuickTime files (ISO/IEC 14496-12, 8.5 to 8.7; QuickTime File Format).
+
+``moov`` is read whole, and each table becomes a NumPy array. Nothing is allocated by a count that a file states before
+the bytes that must stand behind it are seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import BoolArray, IntArray
+from ..source.source import Source
+from .gate import Distrusted, Tables
+from .heads import before_first_slice
+
+__all__ = ["FIRST_BOXES", "Movie", "Track", "likeness", "read_movie", "read_tables"]
+
+FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"})
+"""Types of boxes that such a file may begin with."""
+
+_HEAD = 1 << 16
+_MOST_BOXES = 64
+_TAIL = 8 << 20
+_LARGEST_MOOV = 64 << 20
+# Tables of real files are under 1 % of the data; more of them than data would be slower to read than the data is.
+_TABLES_OF_SMALL = 1 << 20
+_TABLES_SHARE = 50
+
+_AFTER_SAMPLE_ENTRY = 82  # of a visual one, from its type on
+_CONFIGURATIONS = {b"avc1": ("h264", b"avcC"), b"hvc1": ("hevc", b"hvcC")}
+_LEAST_PACKETS = 8
+_COVER = b"covr"
+# the object type in the descriptors of ISO/IEC 14496-1, 7.2.6; lengths may be written in up to four bytes
+_AUDIO = re.compile(rb"esds.{4}\x03\x80{0,3}..{3}\x04\x80{0,3}.(.)", re.DOTALL)
+
+_Box: TypeAlias = tuple[bytes, memoryview]
+_Words: TypeAlias = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """A track of video.
+
+    Attributes:
+        number: its ``track_ID``.
+        header: the body of ``tkhd``.
+        description: its only sample entry, from the type on.
+        ticks: of its clock in a second.
+        boxes: the bodies of the boxes of its sample table, by type.
+        edits: the body of ``elst``, or nothing.
+        length: its length in ticks as ``mdhd`` states it.
+    """
+
+    number: int
+    header: memoryview
+    description: memoryview
+    ticks: int
+    boxes: dict[bytes, memoryview]
+    edits: memoryview
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Movie:
+    """What ``moov`` says.
+
+    Attributes:
+        place: where ``moov`` begins and ends in the file.
+        brand: the file's first box if that is ``ftyp``, which FFmpeg heeds.
+        matrix: by which all of it is turned and moved.
+        ticks: of the movie's clock in a second.
+        tracks: those of video.
+        kinds: what FFmpeg tells of each track of any kind.
+        cover: whether pictures are attached to the file, or may be.
+        fragmented: whether there are packets that ``moov`` says nothing of.
+    """
+
+    place: tuple[int, int]
+    brand: bytes
+    matrix: bytes
+    ticks: int
+    tracks: tuple[Track, ...]
+    kinds: tuple[bytes, ...]
+    cover: bool
+    fragmented: bool
+
+
+def read_movie(source: Source) -> Movie:
+    """Find and read ``moov``.
+
+    Raises:
+        Distrusted: there is none, or it is not plain.
+        SourceError: the source cannot be read.
+    """
+    begin, brand, body = _moov(source)
+    matrix, ticks, tracks, kinds, fragmented = b"", 0, [], list[bytes](), False
+    for kind, box in _boxes(body):
+        if kind == b"mvhd":
+            ticks = _number(box, 20 if _is_long(box) else 12)
+            matrix = bytes(box[48 if _is_long(box) else 36 :][:36])
+        elif kind == b"mvex":
+            fragmented = True
+        elif kind == b"cmov":
+            raise Distrusted("its header is compressed")
+        elif kind == b"trak":
+            kinds.append(_kind_of(box))
+            if kinds[-1].startswith(b"vide"):
+                tracks.append(_track(box))
+    return Movie(
+        place=(begin, begin + len(body)),
+        brand=brand,
+        matrix=matrix,
+        ticks=ticks,
+        tracks=tuple(tracks),
+        kinds=tuple(kinds),
+        cover=_COVER in bytes(body),
+        fragmented=fragmented,
+    )
+
+
+def read_tables(movie: Movie, track: Track) -> Tables:
+    """The packets of a track.
+
+    Raises:
+        Distrusted: the tables are not plain.
+    """
+    if movie.fragmented:
+        raise Distrusted("it is fragmented")
+    boxes = track.boxes
+    if not track.ticks:
+        raise Distrusted("it has no clock")
+    if b"stps" in boxes or _groups(track):
+        raise Distrusted("it has key packets of several kinds")
+    size = _sizes(boxes)
+    count = len(size)
+    deltas = _runs(boxes, b"stts", count)
+    if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
+        raise Distrusted("times do not ascend")
+    dts = np.cumsum(deltas) - deltas
+    moved = _runs(boxes, b"ctts", count)
+    if moved is not None and int(moved.min()) < 0:
+        raise Distrusted("packets are shown before they are decoded")
+    pts = dts if moved is None else dts + moved
+    last = int(np.argmax(pts))
+    end = int(pts[last] + deltas[last])
+    before, start = _edited(movie, track, pts, end)
+    # writers count the time before the first frame in, or what an edit takes off, or neither
+    length = int(dts[-1] + deltas[-1])
+    if not length <= track.length <= before + max(length, end):
+        raise Distrusted("its length is not that of its packets together")
+    return Tables(
+        track=track.number,
+        tick=Fraction(1, track.ticks),
+        format=bytes(track.description[:4]).decode("latin-1"),
+        pts=pts + (before - start),
+        size=size,
+        offset=_offsets(boxes, size),
+        key=_keys(boxes, count),
+        delta=int(deltas[0]) if (deltas == deltas[0]).all() else 0,
+        duration=int(deltas[last]),
+        declared=count,
+    )
+
+
+def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
+    """What the facts of the stream depend on; nothing if that is not known.
+
+    Args:
+        movie: what ``moov`` says.
+        track: the track of video.
+        tables: its packets.
+        head: the first packet.
+    """
+    entry = _without_rate(bytes(track.description))
+    codec, box = _CONFIGURATIONS.get(entry[:4], ("", b""))
+    at = entry.find(box, _AFTER_SAMPLE_ENTRY)
+    if movie.cover or not codec or at < 0 or not tables.delta or len(tables) < _LEAST_PACKETS:
+        return ()
+    told = before_first_slice(codec, entry[at + 4 :], head)
+    shape = bytes(track.header[:4]) + bytes(track.header[52 if _is_long(track.header) else 40 :])
+    ascending = bool((np.diff(tables.pts) > 0).all())
+    key = (
+        movie.brand,
+        movie.kinds,
+        len(track.edits),
+        entry,
+        shape,
+        told,
+        track.ticks,
+        tables.delta,
+        ascending,
+    )
+    return key if told is not None else ()
+
+
+def _without_rate(entry: bytes) -> bytes:
+    """A sample entry without the box that states the bit rate, which differs from clip to clip."""
+    at, kept = _AFTER_SAMPLE_ENTRY, [entry[:_AFTER_SAMPLE_ENTRY]]
+    while at + 8 <= len(entry):
+        size = int.from_bytes(entry[at : at + 4], "big")
+        if size < 8:
+            break
+        if entry[at + 4 : at + 8] != b"btrt":
+            kept.append(entry[at : at + size])
+        at += size
+    return b"".join([*kept, entry[at:]])
+
+
+def _moov(source: Source) -> tuple[int, bytes, memoryview]:
+    """Where ``moov`` begins, what kind of file it is in, and its body."""
+    held = source.size()
+    head = memoryview(source.read([(0, min(_HEAD, held))])[0])
+    at, brand = 0, b""
+    for _ in range(_MOST_BOXES):
+        if at + 16 > len(head) and source.slow and 0 < held - at <= _TAIL:
+            source.read([(at, held - at)])  # most likely the tables, and kept
+        data = head[at : at + 16] if at + 16 <= len(head) else source.read([(at, 16)])[0]
+        if len(data) < 8:
+            break
+        size, kind = int.from_bytes(data[:4], "big"), bytes(data[4:8])
+        before = 8
+        if size == 1:
+            size, before = int.from_bytes(data[8:16], "big"), 16
+        elif size == 0:
+            size = held - at
+        if size < before:
+            break
+        if kind in (b"moof", b"sidx"):
+            raise Distrusted("it is fragmented")
+        if kind == b"moov":
+            if size > min(_LARGEST_MOOV, held // _TABLES_SHARE + _TABLES_OF_SMALL) or at + size > held:
+                raise Distrusted("its tables are larger than any are, or cut")
+            inside = head[at : at + size]
+            body = inside if len(inside) == size else memoryview(source.read([(at, size)])[0])
+            if len(body) != size:
+                raise Distrusted("its tables are cut")
+            return at, brand, body[before:]
+        if kind == b"ftyp":
+            brand = bytes(head[at : at + size])
+        at += size
+    raise Distrusted("it has no tables")
+
+
+def _boxes(data: memoryview) -> Iterator[_Box]:
+    """The types and bodies of the boxes that follow one another in a body.
+
+    Raises:
+        Distrusted: one is longer than what it lies in.
+    """
+    at = 0
+    while at + 8 <= len(data):
+        size, before = int.from_bytes(data[at : at + 4], "big"), 8
+        if size == 1:
+            size, before = int.from_bytes(data[at + 8 : at + 16], "big"), 16
+        elif size == 0:
+            if not any(data[at:]):  # QuickTime ends lists with four zeros
+                return
+            size = len(data) - at
+        if size < before or at + size > len(data):
+            raise Distrusted("a box is longer than the one around it")
+        yield bytes(data[at + 4 : at + 8]), data[at + before : at + size]
+        at += size
+
+
+def _inside(data: memoryview, *kinds: bytes) -> memoryview:
+    """The body of the first box of a kind inside of one of a kind …; nothing if there is none."""
+    for kind in kinds:
+        data = next((body for found, body in _boxes(data) if found == kind), memoryview(b""))
+    return data
+
+
+def _is_long(box: memoryview) -> bool:
+    """Whether a box is of version 1, whose times have 64 bits."""
+    return len(box) > 0 and box[0] == 1
+
+
+def _kind_of(trak: memoryview) -> bytes:
+    """A track's handler, whether it is to be played, and its format; of MPEG-4 audio also of which kind."""
+    handler = bytes(_inside(trak, b"mdia", b"hdlr")[8:12])
+    entry = bytes(_inside(trak, b"mdia", b"minf", b"stbl", b"stsd")[8:])
+    form = entry[4:8]
+    if handler != b"vide" and (found := _AUDIO.search(entry)):
+        form += found[1]
+    elif handler != b"vide":
+        form = entry
+    return handler + bytes(_inside(trak, b"tkhd")[:4]) + form
+
+
+def _track(trak: memoryview) -> Track:
+    header, media = _inside(trak, b"tkhd"), _inside(trak, b"mdia")
+    clock = _inside(media, b"mdhd")
+    long = _is_long(clock)
+    boxes: dict[bytes, memoryview] = {}
+    groups = 0
+    for kind, body in _boxes(_inside(media, b"minf", b"stbl")):
+        if kind in (b"sbgp", b"sgpd"):
+            groups += 1
+            kind = kind + b"%d" % groups
+        if kind in boxes:
+            raise Distrusted("a table is there twice")
+        boxes[kind] = body
+    descriptions = boxes.get(b"stsd", memoryview(b""))
+    if _number(descriptions, 4) != 1:
+        raise Distrusted("its format changes on the way")
+    entry = descriptions[8:]
+    return Track(
+        number=_number(header, 20 if _is_long(header) else 12),
+        header=header,
+        description=entry[4 : max(8, _number(entry, 0))],
+        ticks=_number(clock, 20 if long else 12),
+        boxes=boxes,
+        edits=_inside(trak, b"edts", b"elst"),
+        length=_number(clock, 24, 8) if long else _number(clock, 16),
+    )
+
+
+def _groups(track: Track) -> bool:
+    """Whether sample groups name further packets at which decoding can start."""
+    kinds = {bytes(body[4:8]) for kind, body in track.boxes.items() if kind.startswith(b"sbgp")}
+    return bool(kinds & {b"rap ", b"sync"})
+
+
+def _number(data: memoryview, at: int, size: int = 4) -> int:
+    """A number, with the sign bit as its highest.
+
+    Raises:
+        Distrusted: the box is cut.
+    """
+    if len(data) < at + size:
+        raise Distrusted("a table is cut")
+    return int.from_bytes(data[at : at + size], "big")
+
+
+def _table(boxes: dict[bytes, memoryview], kind: bytes, width: int, before: int = 4) -> _Words | None:
+    """The entries of a table of 32-bit numbers, so many in a row; None if the table is not there."""
+    body = boxes.get(kind)
+    if body is None:
+        return None
+    count = _number(body, before)
+    begin = before + 4
+    if len(body) < begin + 4 * width * count:
+        raise Distrusted("a table is cut")
+    return np.frombuffer(body, ">u4", width * count, begin).reshape(count, width)
+
+
+def _runs(boxes: dict[bytes, memoryview], kind: bytes, count: int) -> IntArray | None:
+    """A table of (how many packets, signed value), one value a packet; None if it is not there or empty."""
+    runs = _table(boxes, kind, 2)
+    if runs is None or not len(runs):
+        return None
+    many = runs[:, 0].astype(np.int64)
+    if int(many.sum()) != count:
+        raise Distrusted("its tables are not of the same number of packets")
+    values: IntArray = np.repeat(runs[:, 1].astype(np.int32).astype(np.int64), many)
+    return values
+
+
+def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
+    body = boxes.get(b"stsz")
+    if body is not None:
+        if _number(body, 4):
+            raise Distrusted("all packets are of one size")
+        sizes = _table(boxes, b"stsz", 1, before=8)
+        assert sizes is not None
+        return sizes[:, 0].astype(np.int64)
+    body = boxes.get(b"stz2", memoryview(b""))
+    bits, count = _number(body, 4) & 255, _number(body, 8)
+    packed = np.frombuffer(body, np.uint8, offset=12)
+    if bits not in (4, 8, 16) or 8 * len(packed) < bits * count:
+        raise Distrusted("a table is cut")
+    if bits == 4:
+        packed = np.stack([packed >> 4, packed & 15], axis=1).ravel()
+    found = packed[: 2 * count].view(">u2") if bits == 16 else packed[:count]
+    return found.astype(np.int64)
+
+
+def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
+    """Where packets lie: one behind the other in chunks."""
+    short = _table(boxes, b"stco", 1)
+    if (short is None) == (b"co64" not in boxes):
+        raise Distrusted("it has no table of chunks, or two")
+    if short is None:
+        halves = _table(boxes, b"co64", 2)
+        assert halves is not None
+        if len(halves) and int(halves[:, 0].max()) >> 31:
+            raise Distrusted("a chunk lies beyond all files")
+        chunks = (halves[:, 0].astype(np.int64) << 32) | halves[:, 1]
+    else:
+        chunks = short[:, 0].astype(np.int64)
+    runs = _table(boxes, b"stsc", 3)
+    if runs is None or not len(runs) or not len(chunks) or not (runs[:, 2] == 1).all():
+        raise Distrusted("packets are not laid out in chunks of one format")
+    first = runs[:, 0].astype(np.int64)
+    if first[0] != 1 or not (np.diff(first) > 0).all() or int(first[-1]) > len(chunks):
+        raise Distrusted("chunks do not ascend")
+    each = np.repeat(runs[:, 1].astype(np.int64), np.diff(first, append=len(chunks) + 1))
+    if int(each.sum()) != len(size):
+        raise Distrusted("its tables are not of the same number of packets")
+    before = np.cumsum(size) - size
+    begins = np.cumsum(each) - each
+    held = each > 0
+    moved = chunks[held] - before[begins[held]]
+    offsets: IntArray = before + np.repeat(moved, each[held])
+    return offsets
+
+
+def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
+    listed = _table(boxes, b"stss", 1)
+    if listed is None:
+        return np.ones(count, dtype=bool)
+    numbers = listed[:, 0].astype(np.int64)
+    if not len(numbers) or not (np.diff(numbers) > 0).all() or not 1 <= numbers[0] <= numbers[-1] <= count:
+        raise Distrusted("the table of key packets does not ascend")
+    key: BoolArray = np.zeros(count, dtype=bool)
+    key[numbers - 1] = True
+    return key
+
+
+def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
+    """How many ticks its edits put before the first frame, and how many they take off all times.
+
+    Raises:
+        Distrusted: edits leave something out, or put something in between.
+    """
+    edits = track.edits
+    if not len(edits):
+        return 0, 0
+    count, long = _number(edits, 4), _is_long(edits)
+    width = 8 if long else 4
+    rows = []
+    for row in range(min(count, 3)):
+        at = 8 + row * (2 * width + 4)
+        rows.append([_number(edits, at + n * width, size) for n, size in enumerate((width, width, 4))])
+    if not movie.ticks or not 1 <= count <= 2 or any(rate != 1 << 16 for _, _, rate in rows):
+        raise Distrusted("it is edited")
+    before = 0
+    if count == 2:
+        if rows[0][1] != (1 << 8 * width) - 1:
+            raise Distrusted("it is edited")
+        before = (rows[0][0] * track.ticks + movie.ticks // 2) // movie.ticks  # rounded as FFmpeg does
+    length, begin, _ = rows[-1]
+    # the edit's end is rounded to the movie's clock
+    whole = begin + (length + 1) * track.ticks / movie.ticks > end
+    shown = begin + length * track.ticks // movie.ticks > int(pts.max())
+    if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
+        raise Distrusted("it is edited")
+    return before, begin

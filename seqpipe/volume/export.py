@@ -1,0 +1,118 @@
+"""Volumes for other libraries, in their order of axes and with their convention of space.
+
+Those libraries index (i, j, k), columns first; seqpipe indexes (d, h, w). The pixels are turned as views, the affine is
+turned with them. Scaled integers are scaled first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..array import FloatArray, to_numpy
+from ..errors import BackendError, ParameterError
+from ..sequence import Sequence
+from .reader import VolumeReader
+from .source import AnyArray
+from .space import in_file_order, to_axes
+
+__all__ = ["to_monai", "to_nibabel", "to_sitk", "to_torchio"]
+
+
+def to_nibabel(volume: Sequence | VolumeReader) -> Any:
+    """A ``nibabel.Nifti1Image``: ``(i, j, k)``, ``(i, j, k, t)``, or ``(i, j, k, t, channel)``.
+
+    Raises:
+        BackendError: nibabel is not installed.
+        ParameterError: it is not a volume with an affine.
+    """
+    try:
+        import nibabel
+    except ImportError as error:
+        raise _missing("nibabel", "nibabel") from error
+    array, affine = _taken(volume)
+    frames, _, _, _, channels = array.shape
+    turned = array.transpose(3, 2, 1, 0, 4)
+    turned = turned[..., 0] if channels == 1 else turned
+    turned = turned[..., 0] if frames == 1 and channels == 1 else turned
+    return nibabel.Nifti1Image(turned, in_file_order(affine), dtype=array.dtype)
+
+
+def to_sitk(volume: Sequence | VolumeReader) -> Any:
+    """A ``SimpleITK.Image``, 3-D, or 4-D for a series; channels make a vector image.
+
+    Raises:
+        BackendError: SimpleITK is not installed.
+        ParameterError: it is not a volume with an affine.
+    """
+    try:
+        import SimpleITK
+    except ImportError as error:
+        raise _missing("SimpleITK", "sitk") from error
+    array, affine = _taken(volume)
+    vector = array.shape[-1] > 1
+    plain = array if vector else array[..., 0]
+    axes, spacing, origin = to_axes(affine)
+    if array.shape[0] > 1:
+        wider = np.eye(4)
+        wider[:3, :3] = axes
+        axes, spacing, origin = wider, np.append(spacing, 1.0), np.append(origin, 0.0)
+    else:
+        plain = plain[0]
+    image = SimpleITK.GetImageFromArray(plain, isVector=vector)
+    image.SetSpacing(spacing.tolist())
+    image.SetOrigin(origin.tolist())
+    image.SetDirection(axes.ravel().tolist())
+    return image
+
+
+def to_torchio(volume: Sequence | VolumeReader) -> dict[str, Any]:
+    """The arguments of ``torchio.ScalarImage`` and ``torchio.LabelMap``: ``tensor`` (C, i, j, k) and ``affine``.
+
+    ``torchio.ScalarImage(**to_torchio(volume))`` is the image; a series has its volumes in C. The tensor is a NumPy
+    array, which TorchIO takes.
+
+    Raises:
+        ParameterError: it is not a volume with an affine.
+    """
+    array, affine = _channels_first(volume)
+    return {"tensor": array, "affine": in_file_order(affine)}
+
+
+def to_monai(volume: Sequence | VolumeReader) -> dict[str, Any]:
+    """The arguments of ``monai.data.MetaTensor``: ``x`` (C, i, j, k) and ``affine``.
+
+    ``MetaTensor(**to_monai(volume))`` is the image, once ``x`` is a tensor: MetaTensor takes NumPy arrays as well. A
+    series has its volumes in C.
+
+    Raises:
+        ParameterError: it is not a volume with an affine.
+    """
+    array, affine = _channels_first(volume)
+    return {"x": array, "affine": in_file_order(affine)}
+
+
+def _channels_first(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
+    """(C, i, j, k), contiguous; a series of vectors has its volumes outside."""
+    array, affine = _taken(volume)
+    turned = array.transpose(0, 4, 3, 2, 1)
+    return np.ascontiguousarray(turned.reshape(-1, *turned.shape[2:])), affine
+
+
+def _taken(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
+    """``FDHWC``, scaled, and the affine over (d, h, w)."""
+    sequence = volume.sequence() if isinstance(volume, VolumeReader) else volume
+    if sequence.layout not in ("DHW", "DHWC", "FDHWC") or sequence.affine is None:
+        raise ParameterError(
+            f"a sequence {sequence.layout} {'without' if sequence.affine is None else 'with'} an affine is no volume",
+            source=sequence.source,
+            allowed="DHW, DHWC or FDHWC with an affine",
+        )
+    array = to_numpy(sequence.scaled().data)
+    array = array[..., None] if sequence.layout == "DHW" else array
+    return array if sequence.layout == "FDHWC" else array[None], sequence.affine
+
+
+def _missing(library: str, extra: str) -> BackendError:
+    return BackendError(f"{library} is not installed", advice=f"Install it: pip install 'seqpipe[{extra}]'")

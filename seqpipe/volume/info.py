@@ -1,0 +1,186 @@
+"""VolumeInfo: what a volume's header says; no voxel is read for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ..array import FloatArray
+from ..errors import UnreadableSourceError
+from .space import grids_agree, orientation_of, spacing_of
+
+__all__ = ["VolumeInfo", "VolumeLayout", "checked_affine", "checked_shape"]
+
+VolumeLayout: TypeAlias = Literal["DHWC", "FDHWC"]
+
+_MOST_AXIS: Final = 1 << 31
+_MOST_MM: Final = 1e9
+_LEAST_MM: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VolumeInfo:
+    """The facts of a volume.
+
+    Attributes:
+        source: the path, URL or object it comes from.
+        format: ``"nifti"``, ``"dicom"``, ``"nrrd"``, ``"metaimage"``, ``"npy"``, ``"npz"``, ``"stack"`` or ``"zarr"``.
+        shape: of the whole array, with the axes of ``layout``.
+        layout: ``"DHWC"``, or ``"FDHWC"`` for a series of volumes.
+        dtype: of the voxels as they are stored, in the machine's byte order.
+        affine: 4×4, from (d, h, w) to millimeters, RAS+.
+        space: which rule gave the affine: such as ``"sform"``, ``"qform"``, ``"dicom"``; ``"assumed"`` where the file
+            does not say where it lies.
+        scale: slope and intercept that the stored values are meant with, or None.
+        time_step_s: between the volumes of a series, in seconds; None where the file does not say.
+        compressed: whether the voxels are stored compressed, so that a part is not read without what lies before it.
+        notes: what is odd about the header, and which rule was followed; for people.
+        header: further fields of the file, as plain values.
+    """
+
+    source: str
+    format: str
+    shape: tuple[int, ...]
+    layout: VolumeLayout
+    dtype: np.dtype[Any]
+    affine: FloatArray
+    space: str
+    scale: tuple[float, float] | None = None
+    time_step_s: float | None = None
+    compressed: bool = False
+    notes: tuple[str, ...] = ()
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        affine = np.array(self.affine, dtype=np.float64)
+        affine.flags.writeable = False
+        object.__setattr__(self, "affine", affine)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Slices, rows and columns: D, H and W."""
+        depth, height, width = self.shape[-4:-1]
+        return depth, height, width
+
+    @property
+    def frames(self) -> int:
+        """How many volumes a series has; 1 for a single volume."""
+        return self.shape[0] if self.layout == "FDHWC" else 1
+
+    @property
+    def channels(self) -> int:
+        """Values of a voxel."""
+        return self.shape[-1]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all voxels as they are stored, decompressed."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        """Distance between neighboring slices, rows and columns in mm."""
+        return spacing_of(self.affine)
+
+    @property
+    def orientation(self) -> str:
+        """Where columns, rows and slices go to, such as ``"RAS"``."""
+        return orientation_of(self.affine)
+
+    def same_grid(self, other: VolumeInfo) -> bool:
+        """Whether the voxels of both lie at the same places, up to 0.01 voxel."""
+        return self.grid == other.grid and grids_agree(self.affine, other.affine, self.grid)
+
+    def with_grid(self, grid: tuple[int, int, int], affine: FloatArray) -> VolumeInfo:
+        """The same with other slices, rows and columns, and their affine."""
+        return replace(self, shape=(*self.shape[:-4], *grid, self.shape[-1]), affine=affine)
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts as plain values."""
+        return {
+            "source": self.source,
+            "format": self.format,
+            "shape": list(self.shape),
+            "layout": self.layout,
+            "dtype": self.dtype.name,
+            "spacing_mm": [round(size, 9) for size in self.spacing_mm],
+            "orientation": self.orientation,
+            "affine": self.affine.tolist(),
+            "space": self.space,
+            "scale": None if self.scale is None else list(self.scale),
+            "time_step_s": self.time_step_s,
+            "compressed": self.compressed,
+            "bytes": self.nbytes,
+            "notes": list(self.notes),
+            "header": dict(self.header),
+        }
+
+    def where(self) -> str:
+        """Its grid in a few words, for messages."""
+        size = "×".join(map(str, self.grid))
+        spacing = " × ".join(f"{s:.4g}" for s in self.spacing_mm)
+        origin = ", ".join(f"{x:.2f}" for x in self.affine[:3, 3])
+        return f"{size} voxels of {spacing} mm, {self.orientation}, from ({origin})"
+
+
+def checked_shape(shape: tuple[int, ...], source: str) -> tuple[int, ...]:
+    """The shape that a header states, if an array can have it.
+
+    Raises:
+        UnreadableSourceError: an axis has no or too many voxels.
+    """
+    if any(not 1 <= size < _MOST_AXIS for size in shape):
+        raise UnreadableSourceError(
+            f"the header states the shape {'×'.join(map(str, shape))}",
+            source=source,
+            allowed="1 voxel or more along each axis",
+            advice="The header is damaged, or holds no image",
+        )
+    return shape
+
+
+def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[str, ...]]:
+    """The affine that a header states, its empty columns replaced by 1 mm, and notes of what was replaced.
+
+    Raises:
+        UnreadableSourceError: a value is NaN or infinite, or the axes lie in one plane.
+    """
+    affine = np.array(affine, dtype=np.float64)
+    if not (np.isfinite(affine).all() and np.abs(affine).max() <= _MOST_MM):
+        raise UnreadableSourceError(
+            "the affine has values that are NaN or infinite, or beyond a thousand kilometers",
+            source=source,
+            allowed="a 4×4 matrix of finite numbers",
+            advice="Mend the header with the tool that wrote the file",
+        )
+    notes = []
+    empty = [axis for axis in range(3) if np.linalg.norm(affine[:3, axis]) < _LEAST_MM]
+    if empty:
+        known = [affine[:3, axis] for axis in range(3) if axis not in empty]
+        for axis in empty:
+            affine[:3, axis] = _perpendicular(known, axis)
+            known.append(affine[:3, axis])
+        names = ", ".join(["slices", "rows", "columns"][axis] for axis in empty)
+        notes.append(f"the header gives {names} no spacing: 1 mm is assumed")
+    if abs(np.linalg.det(affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))) < 1e-6:
+        raise UnreadableSourceError(
+            "the affine is singular: slices, rows and columns lie in one plane",
+            source=source,
+            allowed="three independent directions",
+            advice="Mend the header with the tool that wrote the file",
+        )
+    return affine, tuple(notes)
+
+
+def _perpendicular(known: list[FloatArray], axis: int) -> FloatArray:
+    """A unit vector across the known directions; the axis's own (x for columns) where these leave it free."""
+    candidates = [np.eye(3)[2 - axis], *np.eye(3)]
+    basis = np.linalg.qr(np.array(known).T)[0] if known else np.zeros((3, 0))
+    rests = [candidate - basis @ (basis.T @ candidate) for candidate in candidates]
+    best = next(rest for rest in rests if np.linalg.norm(rest) > 0.5)
+    result: FloatArray = best / np.linalg.norm(best)
+    return result

@@ -1,0 +1,288 @@
+"""VolumeReader: windows of one volume, in any orientation and on any grid, each stored voxel read once."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence as Seq
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, FloatArray, to_cupy
+from ..errors import FrameRangeError, ParameterError
+from ..sequence import Sequence
+from ..video.device import parse_device
+from .info import VolumeInfo
+from .open import open_volume
+from .regrid import Grid, Interpolation, grid_of, resampled_window
+from .source import AnyArray, Box, Origin, chosen_times, open_source
+from .space import Turn, moved, turn_to
+
+__all__ = ["VolumeReader"]
+
+
+class VolumeReader:
+    """One volume, or a series of volumes: any window of it, with its place in space.
+
+    Slicing takes slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
+    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels are given as
+    they are stored; where the file scales them, ``.scale`` of what comes says how, and ``.scaled()`` applies it.
+
+    :meth:`reorient`, :meth:`to_canonical` and :meth:`resample` give readers of the same file, from which windows are
+    read in the same way: what a window does not need is not read or computed, where the format allows. A reader belongs
+    to one thread at a time; its copies and what is made of its pickle open the volume anew.
+
+    Args:
+        origin: a path, a URL, the bytes of a file, a file object, a folder (a DICOM series, a Zarr array, pictures), or
+            a list of files of one volume.
+        device: where windows are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"auto"``.
+        series: for DICOM, the SeriesInstanceUID where a folder has several.
+        key: for NPZ, the name of the array; for Zarr, its path in the group.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a volume that can be read.
+        BackendError: the format needs a package that is not installed, or the device is not available.
+    """
+
+    def __init__(
+        self,
+        origin: Origin | Seq[Any],
+        *,
+        device: str = "cpu",
+        series: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        self._again = partial(type(self), origin, device=device, series=series, key=key)
+        self._origin = origin
+        self._device = parse_device(device)
+        self._source = open_volume(origin, series=series, key=key)
+        self._turn = Turn()
+        self._grid: Grid | None = None
+
+    @property
+    def info(self) -> VolumeInfo:
+        """The facts of the volume, as it is given: shape, spacing, orientation, type, and notes of the header."""
+        stored = self._source.info
+        grid = self._turn.shape(stored.grid)
+        turned = stored.with_grid(grid, self._turn.affine(stored.affine, stored.grid))
+        return turned if self._grid is None else turned.with_grid(self._grid.shape, self._grid.affine)
+
+    @property
+    def affine(self) -> FloatArray:
+        """4×4, from (slice, row, column) to millimeters, RAS+."""
+        return self.info.affine
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        """Distance between neighboring slices, rows and columns in mm."""
+        return self.info.spacing_mm
+
+    @property
+    def orientation(self) -> str:
+        """Where columns, rows and slices go to, such as ``"RAS"``."""
+        return self.info.orientation
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole array, ``DHWC`` or ``FDHWC``."""
+        return self.info.shape
+
+    def __len__(self) -> int:
+        """The number of slices."""
+        return self.info.grid[0]
+
+    def __repr__(self) -> str:
+        info = self.info
+        series = f"{info.frames} × " if info.layout == "FDHWC" else ""
+        scale = f", scaled by {info.scale[0]:.6g} + {info.scale[1]:.6g}" if info.scale else ""
+        channels = f" × {info.channels}" if info.channels > 1 else ""
+        return f"VolumeReader({info.source!r}, {series}{info.where()}, {info.dtype.name}{channels}{scale})"
+
+    def __getitem__(self, place: int | slice | tuple[int | slice, ...]) -> Sequence:
+        """One slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
+
+        A number in place of a range takes one slice, row or column; negative ones count from the end. ``[d]`` alone
+        gives ``HWC``; everything else keeps all axes.
+
+        Raises:
+            FrameRangeError: a number is not in the volume.
+            ParameterError: a range is empty, or has a step other than 1.
+        """
+        places = place if isinstance(place, tuple) else (place,)
+        info = self.info
+        if len(places) > 3:
+            raise ParameterError(
+                f"{len(places)} ranges are too many", source=info.source, allowed="[d0:d1, h0:h1, w0:w1]"
+            )
+        full = [*places, *[slice(None)] * (3 - len(places))]
+        ranges = [_range(p, size, info) for p, size in zip(full, info.grid, strict=True)]
+        window = self.sequence(Box(ranges[0], ranges[1], ranges[2]))
+        if isinstance(place, (slice, tuple)) or info.layout == "FDHWC":
+            return window
+        return Sequence(window.data[0], "HWC", info.source, affine=window.affine, scale=window.scale)
+
+    def sequence(self, box: Box | None = None, *, times: Seq[int] | int | None = None) -> Sequence:
+        """A window as a sequence; the whole volume by default.
+
+        Args:
+            box: the window.
+            times: for a series, which of its volumes, in any order; all by default. One number gives one volume:
+                ``times=3`` is ``DHWC``.
+
+        Raises:
+            ParameterError: the window or a number is not in the volume.
+            SourceError: it cannot be read.
+            DamagedSourceError: the file ends too early, or its compressed data is damaged.
+        """
+        info = self.info
+        box = Box.whole(info.grid) if box is None else box
+        box.checked(info)
+        chosen = [times] if isinstance(times, (int, np.integer)) else times
+        data: Array = self._window(box, None if chosen is None else chosen_times(info, chosen))
+        if chosen is not times and info.layout == "FDHWC":
+            data = data[0]
+        return Sequence(
+            to_cupy(data, self._device.number) if self._device.kind == "cuda" else data,
+            "DHWC" if data.ndim == 4 else "FDHWC",
+            info.source,
+            affine=moved(info.affine, box.start),
+            scale=info.scale,
+        )
+
+    def reorient(self, orientation: str) -> VolumeReader:
+        """A reader of the same volume with its axes permuted and reversed; exact.
+
+        Args:
+            orientation: where columns, rows and slices are to go, such as ``"LPS"``.
+
+        Raises:
+            ParameterError: it is no orientation.
+        """
+        if self._grid is not None:
+            turn = turn_to(self._grid.affine, orientation)
+            grid = Grid(turn.shape(self._grid.shape), turn.affine(self._grid.affine, self._grid.shape))
+            return self._like(self._turn, self._grid.on(grid))
+        stored = self._source.info
+        return self._like(turn_to(stored.affine, orientation), None)
+
+    def to_canonical(self) -> VolumeReader:
+        """A reader of the volume in ``"RAS"``: columns to the right, rows to the front, slices to the head."""
+        return self.reorient("RAS")
+
+    def resample(
+        self,
+        spacing_mm: float | Seq[float] | None = None,
+        *,
+        like: Any = None,
+        interp: Interpolation = "linear",
+        antialias: bool = True,
+        fill_value: float | None = None,
+    ) -> VolumeReader:
+        """A reader of the same volume on another grid.
+
+        Args:
+            spacing_mm: distance between slices, rows and columns of the result, or one number for all; the volume's
+                extent stays, up to one voxel.
+            like: instead, whose grid is to be taken: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
+            interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight.
+            antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels comes first along axes that get coarser;
+                never for ``"nearest"`` and ``"vote"``.
+            fill_value: for places outside of the volume; None repeats the edge.
+
+        Raises:
+            ParameterError: an argument is out of bounds.
+        """
+        grid = grid_of(self.info, spacing_mm, like, interp=interp, antialias=antialias, fill_value=fill_value)
+        return self._like(self._turn, grid)
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid that the volume is resampled to; None for its own."""
+        return self._grid
+
+    def stamp(self) -> list[Any] | None:
+        """The identity of the file's present content, as plain values; None where there is none, as of bytes.
+
+        That of a volume in several files, such as a DICOM series, is not known.
+        """
+        path = self._origin if isinstance(self._origin, (str, os.PathLike)) else None
+        if path is None or os.path.isdir(path) or self._source.info.format == "zarr":  # noqa: PTH112
+            return None
+        found = open_source(os.fspath(path)).stamp()
+        return None if found is None else [*found, *self._source.info.shape]
+
+    def on_own_grid(self) -> VolumeReader:
+        """A reader of the same volume without resampling, in the orientation that it had before that."""
+        return self._like(self._turn, None)
+
+    def close(self) -> None:
+        """Give back files and memory; reading opens them again."""
+        self._source.close()
+
+    def __enter__(self) -> VolumeReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._again, self._turn, self._grid)
+
+    def _like(self, turn: Turn, grid: Grid | None) -> VolumeReader:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
+        return made
+
+    def _window(self, box: Box, times: Seq[int] | None) -> AnyArray:
+        if self._grid is None:
+            return self._turned(box, times)
+        stored = self._source.info
+        turned = stored.with_grid(
+            self._turn.shape(stored.grid), self._turn.affine(stored.affine, stored.grid)
+        )
+        return resampled_window(self._grid, box, turned, partial(self._turned, times=times))
+
+    def _turned(self, box: Box, times: Seq[int] | None) -> AnyArray:
+        stored = self._source.info
+        d, h, w = self._turn.box(box.ranges, stored.grid)
+        data = self._source.read(Box(d, h, w), times)
+        turned: AnyArray = self._turn.array(data, data.ndim - 4)
+        return turned
+
+
+def _restored(again: Any, turn: Turn, grid: Grid | None) -> VolumeReader:
+    reader: VolumeReader = again()
+    return reader._like(turn, grid)
+
+
+def _range(place: Any, size: int, info: VolumeInfo) -> tuple[int, int]:
+    """The half-open range of a number or a slice."""
+    if isinstance(place, slice):
+        try:
+            start, stop, step = place.indices(size)
+        except TypeError:
+            start, stop, step = 0, 0, 0
+        if step != 1 or start >= stop:
+            raise ParameterError(
+                f"the range {place.start}:{place.stop}:{place.step} is not valid",
+                source=info.source,
+                allowed=f"whole numbers, a step of 1, and at least one of {size} places",
+            )
+        return start, stop
+    try:
+        number = operator.index(place)
+    except TypeError:
+        raise ParameterError(
+            f"{place!r} is not a place in a volume", source=info.source, allowed="whole numbers and ranges"
+        ) from None
+    if not -size <= number < size:
+        raise FrameRangeError(
+            f"there is no place {number}", source=info.source, allowed=f"0 to {size - 1}, or from {-size} on"
+        )
+    return number % size, number % size + 1

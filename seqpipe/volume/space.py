@@ -1,0 +1,227 @@
+"""Space: where the voxels of a volume lie, and what each file format says of it.
+
+One convention holds throughout. Arrays are ``DHWC`` (slices, rows, columns, channels), and an affine acts on indices
+in the order of the array's own axes: ``affine @ (d, h, w, 1)`` is the center of that voxel in millimeters, RAS+ (x to
+the right, y to the front, z to the head). An orientation is written as other programs write it, columns first:
+``"RAS"`` means that columns go right, rows to the front, slices to the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import Array, FloatArray
+from ..errors import ParameterError
+from ..sequence import orientation_of, spacing_of
+
+__all__ = [
+    "LPS_TO_RAS",
+    "Turn",
+    "check_orientation",
+    "from_axes",
+    "from_file_order",
+    "grids_agree",
+    "in_file_order",
+    "moved",
+    "orientation_of",
+    "quaternion_matrix",
+    "spacing_of",
+    "to_axes",
+    "turn_to",
+]
+
+LPS_TO_RAS: Final = np.diag([-1.0, -1.0, 1.0, 1.0])
+LPS_TO_RAS.flags.writeable = False
+
+_SIDES: Final = ("LR", "PA", "IS")
+_REVERSED: Final = [2, 1, 0, 3]
+_SAME_GRID: Final = 0.01
+"""The distance in voxels up to which corners count as the same."""
+
+
+def from_file_order(matrix: Any) -> FloatArray:
+    """An affine over (d, h, w) from one over (i, j, k), as files have it whose first index runs fastest."""
+    affine: FloatArray = np.asarray(matrix, dtype=np.float64)[:, _REVERSED]
+    return affine
+
+
+def in_file_order(affine: Any) -> FloatArray:
+    """An affine over (i, j, k), the fastest index first, from one over (d, h, w)."""
+    return from_file_order(affine)
+
+
+def from_axes(axes: Any, origin: Any, *, lps: bool) -> FloatArray:
+    """The affine of a file that states one step along each axis, and the place of the first voxel.
+
+    Args:
+        axes: 3×3; column ``i`` is the step along the ``i``-th axis, the fastest first, in mm.
+        origin: the center of the first voxel, in mm.
+        lps: whether the file counts to the left and to the back, as DICOM, ITK and NRRD do.
+    """
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = axes, origin
+    return from_file_order(LPS_TO_RAS @ matrix if lps else matrix)
+
+
+def to_axes(affine: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What DICOM, ITK and NRRD say of an affine.
+
+    Returns:
+        Directions (3×3, unit columns, the fastest axis first), spacing in mm (3) and origin in mm (3), LPS+.
+    """
+    matrix = LPS_TO_RAS @ in_file_order(affine)
+    spacing = np.linalg.norm(matrix[:3, :3], axis=0)
+    safe = np.where(spacing > 0, spacing, 1.0)
+    return matrix[:3, :3] / safe, spacing, matrix[:3, 3]
+
+
+def quaternion_matrix(
+    quaternion: Seq[float], spacing: Seq[float], offset: Seq[float], qfac: float
+) -> FloatArray:
+    """NIfTI's qform over (i, j, k): a rotation by a unit quaternion, spacing, and an offset.
+
+    Args:
+        quaternion: b, c and d; a follows from their length.
+        spacing: mm a voxel along i, j and k.
+        offset: of the first voxel, in mm.
+        qfac: -1 where k goes against the right-handed direction.
+    """
+    b, c, d = (float(part) for part in quaternion)
+    a = np.sqrt(max(0.0, 1.0 - (b * b + c * c + d * d)))
+    if a < 1e-7:  # as nibabel: a turn by 180 degrees, whose stored parts may be a little too long
+        a, length = 0.0, np.sqrt(b * b + c * c + d * d)
+        b, c, d = b / length, c / length, d / length
+    rotation = [
+        [a * a + b * b - c * c - d * d, 2 * (b * c - a * d), 2 * (b * d + a * c)],
+        [2 * (b * c + a * d), a * a + c * c - b * b - d * d, 2 * (c * d - a * b)],
+        [2 * (b * d - a * c), 2 * (c * d + a * b), a * a + d * d - b * b - c * c],
+    ]
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.array(rotation) * [spacing[0], spacing[1], spacing[2] * (-1.0 if qfac < 0 else 1.0)]
+    matrix[:3, 3] = offset
+    return matrix
+
+
+def moved(affine: Any, start: Seq[float], step: Seq[float] = (1, 1, 1)) -> FloatArray:
+    """The affine of a part of a volume.
+
+    Args:
+        affine: of the whole.
+        start: the index (d, h, w) of the part's first voxel.
+        step: how many voxels of the whole one step along d, h and w is; negative to go backwards.
+    """
+    local = np.diag([*map(float, step), 1.0])
+    local[:3, 3] = start
+    result: FloatArray = np.asarray(affine, dtype=np.float64) @ local
+    return result
+
+
+def grids_agree(one: Any, other: Any, shape: Seq[int]) -> bool:
+    """Whether two affines put the corners of a volume within 0.01 voxel of each other.
+
+    Args:
+        one: an affine.
+        other: another one.
+        shape: D, H and W of both volumes.
+    """
+    corners = np.array(
+        [[d, h, w, 1] for d in (0, shape[0] - 1) for h in (0, shape[1] - 1) for w in (0, shape[2] - 1)]
+    )
+    apart = np.abs(((np.asarray(one) - np.asarray(other)) @ corners.T)[:3]).max()
+    voxel = spacing_of(one)
+    positive = [size for size in voxel if size > 0]
+    return bool(apart <= _SAME_GRID * (min(positive) if positive else 1.0))
+
+
+def check_orientation(codes: Any) -> str:
+    """An orientation such as ``"RAS"`` or ``"LPS"``.
+
+    Raises:
+        ParameterError: it does not name each of the three directions once.
+    """
+    allowed = "three letters for columns, rows and slices, one each of L or R, P or A, I or S, such as 'RAS'"
+    if not isinstance(codes, str):
+        raise ParameterError(f"orientation={codes!r} is not valid", allowed=allowed)
+    upper = codes.upper()
+    found = [next((n for n, pair in enumerate(_SIDES) if letter in pair), None) for letter in upper]
+    if len(upper) != 3 or sorted(found, key=str) != [0, 1, 2]:
+        raise ParameterError(f"orientation={codes!r} is not valid", allowed=allowed)
+    return upper
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A change of orientation: axes permuted, some of them reversed; exact, and a view of the array.
+
+    Attributes:
+        axes: for d, h and w of the result, the axis of the original: 0, 1 or 2.
+        flips: for d, h and w of the result, whether it runs backwards.
+    """
+
+    axes: tuple[int, int, int] = (0, 1, 2)
+    flips: tuple[bool, bool, bool] = (False, False, False)
+
+    def shape(self, shape: Seq[int]) -> tuple[int, int, int]:
+        """D, H and W of the result, from those of the original."""
+        return shape[self.axes[0]], shape[self.axes[1]], shape[self.axes[2]]
+
+    def affine(self, affine: Any, shape: Seq[int]) -> FloatArray:
+        """The affine of the result.
+
+        Args:
+            affine: of the original.
+            shape: D, H and W of the original.
+        """
+        local = np.zeros((4, 4))
+        local[3, 3] = 1.0
+        for new, (old, flip) in enumerate(zip(self.axes, self.flips, strict=True)):
+            local[old, new] = -1.0 if flip else 1.0
+            local[old, 3] = shape[old] - 1 if flip else 0.0
+        result: FloatArray = np.asarray(affine, dtype=np.float64) @ local
+        return result
+
+    def array(self, array: Array, first: int) -> Array:
+        """The view of an array.
+
+        Args:
+            array: with D, H and W in a row among its axes.
+            first: which axis is D.
+        """
+        axes = [*range(first), *(first + axis for axis in self.axes), *range(first + 3, array.ndim)]
+        cut = [slice(None)] * array.ndim
+        for place, flip in enumerate(self.flips):
+            cut[first + place] = slice(None, None, -1) if flip else slice(None)
+        return array.transpose(axes)[tuple(cut)]
+
+    def box(self, ranges: Seq[tuple[int, int]], shape: Seq[int]) -> tuple[tuple[int, int], ...]:
+        """The half-open ranges of the original that make those of the result.
+
+        Args:
+            ranges: of the result, along d, h and w.
+            shape: D, H and W of the original.
+        """
+        found = [(0, 0)] * 3
+        for (start, stop), old, flip in zip(ranges, self.axes, self.flips, strict=True):
+            found[old] = (shape[old] - stop, shape[old] - start) if flip else (start, stop)
+        return tuple(found)
+
+
+def turn_to(affine: Any, orientation: str) -> Turn:
+    """The change that brings a volume into an orientation.
+
+    Args:
+        affine: of the volume.
+        orientation: such as ``"RAS"``.
+    """
+    have, want = orientation_of(affine)[::-1], check_orientation(orientation)[::-1]  # slices, rows, columns
+    axes, flips = [], []
+    for letter in want:
+        pair = next(pair for pair in _SIDES if letter in pair)
+        old = next(place for place, code in enumerate(have) if code in pair)
+        axes.append(old)
+        flips.append(have[old] != letter)
+    return Turn((axes[0], axes[1], axes[2]), (flips[0], flips[1], flips[2]))

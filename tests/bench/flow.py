@@ -1,0 +1,174 @@
+"""How fast optical flow is: the engine of a GPU beside its bare rate, decoding with flow, and DIS on the CPU's cores.
+
+    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6]
+
+Without ``--job`` all of them that this machine can do. ``resident``: 1080p frames in the GPU's memory, grid 4, by the
+operator and by the engine alone in the same run. ``decode``: a 1080p file from its packets to flow. ``cpu``: DIS fast,
+1080p, by one thread and by all. ``--video`` names films; without it a made one is taken, and kept in the folder .media.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import seqpipe
+from seqpipe import fn, ops
+from seqpipe.errors import BackendError
+from tests.support.motion import texture
+
+from .media import large
+
+__all__ = ["main"]
+
+_SIZE, _GRID = (1080, 1920), 4
+_IN_FLIGHT = 4
+_FOLDER = Path(__file__).resolve().parents[2] / ".media" / "bench"
+
+
+def _frames(count: int, channels: int = 1) -> Any:
+    """Frames of 1080p that move by (5, -3) each."""
+    whole = texture(_SIZE[0] + 3 * count, _SIZE[1] + 5 * count).astype(np.uint8)
+    cut = [
+        whole[3 * k : 3 * k + _SIZE[0], 5 * (count - k) : 5 * (count - k) + _SIZE[1]] for k in range(count)
+    ]
+    return np.repeat(np.stack(cut)[..., None], channels, -1)
+
+
+def _rate(work: Callable[[], int], seconds: float) -> float:
+    """Pairs a second of what is repeated for so long, after one that warms up."""
+    work()
+    begin, pairs = time.perf_counter(), 0
+    while (spent := time.perf_counter() - begin) < seconds:
+        pairs += work()
+    return pairs / spent
+
+
+def _bare(preset: str, frames: Any, seconds: float) -> float:
+    """The engine alone: frames lie in its buffers, and nobody reads its results."""
+    import cupy
+
+    from seqpipe.flow.nvofa.abi import INPUT, OUTPUT
+    from seqpipe.flow.nvofa.session import Kind, Session
+
+    session = Session(Kind(0, _SIZE[1], _SIZE[0], _GRID, preset))
+    try:
+        inputs, outputs = session.buffers(INPUT, len(frames)), session.buffers(OUTPUT, _IN_FLIGHT)
+        for buffer, frame in zip(inputs, frames, strict=False):
+            buffer.pixels[...] = frame[..., 0]
+        cupy.cuda.Device().synchronize()
+        begun: deque[Any] = deque()
+
+        def work() -> int:
+            for k in range(len(frames) - 1):
+                if len(begun) == _IN_FLIGHT:
+                    begun.popleft().synchronize()
+                session.execute(inputs[k], inputs[k + 1], (outputs[k % _IN_FLIGHT], None, None, None))
+                begun.append(session.outputs.record())
+            return len(frames) - 1
+
+        rate = _rate(work, seconds)
+        session.outputs.synchronize()
+        return rate
+    finally:
+        session.close()
+
+
+def _resident(options: argparse.Namespace) -> list[str]:
+    """Rows: the operator beside the engine."""
+    import cupy
+
+    rows, host = [], _frames(33)
+    gray, colors = cupy.asarray(host), cupy.asarray(np.repeat(host, 3, -1))
+    for preset in ("medium", "fast"):
+        bare = _bare(preset, gray, options.seconds)
+        for kind, frames in (("gray", gray), ("RGB", colors)):
+
+            def work(frames: Any = frames, preset: str = preset) -> int:
+                found = fn.optical_flow(frames, preset=preset, output_grid=_GRID)
+                cupy.cuda.get_current_stream().synchronize()
+                return len(found)
+
+            rate = _rate(work, options.seconds)
+            rows.append(
+                f"| 1080p {kind}, grid 4 {preset}, resident | {rate:.0f} | {bare:.0f} | {rate / bare:.2f} |"
+            )
+    return rows
+
+
+def _decode(options: argparse.Namespace) -> list[str]:
+    """A row: a file from its packets to flow, beside its decoding alone and the engine alone."""
+    import cupy
+
+    films = options.video or [large(_FOLDER)]
+    reader = seqpipe.readers.Video(
+        files=[str(films[k % len(films)]) for k in range(8)],
+        sequence_length=33,
+        step=32,
+        device="cuda",
+        color="GRAY" if options.gray else "RGB",
+    )
+
+    def run(*, flow: bool) -> float:
+        for warm in (True, False):
+            begin, pairs = time.perf_counter(), 0
+            for batch in reader.batches(2):
+                frames = batch.sequences
+                if flow:
+                    found = fn.optical_flow(batch, preset="fast", output_grid=_GRID)
+                    del found
+                pairs += sum(len(one) - 1 for one in frames)
+            cupy.cuda.Device().synchronize()
+            if not warm:
+                return pairs / (time.perf_counter() - begin)
+        return 0.0
+
+    bare = _bare("fast", cupy.asarray(_frames(33)), options.seconds)
+    alone, both = run(flow=False), run(flow=True)
+    title = f"decode + flow, 1080p, grid 4 fast (decoding alone {alone:.0f})"
+    return [f"| {title} | {both:.0f} | {bare:.0f} | {both / bare:.2f} |"]
+
+
+def _cpu(options: argparse.Namespace) -> list[str]:
+    """A row: DIS by all threads beside one thread times their number."""
+    frames, rates, cores = _frames(4 * ops.threads() + 1), [], ops.threads()
+    try:
+        for count in (1, cores):
+            ops.set_threads(count)
+            rates.append(_rate(lambda: len(fn.optical_flow(frames, preset="fast")), options.seconds))
+    finally:
+        ops.set_threads(None)
+    one, every = rates
+    title = f"DIS fast, 1080p, {cores} threads (one: {one:.1f})"
+    return [f"| {title} | {every:.1f} | {cores * one:.1f} | {every / cores / one:.2f} |"]
+
+
+_JOBS = {"resident": _resident, "decode": _decode, "cpu": _cpu}
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--job", action="append", choices=list(_JOBS))
+    parser.add_argument("--video", type=Path, nargs="+", help="films of 1080p")
+    parser.add_argument("--gray", action="store_true", help="decode to gray, instead of RGB")
+    parser.add_argument("--seconds", type=float, default=6)
+    options = parser.parse_args()
+    rows = []
+    for name in options.job or _JOBS:
+        try:
+            rows += _JOBS[name](options)
+        except (ImportError, BackendError) as error:
+            print(f"{name} is left out: {error}")
+    print("| job | pairs/s | of at most | share |\n|---|---|---|---|")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()

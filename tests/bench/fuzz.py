@@ -1,0 +1,170 @@
+"""Damaged videos by the thousand: only a SeqpipeError may come, no crash, no hang, and the same frame at every asking.
+
+    python -m tests.bench.fuzz [--seconds 1200 | --mutants 5000] [--device cuda] [--processes 1]
+        [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
+
+Mutants are made of the videos of ``data_scripts`` and of the shared media; each is a function of the seed and its
+number, so ``--first NUMBER --mutants 1`` makes one again. Each process is watched: one that dies, or takes longer than
+two minutes for a mutant, is a fault, and another one goes on behind it. Prints counts; ends with 1 at a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import av
+import pytest
+
+from tests.support.fuzz import Verdict, mutant, tried
+from tests.support.media import MADE_DIR, made_all, shared_manifest, shared_media
+
+__all__ = ["main"]
+
+_LIMIT_S = 120
+_LARGEST = 3 << 20
+_REPORT_S = 30
+_MOST_MIB = 4096
+
+
+def main() -> int:
+    """Run it; returns the exit code."""
+    options = _options()
+    files = _files(options.files, options.match)
+    verdict, began, reported = Verdict(), time.monotonic(), time.monotonic()
+    numbers = iter(range(options.first, options.first + options.mutants if options.mutants else 1 << 40))
+    print(f"{len(files)} files, device {options.device}, seed {options.seed}", flush=True)
+    workers = [_Worker(files, options) for _ in range(options.processes)]
+    try:
+        while (
+            any(worker.number is not None for worker in workers) or time.monotonic() - began < options.seconds
+        ):
+            for worker in workers:
+                if worker.number is None and time.monotonic() - began < options.seconds:
+                    worker.begin(next(numbers, None))
+            busy = [worker for worker in workers if worker.number is not None]
+            if not busy:
+                break
+            wait([worker.pipe for worker in busy], timeout=1)
+            for worker in busy:
+                if found := worker.finished():
+                    verdict.add(found)
+                    print(*found.faults, sep="\n", end="\n" * bool(found.faults), flush=True)
+            if time.monotonic() - reported > _REPORT_S:
+                reported = time.monotonic()
+                _say(verdict, began)
+    finally:
+        for worker in workers:
+            worker.close()
+    _say(verdict, began)
+    return 1 if verdict.faults else 0
+
+
+class _Worker:
+    """A process that tries one mutant at a time."""
+
+    def __init__(self, files: list[Path], options: argparse.Namespace) -> None:
+        self._given, self.number = (files, options.device, options.seed), None
+        self._begin_process()
+
+    def begin(self, number: int | None) -> None:
+        """Try a mutant."""
+        self.number, self._since = number, time.monotonic()
+        if number is not None:
+            self.pipe.send(number)
+
+    def finished(self) -> Verdict | None:
+        """What became of the mutant, if that is known; a process that died or hangs is followed by another one."""
+        number, fault = self.number, ""
+        with contextlib.suppress(EOFError, OSError):
+            if self.pipe.poll():
+                self.number = None
+                verdict: Verdict = self.pipe.recv()
+                return verdict
+            if time.monotonic() - self._since < _LIMIT_S:
+                return None
+            fault = f"hangs for more than {_LIMIT_S} s"
+        self._process.kill()
+        self._process.join()
+        fault = fault or f"ended its process with {self._process.exitcode}"
+        self._begin_process()
+        self.number = None
+        subject = mutant(self._given[0], number or 0, self._given[2])
+        return Verdict(faults=[f"{subject} {fault}"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _begin_process(self) -> None:
+        context = multiprocessing.get_context("spawn")  # CUDA survives no fork
+        self.pipe, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, *self._given), daemon=False)
+        self._process.start()
+        there.close()
+
+
+def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
+    av.logging.set_level(None)
+    faulthandler.enable()
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(EOFError):
+        while True:
+            number: int = pipe.recv()
+            faulthandler.dump_traceback_later(_LIMIT_S - 1)
+            verdict = tried(mutant(files, number, seed), Path(folder), device=device, seed=seed)
+            faulthandler.cancel_dump_traceback_later()
+            verdict.counts["mutants"] += 1
+            mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            if mib > _MOST_MIB:
+                verdict.faults.append(f"the process of mutant {number} held {mib} MiB, more than {_MOST_MIB}")
+            pipe.send(verdict)
+
+
+def _files(which: str, match: str) -> list[Path]:
+    found: list[Path] = []
+    if which in ("made", "all"):
+        found += [MADE_DIR / entry.file for entry in made_all()]
+    if which in ("shared", "all"):
+        with contextlib.suppress(pytest.skip.Exception):
+            found += [shared_media() / row["file"] for row in shared_manifest()]
+    return [path for path in found if match in path.name and 0 < path.stat().st_size <= _LARGEST]
+
+
+def _say(verdict: Verdict, began: float) -> None:
+    counts = ", ".join(f"{count} {name}" for name, count in verdict.counts.most_common() if count)
+    errors = ", ".join(f"{count} {name}" for name, count in verdict.errors.most_common() if count)
+    print(
+        f"{time.monotonic() - began:.0f} s: {counts}; errors: {errors}; {len(verdict.faults)} faults",
+        flush=True,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument(
+        "--mutants", type=int, default=0, help="how many; by default as many as the time allows"
+    )
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--files", choices=["made", "shared", "all"], default="all")
+    parser.add_argument("--match", default="", help="only files whose name holds this")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.seconds == float("inf") and not options.mutants:
+        parser.error("say how long: --seconds or --mutants")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""External sources in each of their forms; the tables of what DALI does are the cases here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import ParameterError, StateError
+from seqpipe.pipeline import Pipeline, external_source
+from seqpipe.pipeline.external import BatchInfo, SampleInfo
+
+
+def made(source, batch_size=3, **options):
+    node = external_source(source, batch_size=batch_size, **options)
+    return Pipeline(*(node if isinstance(node, tuple) else (node,)))
+
+
+def batches(pipe, count=10):
+    return [np.asarray(values[0]).ravel().tolist() for _, values in zip(range(count), pipe, strict=False)]
+
+
+def by_batch(count):
+    for number in range(count):
+        yield np.full((3, 1), number, np.int32)
+
+
+def test_a_callable_of_nothing_of_a_number_of_a_batch_and_of_a_sample():
+    assert batches(made(lambda: np.arange(3)), 2) == [[0, 1, 2]] * 2
+    assert batches(made(lambda number: np.full(3, number)), 2) == [[0] * 3, [1] * 3]
+    seen = []
+
+    def of_batch(info):
+        seen.append(info)
+        return np.zeros(3)
+
+    batches(made(of_batch, batch_info=True), 2)
+    assert seen[:2] == [BatchInfo(0, 0), BatchInfo(1, 0)]
+    infos = []
+
+    def of_sample(info):
+        infos.append(info)
+        if info.idx_in_epoch >= 7:
+            raise StopIteration
+        return np.int32(info.idx_in_epoch)
+
+    assert batches(made(of_sample, batch=False)) == [[0, 1, 2], [3, 4, 5]], "what fills no batch is left out"
+    assert infos[3] == SampleInfo(3, 0, 1, 0)
+
+
+def test_arguments_with_defaults_are_left_to_the_callable():
+    assert batches(made(lambda number, more=3: [np.int32(number + more)] * 3), 2) == [[3] * 3, [4] * 3]
+    with pytest.raises(
+        TypeError, match="the source takes 2 arguments; a callable takes none, the number of the batch"
+    ):
+        made(_of_two)
+
+
+def test_what_can_be_iterated_and_called_is_iterated():
+    class Both:
+        def __call__(self):
+            return [np.int32(1)] * 3
+
+        def __iter__(self):
+            return iter([[np.int32(9)] * 3])
+
+    assert batches(made(Both())) == [[9, 9, 9]]
+
+
+@pytest.mark.parametrize(
+    ("cycle", "wanted"),
+    [
+        (None, [[[0] * 3, [1] * 3], []]),
+        (False, [[[0] * 3, [1] * 3], []]),
+        ("no", [[[0] * 3, [1] * 3], []]),
+        ("raise", [[[0] * 3, [1] * 3], [[0] * 3, [1] * 3]]),
+    ],
+)
+@pytest.mark.parametrize("form", ["list", "function"])
+def test_what_ends(cycle, wanted, form):
+    source = list(by_batch(2)) if form == "list" else lambda: by_batch(2)
+    if form == "function":
+
+        def source():
+            yield from by_batch(2)
+
+    pipe = made(source, cycle=cycle)
+    first = batches(pipe)
+    pipe.set_epoch(1)
+    assert [first, batches(pipe)] == wanted
+
+
+@pytest.mark.parametrize("cycle", [True, "quiet"])
+def test_what_begins_anew_unnoticed_crosses_the_seam(cycle):
+    assert batches(made(list(by_batch(2)), cycle=cycle), 5) == [[0] * 3, [1] * 3, [0] * 3, [1] * 3, [0] * 3]
+    samples = [np.int32(number) for number in range(7)]
+    assert batches(made(samples, batch=False, cycle=cycle), 4) == [[0, 1, 2], [3, 4, 5], [6, 0, 1], [2, 3, 4]]
+
+
+def test_what_cannot_be_cycled_through():
+    with pytest.raises(TypeError, match="a generator, which cannot begin anew"):
+        made(by_batch(2), cycle=True)
+    with pytest.raises(ValueError, match="cycle='quiet' and a callable"):
+        made(lambda: np.zeros((3, 1)), cycle="quiet")
+    with pytest.raises(
+        ParameterError, match="cycle='round' is not valid; allowed: None, 'no', 'quiet', 'raise'"
+    ):
+        made([], cycle="round")
+
+
+def test_several_values():
+    pipe = made(lambda: (np.zeros((3, 1)), [np.int32(1)] * 3), num_outputs=2)
+    one, other = next(pipe)
+    assert (one.shape, other.tolist()) == ((3, 1), [1, 1, 1])
+    (only,) = next(made(lambda: (np.zeros((3, 1)),), num_outputs=1))
+    assert only.shape == (3, 1)
+    pipe = made(lambda: (np.zeros((3, 1)),), num_outputs=2)
+    with pytest.raises(
+        ParameterError, match=r"the source gave 1 values; allowed: a tuple of 2 \(num_outputs=2\)"
+    ):
+        next(pipe)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (lambda: [np.int32(1)] * 4, {}, "a batch of 4 samples; allowed: up to batch_size=3"),
+        (lambda: [], {}, "the source gave an empty batch"),
+        (lambda: None, {}, "the source gave None"),
+        (lambda: np.float32(3), {}, "the source gave a single number for a whole batch"),
+        (
+            lambda: [np.float32(1), np.int32(1)],
+            {},
+            "samples of a batch differ: float32 of 0 axes, int32 of 0 axes",
+        ),
+        (
+            lambda: np.zeros((3, 2)),
+            {"dtype": "float32"},
+            "the source gave samples whose type is float64; allowed: float32, .*not cast",
+        ),
+        (lambda: np.zeros((3, 2)), {"layout": "HWC"}, "samples of 1 axes do not have the layout 'HWC'"),
+        (lambda: np.array(["a"] * 3), {}, "an array of dtype <U1; allowed: arrays of numbers"),
+        (lambda: [object()], {}, "a object is not an array"),
+    ],
+)
+def test_what_is_refused(source, options, said):
+    with pytest.raises(ParameterError, match=f"external_source: {said}"):
+        next(made(source, **options))
+
+
+def test_type_and_axes_stay_those_of_the_first_batch():
+    pipe = made([np.zeros((3, 2)), np.zeros((3, 2), np.int32), np.zeros((3, 2, 2)), np.ones((3, 2))])
+    assert next(pipe)[0].dtype == np.float64
+    with pytest.raises(ParameterError, match="a batch of int32 with 1 axes after one of float64 with 1"):
+        next(pipe)
+    with pytest.raises(ParameterError, match="a batch of float64 with 2 axes after one of float64 with 1"):
+        next(pipe)
+    assert next(pipe)[0].tolist() == [[1, 1]] * 3
+
+
+def test_what_is_taken_beyond_dali():
+    assert batches(made(lambda: [1, 2, 3]), 1) == [[1, 2, 3]]
+    assert batches(made(lambda: [[1, 2], [3, 4]]), 1) == [[1, 2, 3, 4]]
+    assert batches(made(lambda: np.asfortranarray(np.arange(6.0).reshape(3, 2))), 1) == [[0, 1, 2, 3, 4, 5]]
+    ragged = next(made(lambda: [np.zeros(n + 1) for n in range(3)]))[0]
+    assert [part.shape for part in ragged] == [(1,), (2,), (3,)]
+    assert batches(made(iter([[np.int32(1)] * 2, [np.int32(2)] * 3, [np.int32(3)]]))) == [
+        [1, 1],
+        [2, 2, 2],
+        [3],
+    ]
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    assert batches(made(lambda: torch.ones(3, 1)), 1) == [[1, 1, 1]]
+    assert batches(made(lambda: [torch.tensor(n) for n in range(3)]), 1) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_memory_that_the_source_uses_again_is_copied(whole):
+    buffer = np.zeros((2, 1), np.int32)
+
+    def source(number):
+        buffer[:] = number
+        return buffer if whole else list(buffer)
+
+    assert batches(made(source, 2), 4) == [[n, n] for n in range(4)]
+
+
+class Counting:
+    """An iterable that knows where it stands."""
+
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.at += 1
+        return np.full((3, 1), self.at)
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+def test_states():
+    for source in (lambda info: np.int32(info.idx_in_epoch), Counting()):
+        options = {"batch": False} if callable(source) else {}
+        pipe = made(source, **options)
+        batches(pipe, 2)
+        state = pipe.state_dict()
+        wanted = batches(pipe, 2)
+        pipe.close()
+        other = made(Counting() if not options else source, **options)
+        other.load_state_dict(state)
+        assert batches(other, 2) == wanted
+
+    def generator():
+        yield from by_batch(9)
+
+    pipe = made(generator)
+    batches(pipe, 2)
+    with pytest.raises(StateError, match="a function does not know how to go on from batch 2 of epoch 0"):
+        made(generator).load_state_dict(pipe.state_dict())
+
+
+def _of_two(one, other):
+    return one, other

@@ -1,0 +1,211 @@
+"""Pipelines: sources through a graph, read ahead; errors in their turn, states, epochs, resources."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from seqpipe import fn
+from seqpipe.errors import ParameterError, StateError
+from seqpipe.pipeline import Input, Pipeline, external_source, read
+from seqpipe.readers import Video
+from tests.support.datasets import files, gist
+
+
+def clips(batch_size=3, *, prefetch=2, last_batch="partial", **options):
+    reader = Video(files=files("h264", "hevc"), sequence_length=4, step=12, size=(64, 48), **options)
+    clip = read(reader, batch_size, last_batch=last_batch)
+    turned = fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=3))
+    return Pipeline(fn.brightness(turned, brightness=(0.5, 1.5)), clip.label, clip.index, prefetch=prefetch)
+
+
+def numbers(source, batch_size=2, **options):
+    node = external_source(source, batch_size=batch_size, **options)
+    return Pipeline(*(node if isinstance(node, tuple) else (node,)))
+
+
+def rows(pipe, count=100):
+    return [values[0].tolist() for _, values in zip(range(count), pipe, strict=False)]
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2, 5])
+def test_it_gives_what_eager_calls_give(prefetch):
+    with clips(prefetch=prefetch, shuffle=True, seed=5) as pipe:
+        pipe.set_epoch(1)
+        found = [gist(pixels) for pixels, _, _ in pipe]
+    with Video(
+        files=files("h264", "hevc"), sequence_length=4, step=12, size=(64, 48), shuffle=True, seed=5
+    ) as reader:
+        reader.set_epoch(1)
+        wanted = []
+        for batch in reader.batches(3):
+            flags = fn.random.coin_flip(seed=3).op.drawn(epoch=1, index=batch.indices.tolist())
+            turned = fn.flip(batch, horizontal=flags.astype(bool), epoch=1)
+            wanted.append(gist(fn.brightness(turned, brightness=(0.5, 1.5), epoch=1)))
+    assert found == wanted
+
+
+def test_a_state_goes_on_exactly_whatever_was_read_ahead():
+    with clips(shuffle=True) as pipe:
+        pipe.set_epoch(2)
+        batches = iter(pipe)
+        states, given = [pipe.state_dict()], []
+        for pixels, label, index in batches:
+            given.append((gist(pixels), label.tolist(), index.tolist()))
+            states.append(pipe.state_dict())
+    for step, state in enumerate(states):
+        with clips(shuffle=True, prefetch=0) as other:
+            other.load_state_dict(json.loads(json.dumps(state)))
+            rest = [(gist(pixels), label.tolist(), index.tolist()) for pixels, label, index in other]
+        assert rest == given[step:]
+
+
+def test_a_state_of_another_pipeline_is_refused():
+    pipe, other = clips(), clips(seed=9, shuffle=True)
+    with pytest.raises(StateError, match="does not belong to this pipeline: sources differs"):
+        other.load_state_dict(pipe.state_dict())
+    pipe.close()
+    other.close()
+
+
+def test_a_break_is_gone_on_from_and_an_end_begins_anew():
+    with clips() as pipe:
+        (first, *_) = (index.tolist() for *_, index in pipe)
+        seen = []
+        for *_, index in pipe:
+            seen.append(index.tolist())
+            break
+        seen += [index.tolist() for *_, index in pipe]
+        assert seen == [[0, 1, 2], [3, 4, 5], [6, 7]]
+        assert first == seen[0]
+        assert len(pipe) == 3
+
+
+@pytest.mark.parametrize(
+    ("last_batch", "wanted"),
+    [
+        ("partial", [[0, 1, 2], [3, 4, 5], [6, 7]]),
+        ("drop", [[0, 1, 2], [3, 4, 5]]),
+        ("fill", [[0, 1, 2], [3, 4, 5], [6, 7, 0]]),
+        ("pad", [[0, 1, 2], [3, 4, 5], [6, 7, 7]]),
+    ],
+)
+def test_last_batches(last_batch, wanted):
+    with clips(last_batch=last_batch) as pipe:
+        for _ in range(2):
+            assert [index.tolist() for *_, index in pipe] == wanted
+        assert len(pipe) == len(wanted)
+
+
+def test_an_error_of_a_source_comes_in_its_turn_and_the_next_batch_follows():
+    def source(number):
+        if number == 2:
+            raise KeyError("lost")
+        return np.full((2, 1), number)
+
+    pipe = numbers(source)
+    assert [int(next(pipe)[0][0, 0]) for _ in range(2)] == [0, 1]
+    with pytest.raises(KeyError, match="lost") as caught:
+        next(pipe)
+    assert "source external_source, epoch 0, samples from 4 on" in " ".join(caught.value.__notes__)
+    assert "source" in [entry.name for entry in caught.traceback]
+    assert [int(next(pipe)[0][0, 0]) for _ in range(2)] == [3, 4]
+    pipe.close()
+
+
+def test_an_error_of_an_operator_names_the_node_and_the_samples():
+    sizes = [40, 8, 40]
+    node = external_source(lambda number: np.zeros((2, sizes[number], 40, 3), np.uint8), batch_size=2)
+    pipe = Pipeline(fn.crop(node, crop=(20, 20), layout="NHWC"))
+    assert next(pipe)[0].shape == (2, 20, 20, 3)
+    with pytest.raises(ParameterError, match="crop") as caught:
+        next(pipe)
+    notes = " ".join(caught.value.__notes__)
+    assert "node crop" in notes
+    assert "epoch 0, samples 2, 3" in notes
+    assert next(pipe)[0].shape == (2, 20, 20, 3)
+    pipe.close()
+
+
+def test_sources_of_different_sizes_are_refused_by_name():
+    one = external_source(lambda: np.zeros((2, 1)), batch_size=2, name="left")
+    other = external_source(lambda: np.zeros((1, 1)), batch_size=2, name="right")
+    with pytest.raises(ParameterError, match="different sizes: left gave 2, right gave 1"):
+        next(Pipeline(one, other))
+
+
+def test_it_needs_sources():
+    with pytest.raises(ParameterError, match=r"nothing gives the input 'images' its values"):
+        Pipeline(fn.flip(Input("images"), horizontal=True))
+    with pytest.raises(ParameterError, match="outputs that depend on no source"):
+        Pipeline(fn.random.uniform())
+
+
+def test_what_is_fed_by_hand():
+    node = external_source(None, batch_size=3, name="images")
+    pipe = Pipeline(node)
+    with pytest.raises(
+        IndexError, match=r"images: there is nothing to run with. .*pipe.feed_input\('images', batch\)"
+    ):
+        next(pipe)
+    for number in range(3):
+        pipe.feed("images", np.full((2, 1), number))
+    assert rows(pipe, 3) == [[[0], [0]], [[1], [1]], [[2], [2]]]
+    with pytest.raises(ParameterError, match=r"there is no source 'picture'.*allowed: 'images'"):
+        pipe.feed("picture", np.zeros((1, 1)))
+    with pytest.raises(ParameterError, match=r"a batch of 4 samples; allowed: up to batch_size=3"):
+        pipe.feed("images", np.zeros((4, 1)))
+
+
+def test_names_make_dictionaries():
+    node = external_source(lambda: np.zeros((2, 1)), batch_size=2)
+    with Pipeline(node, node, names=("a", "b")) as pipe:
+        assert set(next(pipe)) == {"a", "b"}
+    with pytest.raises(ParameterError, match=r"names=\['a', 'a'\] for 2 outputs; allowed: 2 different names"):
+        Pipeline(node, node, names=("a", "a"))
+
+
+def test_statistics_tell_what_is_slow():
+    import time
+
+    def slow(number):
+        time.sleep(0.02)
+        return np.full((1, 1), number)
+
+    with numbers(slow, 1) as pipe:
+        rows(pipe, 8)
+        found = pipe.stats()
+    assert found["bottleneck"] == "source"
+    assert found["stages"]["source"]["busy_s"] >= 0.15
+    assert found["waited_s"] > 0.05
+
+
+def test_threads_end_and_epochs_do_not_grow():
+    before = threading.active_count()
+    with clips() as pipe:
+        for epoch in range(20):
+            pipe.set_epoch(epoch)
+            assert sum(1 for _ in pipe) == 3
+        assert threading.active_count() <= before + 8
+    gc.collect()
+    assert threading.active_count() <= before + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_goes_on_by_itself():
+    with numbers(lambda number: np.full((1, 1), number), 1) as pipe:
+        assert next(pipe)[0].tolist() == [[0]]
+        back, out = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(out, bytes([int(next(pipe)[0][0, 0])]))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(back, 1) == b"\x01"
+        assert next(pipe)[0].tolist() == [[1]]

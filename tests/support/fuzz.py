@@ -1,0 +1,254 @@
+"""Damaged copies of videos, and what reading one may never do, however it is damaged.
+
+Mutant ``number`` of a list of files is a function of the seed and its number alone, so one that fails is made again by
+its number. Only a :class:`SeqpipeError` may be raised; a frame is the same whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqpipe.errors import DamagedSourceError, SeqpipeError
+from seqpipe.readers import Video
+from seqpipe.video.device import parse_device
+from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.plan.request import Request
+from seqpipe.video.probe.probe import probe
+from seqpipe.video.reader import VideoReader
+
+__all__ = ["MUTATIONS", "Mutant", "Verdict", "mutant", "tried"]
+
+_ENDS = 4096
+_LONGEST = 20_000
+_EXTREMES = (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1")
+_ASKED = 3
+
+
+def _place(data: bytearray, rng: random.Random) -> int:
+    """Half of all damage lies where headers mostly are."""
+    near = min(_ENDS, len(data))
+    if rng.random() < 0.5:
+        return rng.choice([rng.randrange(near), len(data) - 1 - rng.randrange(near)])
+    return rng.randrange(len(data))
+
+
+def _span(data: bytearray, rng: random.Random) -> slice:
+    begin = _place(data, rng)
+    return slice(begin, min(len(data), begin + rng.randrange(1, min(_LONGEST, len(data)))))
+
+
+def _flip_bit(data: bytearray, rng: random.Random) -> None:
+    data[_place(data, rng)] ^= 1 << rng.randrange(8)
+
+
+def _flip_byte(data: bytearray, rng: random.Random) -> None:
+    data[_place(data, rng)] ^= rng.randrange(1, 256)
+
+
+def _flip_many(data: bytearray, rng: random.Random) -> None:
+    for _ in range(rng.randrange(2, 40)):
+        _flip_byte(data, rng)
+
+
+def _extreme(data: bytearray, rng: random.Random) -> None:
+    place = _place(data, rng)
+    data[place : place + 4] = rng.choice(_EXTREMES)[: len(data) - place]
+
+
+def _blank(data: bytearray, rng: random.Random) -> None:
+    span = _span(data, rng)
+    data[span] = bytes(span.stop - span.start)
+
+
+def _noise(data: bytearray, rng: random.Random) -> None:
+    span = _span(data, rng)
+    data[span] = rng.randbytes(span.stop - span.start)
+
+
+def _cut(data: bytearray, rng: random.Random) -> None:
+    del data[_place(data, rng) :]
+
+
+def _leave_out(data: bytearray, rng: random.Random) -> None:
+    del data[_span(data, rng)]
+
+
+def _repeat(data: bytearray, rng: random.Random) -> None:
+    span = _span(data, rng)
+    data[span.stop : span.stop] = data[span]
+
+
+def _move(data: bytearray, rng: random.Random) -> None:
+    span, part = _span(data, rng), b""
+    part = bytes(data[span])
+    del data[span]
+    place = rng.randrange(len(data) + 1)
+    data[place:place] = part
+
+
+MUTATIONS: dict[str, Callable[[bytearray, random.Random], None]] = {
+    "bit": _flip_bit,
+    "byte": _flip_byte,
+    "bytes": _flip_many,
+    "extreme": _extreme,
+    "blank": _blank,
+    "noise": _noise,
+    "cut": _cut,
+    "left out": _leave_out,
+    "repeated": _repeat,
+    "moved": _move,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A damaged copy of a file.
+
+    Attributes:
+        number: among all mutants of a seed.
+        name: of the file it is made from.
+        kind: one of :data:`MUTATIONS`.
+        data: its bytes.
+    """
+
+    number: int
+    name: str
+    kind: str
+    data: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"mutant {self.number} of {self.name} ({self.kind})"
+
+
+def mutant(files: Seq[Path], number: int, seed: int = 0) -> Mutant:
+    """The mutant of some number."""
+    rng = random.Random(f"{seed} {number}")
+    path = files[number % len(files)]
+    kind, data = rng.choice(list(MUTATIONS)), bytearray(path.read_bytes())
+    MUTATIONS[kind](data, rng)
+    return Mutant(number, path.name, kind, bytes(data))
+
+
+@dataclass
+class Verdict:
+    """What became of mutants.
+
+    Attributes:
+        counts: how many were refused, read whole, read with losses.
+        errors: how often each kind of error was raised.
+        faults: what may not be, as sentences.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def add(self, other: Verdict) -> None:
+        """Count another verdict too."""
+        self.counts.update(other.counts)
+        self.errors.update(other.errors)
+        self.faults += other.faults
+
+
+def tried(subject: Mutant, folder: Path, *, device: str = "cpu", seed: int = 0) -> Verdict:
+    """Read a mutant by every way of asking.
+
+    Args:
+        subject: the mutant.
+        folder: for its file and its index.
+        device: where its frames are to be.
+        seed: decides, with its number, which frames are asked for.
+    """
+    verdict, rng = Verdict(), random.Random(f"frames {seed} {subject.number}")
+    path = folder / f"{subject.number}-{subject.name}"
+    path.write_bytes(subject.data)
+    options: Any = {"device": device, "threads": rng.choice([1, 1, 2]), "cache_dir": folder}
+    try:
+        for step in (_probed, _read, _dataset):
+            try:
+                step(path, options, rng, verdict)
+            except SeqpipeError as error:
+                str(error)
+                verdict.errors[type(error).__name__] += 1
+                if step is _read:
+                    verdict.counts["refused"] += 1
+            except Exception as error:
+                verdict.faults.append(
+                    f"{subject}: {step.__name__[1:]} raised {type(error).__name__}: {error}"
+                )
+    finally:
+        path.unlink()
+    verdict.faults[:] = [
+        fault if str(subject) in fault else f"{subject}: {fault}" for fault in verdict.faults
+    ]
+    return verdict
+
+
+def _probed(path: Path, options: Any, rng: random.Random, verdict: Verdict) -> None:
+    probe(path)
+
+
+def _read(path: Path, options: Any, rng: random.Random, verdict: Verdict) -> None:
+    """Ask for the same frames again and again: by one reader, by another one, by an engine; alone and together."""
+    with VideoReader(path, **options) as reader:
+        count = len(reader)
+        if not count:
+            verdict.counts["without frames"] += 1
+            return
+        asked = sorted({rng.randrange(count) for _ in range(_ASKED)})
+        others = [rng.randrange(count) for _ in range(_ASKED)]
+        first = {n: _outcome(reader, [n]) for n in asked}
+        together = _outcome(reader, asked)
+        _outcome(reader, others)
+        if [_outcome(reader, [n]) for n in reversed(asked)] != [first[n] for n in reversed(asked)]:
+            verdict.faults.append(f"frames {asked} differ after others were read")
+        if _outcome(reader, asked) != together:
+            verdict.faults.append(f"frames {asked}, asked for together, differ after others were read")
+    with VideoReader(path.read_bytes(), **options) as anew:
+        if _outcome(anew, asked) != together:
+            verdict.faults.append(f"frames {asked} differ between two readers")
+    device = parse_device(options["device"])
+    cache = {"threads": options["threads"], "cache_dir": options["cache_dir"]}
+    with engine_for(device, decode="auto", **cache) as engine:
+        (answer,) = engine.read([Request(str(path), np.array(asked))])
+        if isinstance(answer, Exception) != (together[0] == "lost"):
+            verdict.faults.append(f"frames {asked}: a reader says {together[:2]}, an engine {answer}")
+    verdict.counts["lost frames" if together[0] == "lost" else "read"] += 1
+    alone = [outcome[0] == "lost" for outcome in first.values()]
+    if together[0] == "lost":
+        if [n for n, lost in zip(asked, alone, strict=True) if lost] != together[1]:
+            verdict.faults.append(f"frames {asked}: lost alone {alone}, together {together[1]}")
+    elif any(alone) or [outcome[1][0] for outcome in first.values()] != together[1]:
+        verdict.faults.append(f"frames {asked} differ between being asked for alone and together")
+
+
+def _dataset(path: Path, options: Any, rng: random.Random, verdict: Verdict) -> None:
+    given = {"sequence_length": 3, "pad_mode": "edge", "on_error": "skip", "seed": rng.randrange(99)}
+    with Video(files=[path], shuffle=True, **given, **options) as dataset:
+        for _ in _first(dataset.batches(2), 2):
+            pass
+
+
+def _first(items: Iterator[Any], count: int) -> Iterator[Any]:
+    for _, item in zip(range(count), items, strict=False):
+        yield item
+
+
+def _outcome(reader: VideoReader, numbers: Seq[int]) -> tuple[str, list[Any]]:
+    """What asking for frames gives: a digest of each, or which of them are lost, or the error."""
+    try:
+        pixels = reader.frames(numbers).numpy()
+    except DamagedSourceError as error:
+        return "lost", list(error.lost)
+    except SeqpipeError as error:
+        return "lost", [type(error).__name__]
+    return "read", [hashlib.md5(np.ascontiguousarray(frame)).hexdigest() for frame in pixels]

@@ -1,0 +1,64 @@
+"""The two forms of the pass over Matroska's blocks: by C, and by Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe.video.source.source import open_source
+from seqpipe.video.tables import matroska
+from seqpipe.video.tables.gate import Distrusted
+from tests.support.media import made
+
+NAMES = ["h264_mkv", "hevc_mkv", "vp9", "vp8_altref", "audio_first", "vfr_webm"]
+
+
+def outcome(way, source, film):
+    try:
+        return way(source, film)
+    except Distrusted as reason:
+        return str(reason)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def native():
+    if matroska._native() is None:
+        pytest.skip("no C compiler")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_find_the_same(name, tmp_path):
+    data = made(name).read_bytes()
+    path = tmp_path / "film.mkv"
+    path.write_bytes(data)
+    film = matroska.read_film(open_source(path))
+    random, refused = np.random.default_rng(len(data)), 0
+    for at in [
+        None,
+        *random.integers(film.begin, len(data), 150).tolist(),
+        *range(film.begin, film.begin + 40),
+    ]:
+        broken = bytearray(data)
+        if at is not None:
+            broken[at] ^= int(random.choice([1, 2, 16, 128, 255]))
+        path.write_bytes(broken)
+        one, other = (outcome(way, open_source(path), film) for way in (matroska._by_c, matroska._by_python))
+        assert type(one) is type(other)
+        if isinstance(one, str):
+            refused += 1
+        else:
+            for a, b in zip(one, other, strict=True):
+                np.testing.assert_array_equal(a, b)
+    assert refused
+
+
+@pytest.mark.parametrize("room", [16, 100])
+def test_more_blocks_than_there_is_room_for_come_in_parts(room, monkeypatch):
+    source = open_source(made("h264_mkv"))
+    film = matroska.read_film(source)
+    monkeypatch.setattr(matroska, "_ROOM", room)
+    found, expected = matroska._by_c(source, film), matroska._by_python(source, film)
+    if found is not None:
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert matroska.read_tables(source, film).pts.tolist() == expected[0].tolist()

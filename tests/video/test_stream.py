@@ -1,0 +1,174 @@
+"""Streams: what is read from front to back gives the sequences of a file with the same bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import ops
+from seqpipe.errors import DamagedSourceError, ParameterError, SourceError, UnreadableSourceError
+from tests.support.media import ROOT, made
+
+HOW = {"sequence_length": 4, "stride": 3, "step": 5}
+
+
+class Front:
+    """A file that cannot seek."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at, self.farthest = data, 0, 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.data[self.at : len(self.data) if size < 0 else self.at + size]
+        self.at += len(found)
+        return found
+
+
+def same(got, expected):
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(one.frames, other.frames)
+        np.testing.assert_allclose(one.timestamps, other.timestamps)
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("pad_mode", ["none", "reflect", "constant"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "h264_faststart",
+        "h264_ts",
+        "h264_mkv",
+        "h264_fragmented",
+        "h264_avi",
+        "hevc_mkv",
+        "vp9",
+        "vp9_altref",
+        "vfr_mkv",
+        "rotated_mkv",
+    ],
+)
+def test_a_stream_gives_what_a_reader_of_the_file_gives(name, pad_mode):
+    path = made(name)
+    expected = [*seqpipe.readers.Video(files=[str(path)], pad_mode=pad_mode, **HOW)]
+    same(list(seqpipe.stream(Front(path.read_bytes()), pad_mode=pad_mode, **HOW)), expected)
+    same(list(seqpipe.stream(path, pad_mode=pad_mode, **HOW)), expected)
+
+
+def test_output_and_operators_are_applied():
+    path, spec = made("h264_ts"), seqpipe.OutputSpec(color="GRAY", short_side=32)
+    flip = ops.Flip(p=0.5, seed=3)
+    plain = list(seqpipe.stream(path, output=spec, sequence_length=8))
+    flipped = list(seqpipe.stream(path, output=spec, sequence_length=8, operators=flip))
+    assert plain[0].numpy().shape[1:] == (32, plain[0].numpy().shape[2], 1)
+    for number, (one, other) in enumerate(zip(plain, flipped, strict=True)):
+        np.testing.assert_array_equal(flip(one, index=number).numpy(), other.numpy())
+
+
+def test_a_part_of_it_is_taken_and_no_more_is_read():
+    data = made("h264_ts").read_bytes()
+    file = Front(data * 1000)
+    with seqpipe.open(made("h264_ts")) as video:
+        times = video.timestamps - video.timestamps[0]
+        inside = np.flatnonzero((times >= 0.4 - 1e-6) & (times < 0.8 - 1e-6))
+    got = [int(frame.frames[0]) for frame in seqpipe.stream(file, start_s=0.4, duration_s=0.4)]
+    assert got == inside.tolist()
+    assert (
+        file.at < 6 << 20 < len(file.data)
+    )  # FFmpeg looks at 5 MB of such a stream before it says what is in it
+
+
+def test_a_pipe_is_read_as_it_is_filled(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    data = made("h264_ts").read_bytes()
+    writer = threading.Thread(target=lambda: path.write_bytes(data))
+    writer.start()
+    got = list(seqpipe.stream(path, **HOW))
+    writer.join()
+    same(got, [*seqpipe.readers.Video(files=[str(made("h264_ts"))], **HOW)])
+
+
+def test_standard_input_is_named_by_a_dash():
+    program = "import seqpipe; print(sum(len(s.frames) for s in seqpipe.stream('-', sequence_length=4)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=made("h264_ts").read_bytes(),
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+    with seqpipe.open(made("h264_ts")) as video:
+        assert int(done.stdout) == len(video) // 4 * 4
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_pipe_that_stalls_is_an_error_by_name(tmp_path, opened):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDWR)
+    try:
+        if opened:
+            data = made("h264_ts").read_bytes()
+            assert os.write(end, data[:40000]) > 0
+        began = time.monotonic()
+        with pytest.raises(SourceError, match=r"stalled \(no data for 0.3 s\).*read_timeout_s"):
+            list(seqpipe.stream(path, open_timeout_s=0.3, read_timeout_s=0.3))
+        assert time.monotonic() - began < 20
+    finally:
+        os.close(end)
+
+
+def test_a_read_that_raises_is_an_error_by_name():
+    class Broken(Front):
+        def read(self, size=-1):
+            if self.at + max(size, 0) > 15000:
+                raise TimeoutError("the line is dead")
+            return super().read(size)
+
+    data = made("h264_ts").read_bytes() * 6
+    with pytest.raises(SourceError, match="stalled \\(the line is dead\\)"):
+        list(seqpipe.stream(Broken(data[:200000])))
+
+
+def test_a_damaged_frame_ends_it_with_its_number():
+    got = []
+    with pytest.raises(DamagedSourceError, match=r"frame \d+ cannot be decoded") as error:
+        got.extend(int(sequence.frames[0]) for sequence in seqpipe.stream(made("h264_flip_reference")))
+    assert error.value.lost == (len(got),)
+
+
+def test_a_header_that_comes_last_is_said_so():
+    class Long(Front):
+        pass
+
+    data = made("h264").read_bytes()
+    begin = data.index(b"mdat")
+    with pytest.raises(UnreadableSourceError, match="faststart"):
+        list(seqpipe.stream(Long(data[: begin + 400])))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"sequence_length": 0}, "sequence_length=0"),
+        ({"start_s": -1}, "start_s=-1"),
+        ({"read_timeout_s": 0}, "read_timeout_s=0"),
+        ({"pad_mode": "none_such"}, "pad_mode='none_such'"),
+    ],
+)
+def test_parameters_are_checked_at_once(arguments, said):
+    with pytest.raises(ParameterError, match=said):
+        seqpipe.stream(made("h264_ts"), **arguments)
+
+
+def test_what_cannot_be_read_is_a_parameter_error():
+    with pytest.raises(ParameterError, match="a int cannot be streamed"):
+        list(seqpipe.stream(3))

@@ -1,0 +1,215 @@
+"""The command line on volumes: probe, index, and slices, projections, montages and whole volumes by export."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import seqpipe
+from data_scripts.make_volumes import phantom
+from seqpipe.cli import main
+from tests.support.volumes import phantom_path
+
+
+@pytest.fixture
+def run():
+    def call(*arguments, code=0):
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, f"exit {result.exit_code}\n{result.stderr}{result.stdout}"
+        return result
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A volume, a DICOM series and a damaged volume, in a folder."""
+    root = tmp_path / "in"
+    root.mkdir()
+    shutil.copy(phantom_path("nii_gz"), root / "a.nii.gz")
+    shutil.copy(phantom_path("cut_nii_gz"), root / "cut.nii.gz")
+    shutil.copytree(phantom_path("dicom"), root / "series")
+    return root
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def names(folder):
+    return sorted(
+        p.relative_to(folder).as_posix()
+        for p in folder.rglob("*")
+        if p.is_file() and not p.name.startswith(".seqpipe")
+    )
+
+
+def test_probe_shows_shape_and_space(run, folder):
+    text = run("probe", folder / "a.nii.gz").stdout
+    for fact in ("18×26×32×1 DHWC", "int16", "2.5 × 1.5 × 1.25", "LPS", "sform"):
+        assert fact in text
+    found = lines(run("probe", folder, "--json").stdout)
+    assert [(f["type"], f["format"]) for f in found] == [("volume", n) for n in ("nifti", "nifti", "dicom")]
+    assert len(run("probe", folder).stdout.splitlines()) > 6
+
+
+def test_index_reads_volumes_through_and_names_damaged_ones(run, folder):
+    result = run("index", folder, "--json", code=1)
+    *found, summary = lines(result.stdout)
+    assert {f["source"].rpartition("/")[2]: f["status"] for f in found} == {
+        "a.nii.gz": "fresh",
+        "cut.nii.gz": "failed",
+        "series": "fresh",
+    }
+    assert summary == {"type": "summary", "built": 0, "fresh": 2, "failed": 1}
+    assert "the file ends after" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("axis", "count", "size"),
+    [
+        ("axial", 18, (31, 32)),
+        ("coronal", 26, (36, 32)),
+        ("sagittal", 32, (30, 26)),
+        ("stored", 18, (31, 32)),
+    ],
+)
+def test_slices_are_pictures_with_square_pixels(run, folder, tmp_path, axis, count, size):
+    out = tmp_path / "out"
+    run(
+        "export", folder / "a.nii.gz", "--out", out, "--axis", axis, "--format", "png", "--window", "600,1200"
+    )
+    assert names(out) == [f"a/{number:06d}.png" for number in range(count)]
+    first = cv2.imread(str(out / "a" / "000003.png"))
+    assert first.shape[:2] == size
+
+
+def test_a_window_turns_values_into_gray_levels(run, folder, tmp_path):
+    run(
+        "export",
+        folder / "series",
+        "--out",
+        tmp_path,
+        "--format",
+        "png",
+        "--window",
+        "600,1200",
+        "--frames",
+        "9",
+    )
+    picture = cv2.imread(str(tmp_path / "series" / "000000.png"))[..., 0]
+    with seqpipe.open(folder / "series") as volume:
+        values = volume.reorient("LPS")[9].data[..., 0]
+    wide = cv2.resize(
+        np.rint(np.clip(values / 1200, 0, 1) * 255).astype(np.uint8), (32, 31), interpolation=cv2.INTER_LINEAR
+    )
+    assert np.array_equal(picture, wide)
+
+
+def test_a_projection_and_a_montage_are_one_picture(run, folder, tmp_path):
+    run(
+        "export",
+        folder / "a.nii.gz",
+        "--out",
+        tmp_path / "mip",
+        "--mip",
+        "--format",
+        "png",
+        "--window",
+        "600,1200",
+    )
+    assert names(tmp_path / "mip") == ["a.png"]
+    assert cv2.imread(str(tmp_path / "mip/a.png")).max() == 255
+    run("export", folder / "a.nii.gz", "--out", tmp_path / "grid", "--montage", "3x2")
+    assert cv2.imread(str(tmp_path / "grid/a.jpg")).shape == (62, 96, 3)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "nii.gz"])
+def test_whole_volumes_are_written_as_they_are(run, folder, tmp_path, ending):
+    run("export", folder / "series", "--out", tmp_path, "--format", ending)
+    with seqpipe.open(tmp_path / f"series.{ending}") as volume:
+        assert np.array_equal(volume.sequence().data[..., 0], phantom())
+
+
+def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
+    manifest = tmp_path / "all.jsonl"
+    arguments = (
+        "export",
+        folder / "a.nii.gz",
+        "--out",
+        tmp_path / "out",
+        "--every",
+        "4",
+        "--manifest",
+        manifest,
+    )
+    run(*arguments)
+    before = manifest.read_text()
+    assert "is there already" in run(*arguments, code=2).stderr
+    (tmp_path / "out/a/000002.jpg").unlink()
+    times = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out/a").iterdir()}
+    assert "4 kept" in run(*arguments, "--resume").stderr
+    assert len(names(tmp_path / "out")) == 5
+    assert {n: (tmp_path / "out/a" / n).stat().st_mtime_ns for n in times} == times
+    assert sorted(before.splitlines()) == sorted(manifest.read_text().splitlines())
+    run(*arguments, "--resume", "--window", "0,10")  # other pixels: nothing is kept
+    assert all((tmp_path / "out/a" / n).stat().st_mtime_ns != times[n] for n in times)
+
+
+def test_damaged_volumes_are_named_and_the_rest_is_exported(run, folder, tmp_path):
+    result = run(
+        "export", folder, "--out", tmp_path / "out", "--num", "2", "--manifest", tmp_path / "m.jsonl", code=1
+    )
+    assert "the file ends after" in result.stderr
+    rows = lines((tmp_path / "m.jsonl").read_text())
+    assert [row["status"] for row in rows].count("failed") == 1
+    assert names(tmp_path / "out") == [
+        "a/000000.jpg",
+        "a/000001.jpg",
+        "series/000000.jpg",
+        "series/000001.jpg",
+    ]
+    run("export", folder, "--out", tmp_path / "two", "--num", "2", "--on-error", "raise", code=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--fps", "2"), "--fps is for videos"),
+        (("--mip", "--montage", "2x2"), "exclude one another"),
+        (("--every", "2", "--num", "3"), "exclude one another"),
+        (("--format", "npy", "--mip"), "writes the whole volume as it is"),
+        (("--window", "40"), "has not the form C,W"),
+        (("--window", "40,0"), "has not the form C,W"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(run, folder, tmp_path, options, said):
+    assert said in run("export", folder / "a.nii.gz", "--out", tmp_path, *options, code=2).stderr
+    assert names(tmp_path) == names(folder.parent)  # what was there before
+
+
+def test_a_slice_that_is_not_there_is_an_error_of_its_volume(run, folder, tmp_path):
+    assert (
+        "there is no slice 99"
+        in run("export", folder / "a.nii.gz", "--out", tmp_path / "o", "--frames", "99", code=1).stderr
+    )
+
+
+def test_a_dry_run_writes_nothing(run, folder, tmp_path):
+    text = run("export", folder / "a.nii.gz", "--out", tmp_path / "out", "--dry-run").stdout
+    assert "18 files would be written" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_for_volumes_mean_nothing_for_videos(run, tmp_path):
+    from tests.support.media import made
+
+    result = run("export", made("h264"), "--out", tmp_path / "o", "--mip", code=2)
+    assert "--mip means nothing for videos" in result.stderr

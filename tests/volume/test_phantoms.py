@@ -1,0 +1,242 @@
+"""Phantoms with known geometry in every format; damaged ones are refused, and say why."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import seqpipe
+from data_scripts.make_volumes import AFFINE, ITEMS, phantom
+from seqpipe.errors import (
+    DamagedSourceError,
+    ParameterError,
+    SeqpipeError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
+from seqpipe.volume import VolumeReader
+from tests.support.volumes import assert_places, needs, phantom_path
+
+SOUND = [name for name, item in ITEMS.items() if not item.damage]
+PLAIN = [n for n in SOUND if n not in ("nii_labels", "dicom_tilted", "dicom_slopes")]
+PLACELESS = ("npy", "png", "tiff", "zarr")
+DAMAGED = [name for name, item in ITEMS.items() if item.damage]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_format_gives_the_same_voxels_at_the_same_places(name):
+    with seqpipe.open(phantom_path(name)) as volume:
+        found = volume.sequence()
+        assert found.layout == "DHWC"
+        assert np.array_equal(found.data[..., 0], phantom())
+        if name in PLACELESS:
+            assert volume.info.space == "assumed"
+            assert any("assumed" in note for note in volume.info.notes)
+        else:
+            np.testing.assert_allclose(volume.affine, AFFINE, atol=1e-5)
+            assert_places(found.data[..., 0], found.affine)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_windows_and_slices_are_cuts_of_the_whole(name):
+    whole = phantom()
+    with seqpipe.open(phantom_path(name)) as volume:
+        for window in (np.s_[3:9, 4:20, 5:6], np.s_[-3:, :5, 30:], np.s_[17:18], np.s_[0:2, 25]):
+            part = volume[window]
+            indices = tuple(window) if isinstance(window, tuple) else (window,)
+            ranges = [slice(i, i + 1) if isinstance(i, int) else i for i in indices]
+            cut = whole[tuple(ranges)]
+            assert np.array_equal(part.data[..., 0], cut)
+            assert part.data.flags.writeable
+            starts = [
+                r.indices(n)[0] for r, n in zip([*ranges, *[slice(None)] * 3], whole.shape, strict=False)
+            ]
+            np.testing.assert_allclose(part.affine @ [0, 0, 0, 1], volume.affine @ [*starts, 1], atol=1e-9)
+        one = volume[-1]
+        assert (one.layout, one.shape) == ("HWC", (26, 32, 1))
+        assert np.array_equal(one.data[..., 0], whole[-1])
+
+
+@pytest.mark.parametrize(
+    "name", ["nii", "nii_gz", "nii2", "nrrd", "mha", "npy", "npz", "tiff", "dicom_multi_frame"]
+)
+def test_bytes_and_file_objects_open_as_paths_do(name):
+    data = phantom_path(name).read_bytes()
+    for origin in (data, io.BytesIO(data), phantom_path(name).as_uri()):
+        with seqpipe.open(origin) as volume:
+            assert np.array_equal(volume[4:9, 1:2].data[..., 0], phantom()[4:9, 1:2])
+
+
+def test_what_is_made_of_a_pickle_reads_the_same():
+    with seqpipe.open(phantom_path("nii_gz")) as volume:
+        turned = volume.reorient("PIL")
+        again = pickle.loads(pickle.dumps(turned))
+        assert again.orientation == "PIL"
+        assert np.array_equal(again.sequence().data, turned.sequence().data)
+        resampled = pickle.loads(pickle.dumps(turned.resample(2.0)))
+        assert np.array_equal(resampled[2].data, turned.resample(2.0)[2].data)
+
+
+def test_a_tilted_gantry_shears_the_affine_and_balls_stay_where_they_are():
+    with seqpipe.open(phantom_path("dicom_tilted")) as volume:
+        found = volume.sequence()
+        assert_places(found.data[..., 0], found.affine)
+        assert "tilted by 8.53 degrees" in volume.info.notes[0]
+
+
+def test_slopes_that_differ_are_applied_when_slices_are_read():
+    with seqpipe.open(phantom_path("dicom_slopes")) as volume:
+        assert volume.info.scale is None
+        meant = phantom().astype(np.float32) * np.arange(1, 19, dtype=np.float32)[:, None, None]
+        assert np.array_equal(volume.sequence().data[..., 0], meant)
+        assert volume.info.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_is_damaged_says_what_is_wrong(name):
+    path = phantom_path(name)
+    with pytest.raises((UnreadableSourceError, DamagedSourceError)) as caught:
+        VolumeReader(path).sequence()
+    assert ITEMS[name].damage in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_slice_is_named_by_its_place():
+    with pytest.raises(UnreadableSourceError, match=r"missing at -6\.25 mm \(between IM\d+ and IM\d+\)"):
+        seqpipe.open(phantom_path("missing_slice"))
+
+
+def test_one_of_two_series_is_chosen_by_its_uid():
+    folder = phantom_path("two_series")
+    with seqpipe.open(folder, series="1.2.3.4") as volume:
+        assert len(volume) == 5
+        assert volume.info.header["description"] == "scout"
+    with pytest.raises(UnreadableSourceError, match=r"no series '9'.*1\.2\.3\.4 \(scout, 5 files\)"):
+        seqpipe.open(folder, series="9")
+
+
+def test_dicom_files_can_be_listed():
+    files = sorted(phantom_path("dicom").iterdir())
+    with seqpipe.open(files) as volume:
+        assert np.array_equal(volume.sequence().data[..., 0], phantom())
+    with seqpipe.open(files[0]) as volume:
+        assert len(volume) == 1
+
+
+def test_a_multi_frame_dicom_file_is_no_video():
+    """FFmpeg takes its first compressed frame for a film, and gave pictures that are nearly black."""
+    path = phantom_path("dicom_multi_frame")
+    with pytest.raises(UnreadableSourceError, match="this is a DICOM file, not a video"):
+        seqpipe.readers.Video(files=[path], sequence_length=1)
+    assert isinstance(seqpipe.open(path), VolumeReader)
+
+
+def test_compressed_dicom_is_decoded_by_pydicoms_plug_ins(tmp_path):
+    pydicom = needs("pydicom")
+    from data_scripts.volume_dicom import slices_of, write_slices
+
+    slices = slices_of(phantom(), AFFINE)
+    for one in slices:
+        one.compress(pydicom.uid.RLELossless)
+    write_slices(tmp_path / "rle", slices)
+    with seqpipe.open(tmp_path / "rle") as volume:
+        assert np.array_equal(volume.sequence().data[..., 0], phantom())
+        assert volume.info.header["transfer_syntax"] == "RLE Lossless"
+
+
+def test_slices_at_one_place_make_a_series_where_time_tells_them_apart(tmp_path):
+    needs("pydicom")
+    from data_scripts.volume_dicom import slices_of, write_slices
+
+    slices = []
+    for time in range(3):
+        for one in slices_of(phantom() + time, AFFINE):
+            one.TemporalPositionIdentifier = time + 1
+            slices.append(one)
+    write_slices(tmp_path / "dynamic", slices)
+    with seqpipe.open(tmp_path / "dynamic") as volume:
+        assert volume.info.layout == "FDHWC"
+        assert np.array_equal(volume.sequence(times=[2, 0]).data[..., 0], [phantom() + 2, phantom()])
+
+
+def test_a_dicom_slope_and_intercept_are_kept_beside_the_voxels(tmp_path):
+    needs("pydicom")
+    from data_scripts.volume_dicom import slices_of, write_slices
+
+    slices = slices_of(phantom(), AFFINE)
+    for one in slices:
+        one.RescaleIntercept = "-1024"
+    write_slices(tmp_path / "ct", slices)
+    with seqpipe.open(tmp_path / "ct") as volume:
+        found = volume.sequence()
+        assert found.scale == (1.0, -1024.0)
+        assert np.array_equal(found.data[..., 0], phantom())
+        scaled = found.scaled()
+        assert (scaled.dtype, scaled.scale) == (np.int32, None)
+        assert np.array_equal(scaled.data, found.data.astype(np.int32) - 1024)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda v: v[18], "there is no place 18; allowed: 0 to 17, or from -18 on"),
+        (lambda v: v[3:3], "the range 3:3:None is not valid"),
+        (lambda v: v[::2], "a step of 1"),
+        (lambda v: v[0, 0, 0, 0], "4 ranges are too many"),
+        (lambda v: v["a"], "'a' is not a place in a volume"),
+        (lambda v: v.reorient("RAX"), "orientation='RAX' is not valid"),
+        (lambda v: v.reorient("RLS"), "orientation='RLS' is not valid"),
+        (lambda v: v.resample(0.0), "spacing_mm=0.0 is not valid"),
+        (lambda v: v.resample(), "there is no grid to resample to"),
+        (lambda v: v.resample(1.0, like=v), "exclude one another"),
+        (lambda v: v.resample(1.0, interp="cubic"), "interp='cubic' is not valid"),
+        (lambda v: v.sequence(times=[1]), "names the volume 1"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(ask, said):
+    with seqpipe.open(phantom_path("nii")) as volume, pytest.raises(SeqpipeError) as caught:
+        ask(volume)
+    assert said in str(caught.value)
+
+
+def test_arguments_of_the_other_kind_are_refused():
+    with pytest.raises(ParameterError, match="output is for videos"):
+        seqpipe.open(phantom_path("npy"), output=seqpipe.OutputSpec())
+    with pytest.raises(SourceNotFoundError):
+        seqpipe.open("no/such/volume.nii.gz")
+
+
+def test_a_folder_without_a_volume_says_so(tmp_path):
+    with pytest.raises(UnreadableSourceError, match="a folder without files"):
+        seqpipe.open(tmp_path)
+    (tmp_path / "notes.txt").write_text("none")
+    with pytest.raises(UnreadableSourceError, match="a folder without a volume"):
+        seqpipe.open(tmp_path)
+
+
+def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
+    import cv2
+
+    for number, size in enumerate((8, 8, 9)):
+        cv2.imwrite(str(tmp_path / f"s{number}.png"), np.zeros((size, 8), np.uint8))
+    with (
+        seqpipe.open(tmp_path) as volume,
+        pytest.raises(UnreadableSourceError, match=r"s2\.png: the picture is 9×8"),
+    ):
+        volume.sequence()
+
+
+def test_pictures_are_ordered_as_people_count():
+    from seqpipe.volume.stack import natural_order
+
+    assert natural_order(["s10.png", "s9.png", "S1.png"]) == ["S1.png", "s9.png", "s10.png"]
+
+
+def test_the_reader_says_what_it_is():
+    with seqpipe.open(phantom_path("nii")) as volume:
+        assert "18×26×32 voxels of 2.5 × 1.5 × 1.25 mm, LPS" in repr(volume)
+        assert "LPS" in repr(volume.sequence())
+        assert volume.info.to_json()["spacing_mm"] == pytest.approx([2.5, 1.5, 1.25], abs=1e-6)

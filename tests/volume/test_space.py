@@ -1,0 +1,306 @@
+"""Space: marked voxels keep their places through orientation, windows and resampling; SciPy judges interpolation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+import seqpipe
+import seqpipe.volume.gather as module
+from data_scripts.make_volumes import AFFINE, phantom
+from seqpipe import Sequence
+from seqpipe.errors import ParameterError
+from seqpipe.sequence import orientation_of, spacing_of
+from seqpipe.volume import (
+    GridAggregator,
+    GridSampler,
+    reorient,
+    resample,
+    to_monai,
+    to_nibabel,
+    to_sitk,
+    to_torchio,
+)
+from seqpipe.volume.gather import gather
+from seqpipe.volume.grid import grid_starts, window_weights
+from seqpipe.volume.space import Turn, check_orientation, grids_agree, to_axes, turn_to
+from tests.support.volumes import assert_places, needs, phantom_path
+
+ORIENTATIONS = ["RAS", "LPS", "PIR", "SLA", "IRP", "ASL"]
+matrices = st.lists(st.floats(-3, 3), min_size=9, max_size=9).map(lambda v: np.array(v).reshape(3, 3))
+
+
+def volume(**fields):
+    return Sequence(phantom()[..., None], "DHWC", affine=AFFINE, **fields)
+
+
+@settings(max_examples=200, deadline=None)
+@given(matrices)
+def test_orientation_is_nibabels(matrix):
+    nibabel = needs("nibabel")
+    lengths = np.linalg.norm(matrix, axis=0)
+    if lengths.min() < 0.05 or abs(np.linalg.det(matrix / lengths)) < 0.05:
+        return
+    affine = np.eye(4)
+    affine[:3, :3] = matrix
+    assert orientation_of(affine[:, [2, 1, 0, 3]]) == "".join(nibabel.aff2axcodes(affine))
+
+
+@pytest.mark.parametrize("codes", ORIENTATIONS)
+def test_reorienting_is_exact_a_view_and_keeps_every_place(codes):
+    before = volume()
+    after = reorient(before, codes)
+    assert after.orientation == codes
+    assert np.shares_memory(after.data, before.data)
+    assert_places(after.data[..., 0], after.affine)
+    back = reorient(after, "LPS")
+    assert np.array_equal(back.data, before.data)
+    np.testing.assert_allclose(back.affine, before.affine, atol=1e-9)
+    rng = np.random.default_rng(1)
+    for voxel in rng.integers(0, after.shape[:3], (20, 3)):
+        place = after.affine @ [*voxel, 1]
+        old = np.rint(np.linalg.inv(before.affine) @ place)[:3].astype(int)
+        assert after.data[tuple(voxel)] == before.data[tuple(old)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.permutations([0, 1, 2]),
+    st.tuples(*[st.booleans()] * 3),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=3, max_size=3),
+)
+def test_a_window_of_a_turned_volume_is_read_from_the_right_box(axes, flips, spans):
+    array = np.arange(10 * 11 * 12).reshape(10, 11, 12)
+    turn = Turn(tuple(axes), flips)
+    ranges = [(first, first + length) for first, length in spans]
+    box = turn.box(ranges, array.shape)
+    part = turn.array(array[tuple(slice(*span) for span in box)], 0)
+    assert np.array_equal(part, turn.array(array, 0)[tuple(slice(*span) for span in ranges)])
+
+
+def test_sequences_without_a_place_are_refused():
+    with pytest.raises(ParameterError, match="cannot be reoriented: it has no affine"):
+        reorient(Sequence(phantom()[..., None], "DHWC"), "RAS")
+    with pytest.raises(ParameterError, match="has no place in space"):
+        resample(Sequence(phantom()[..., None], "DHWC"), 1.0)
+    for bad in ("RA", "RRS", 5, "XAS"):
+        with pytest.raises(ParameterError, match="three letters"):
+            check_orientation(bad)
+    assert check_orientation("lps") == "LPS"
+
+
+@pytest.mark.parametrize("spacing", [1.0, (2.5, 1.0, 2.0), (5.0, 3.0, 2.5)])
+@pytest.mark.parametrize("interp", ["linear", "nearest", "vote"])
+def test_resampling_keeps_places(spacing, interp):
+    after = resample(volume(), spacing, interp=interp)
+    assert after.spacing_mm == pytest.approx((spacing,) * 3 if isinstance(spacing, float) else spacing)
+    assert after.dtype == np.int16
+    corner = after.affine @ [-0.5, -0.5, -0.5, 1]
+    np.testing.assert_allclose(corner, AFFINE @ [-0.5, -0.5, -0.5, 1], atol=1e-9)
+    if interp != "linear":
+        assert set(np.unique(after.data)) <= set(np.unique(phantom()))
+        if max(after.spacing_mm) < 3:
+            assert_places(after.data[..., 0], after.affine, 1.0)
+
+
+def judged(array, matrix, shape, order, fill=None):
+    places = np.indices(shape).reshape(3, -1)
+    source = matrix[:3, :3] @ places + matrix[:3, 3:]
+    mode = "nearest" if fill is None else "grid-constant"
+    return ndimage.map_coordinates(array, source, order=order, mode=mode, cval=fill or 0).reshape(shape)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("fill", [None, 0.0, -2.5])
+@pytest.mark.parametrize("interp", ["linear", "nearest"])
+def test_interpolation_is_scipys(diagonal, fill, interp):
+    rng = np.random.default_rng(3)
+    array = rng.normal(size=(9, 11, 13)).astype(np.float32)
+    matrix = np.diag([0.7, 1.3, -0.9, 1.0])
+    if not diagonal:
+        matrix[:3, :3] += rng.normal(size=(3, 3)) * 0.2
+    matrix[:3, 3] = [-1.13, 0.37, 12.23]
+    shape = (14, 9, 15)
+    found = gather(array[..., None], matrix, shape, interp, fill)[..., 0]
+    judge = judged(array, matrix, shape, 1 if interp == "linear" else 0, fill)
+    if interp == "linear":
+        np.testing.assert_allclose(found, judge, atol=1e-5)
+    else:
+        assert (found == judge).mean() > 0.995  # SciPy rounds halves its own way
+
+
+@pytest.mark.parametrize("interp", ["linear", "nearest", "vote"])
+@pytest.mark.parametrize("fill", [None, 0.0, 3.0])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"])
+def test_c_and_numpy_give_the_same(interp, fill, kind, monkeypatch):
+    if module._functions() is None:
+        pytest.skip("no C compiler here")
+    rng = np.random.default_rng(7)
+    array = (rng.integers(0, 5, (8, 9, 10, 1)) * (20 if kind != "i1" else 9)).astype(kind)[::-1, :, 1:]
+    matrix = np.eye(4)
+    matrix[:3, :3] += rng.normal(size=(3, 3)) * 0.3
+    matrix[:3, 3] = [-1.5, 2.25, 0.4]
+    by_c = gather(array, matrix, (11, 7, 12), interp, fill)
+    monkeypatch.setattr(module, "_functions", lambda: None)
+    assert np.array_equal(gather(array, matrix, (11, 7, 12), interp, fill), by_c)
+    assert by_c.dtype == array.dtype
+
+
+def test_labels_by_vote_are_one_hot_argmax_but_for_ties():
+    rng = np.random.default_rng(5)
+    labels = ndimage.zoom(rng.integers(0, 6, (4, 4, 4)), 4, order=0).astype(np.uint8)
+    matrix = np.eye(4)
+    matrix[:3, :3] += rng.normal(size=(3, 3)) * 0.1
+    matrix[:3, 3] = [0.3, 1.2, -0.4]
+    shape = (15, 14, 16)
+    found = gather(labels[..., None], matrix, shape, "vote")[..., 0]
+    scores = np.stack([judged((labels == n).astype(np.float64), matrix, shape, 1) for n in range(6)])
+    judge = scores.argmax(axis=0)
+    top = np.sort(scores, axis=0)
+    clear = top[-1] - top[-2] > 1e-6
+    assert np.array_equal(found[clear], judge[clear])
+    assert set(np.unique(found)) <= set(np.unique(labels))
+
+
+def test_windows_of_a_resampled_reader_are_cuts_of_the_whole():
+    with seqpipe.open(phantom_path("nii_gz")) as reader:
+        for made in (
+            reader.resample((4.0, 2.0, 3.0)),
+            reader.reorient("PIR").resample(1.7, interp="vote"),
+            reader.resample(1.5).reorient("RAS"),
+            reader.resample(like=Sequence(np.zeros((9, 8, 7, 1)), "DHWC", affine=np.eye(4)), fill_value=0),
+        ):
+            whole = made.sequence()
+            assert whole.shape == made.shape
+            np.testing.assert_allclose(whole.affine, made.affine)
+            d, h, w = (size // 3 for size in made.info.grid)
+            part = made[d : 2 * d, h:, : 2 * w]
+            assert np.array_equal(part.data, whole.data[d : 2 * d, h:, : 2 * w])
+            np.testing.assert_allclose(part.affine @ [0, 0, 0, 1], made.affine @ [d, h, 0, 1], atol=1e-9)
+
+
+def test_resampling_onto_another_grid_is_simpleitks_away_from_the_border():
+    sitk = needs("SimpleITK")
+    float_volume = Sequence(
+        ndimage.gaussian_filter(phantom().astype(np.float32), 1)[..., None], "DHWC", affine=AFFINE
+    )
+    grid = np.eye(4)[:, [2, 1, 0, 3]] * 1.5
+    grid[:3, 3], grid[3, 3] = (-9, -8, -10), 1
+    target = Sequence(np.zeros((12, 11, 12, 1), np.float32), "DHWC", affine=grid)
+    found = resample(float_volume, like=target, antialias=False).data[..., 0]
+    image = sitk.Resample(to_sitk(float_volume), to_sitk(target), sitk.Transform(), sitk.sitkLinear)
+    judge = sitk.GetArrayFromImage(image)
+    assert np.abs(found - judge).max() < 1e-3 * float(np.ptp(float_volume.data))
+
+
+def test_a_coarser_grid_is_smoothed_first():
+    noise = Sequence(
+        np.random.default_rng(0).normal(size=(40, 40, 40, 1)).astype(np.float32), "DHWC", affine=np.eye(4)
+    )
+    plain, smooth = (resample(noise, 4.0, antialias=a).data.std() for a in (False, True))
+    assert smooth < plain / 2
+    flat = Sequence(np.full((20, 20, 20, 1), 7, np.int16), "DHWC", affine=np.eye(4))
+    assert (resample(flat, 3.0).data == 7).all()
+
+
+def test_other_libraries_get_the_same_places():
+    before = volume()
+    place = before.affine @ [3, 5, 7, 1]
+    nibabel = needs("nibabel")
+    image = to_nibabel(before)
+    np.testing.assert_allclose(nibabel.affines.apply_affine(image.affine, [7, 5, 3]), place[:3], atol=1e-9)
+    assert image.get_fdata()[7, 5, 3] == before.data[3, 5, 7, 0]
+    sitk = needs("SimpleITK")
+    other = to_sitk(before)
+    np.testing.assert_allclose(
+        other.TransformIndexToPhysicalPoint((7, 5, 3)), place[:3] * [-1, -1, 1], atol=1e-9
+    )
+    assert other.GetPixel(7, 5, 3) == before.data[3, 5, 7, 0]
+    sitk.GetArrayFromImage(other)
+    for made, key in ((to_torchio(before), "tensor"), (to_monai(before), "x")):
+        np.testing.assert_allclose(made["affine"] @ [7, 5, 3, 1], place, atol=1e-9)
+        assert made[key].shape == (1, 32, 26, 18)
+        assert made[key][0, 7, 5, 3] == before.data[3, 5, 7, 0]
+    with pytest.raises(ParameterError, match="without an affine is no volume"):
+        to_sitk(Sequence(before.data, "DHWC"))
+
+
+def test_series_and_vectors_go_to_other_libraries():
+    data = np.arange(2 * 3 * 4 * 5 * 2).reshape(2, 3, 4, 5, 2).astype(np.int16)
+    series = Sequence(data, "FDHWC", affine=np.eye(4))
+    assert to_nibabel(series).shape == (5, 4, 3, 2, 2) if needs("nibabel") else None
+    assert to_sitk(series).GetSize() == (5, 4, 3, 2) if needs("SimpleITK") else None
+    assert to_torchio(series)["tensor"].shape == (4, 5, 4, 3)
+
+
+def test_grids_are_the_same_up_to_a_hundredth_of_a_voxel():
+    moved = AFFINE.copy()
+    moved[0, 3] += 0.005
+    assert grids_agree(AFFINE, moved, (18, 26, 32))
+    moved[0, 3] += 0.02
+    assert not grids_agree(AFFINE, moved, (18, 26, 32))
+    assert spacing_of(AFFINE) == pytest.approx((2.5, 1.5, 1.25))
+    axes, spacing, origin = to_axes(AFFINE)
+    np.testing.assert_allclose(np.linalg.norm(axes, axis=0), 1)
+    np.testing.assert_allclose(spacing, [1.25, 1.5, 2.5])
+    assert origin.shape == (3,)
+    assert turn_to(AFFINE, "LPS") == Turn()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 30), st.floats(0, 0.95))
+def test_a_grid_covers_every_voxel_with_the_overlap(size, patch, overlap):
+    if patch > size:
+        return
+    starts = grid_starts(size, patch, overlap)
+    assert starts[0] == 0
+    assert starts[-1] == size - patch
+    assert (np.diff(starts) >= 1).all()
+    assert (np.diff(starts) <= max(1, int(patch * (1 - overlap)))).all()
+
+
+@pytest.mark.parametrize("weights", ["constant", "gaussian", "hann"])
+@pytest.mark.parametrize(("patch", "overlap"), [(8, 0.0), ((5, 9, 16), 0.5), (40, 0.25)])
+def test_patches_of_a_model_that_changes_nothing_make_the_volume(weights, patch, overlap):
+    before = volume()
+    with seqpipe.open(phantom_path("nii_gz")) as reader:
+        for whole in (before, reader):
+            sampler = GridSampler(whole, patch, overlap=overlap, pad_mode="reflect")
+            together = GridAggregator(sampler, weights)
+            for numbers, batch in sampler.batches(7):
+                assert batch.shape[1:4] == sampler.patch_size
+                together.add(numbers, batch.data)
+            found = together.result(np.int16)
+            assert np.array_equal(found.data, before.data)
+            np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
+    floats = Sequence(before.data.astype(np.float32) * 0.37, "DHWC", affine=AFFINE)
+    sampler = GridSampler(floats, patch, overlap=overlap, pad_mode="edge")
+    together = GridAggregator(sampler, weights)
+    for number, one in enumerate(sampler):
+        together.add(number, one)
+    assert np.abs(together.result().data - floats.data).max() <= 1e-6 * np.ptp(floats.data)
+
+
+def test_grids_refuse_what_does_not_fit():
+    with pytest.raises(
+        ParameterError, match=r"patch_size=\(64, 64, 64\) is larger than the volume of 18×26×32"
+    ):
+        GridSampler(volume(), 64)
+    sampler = GridSampler(volume(), 16)
+    together = GridAggregator(sampler)
+    with pytest.raises(ParameterError, match=rf"{len(sampler)} of {len(sampler)} patches were not added"):
+        together.result()
+    with pytest.raises(ParameterError, match=r"2 patches came back as \(2, 8, 8, 8, 1\)"):
+        together.add([0, 1], np.zeros((2, 8, 8, 8, 1)))
+    assert window_weights((8, 8, 8), "gaussian").min() >= 1e-3
+
+
+def test_more_channels_than_went_in_come_out():
+    sampler = GridSampler(volume(), 16, overlap=0.5)
+    together = GridAggregator(sampler, "hann")
+    for number, patch in enumerate(sampler):
+        together.add(number, np.concatenate([patch.data, patch.data * 2, patch.data * 3], axis=-1))
+    assert together.result().shape == (18, 26, 32, 3)
