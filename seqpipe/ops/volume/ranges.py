@@ -77,8 +77,8 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
         )
     if given == "dtype":
-        lo, hi = RANGES.get(dtype, (0, 1))
-        return float(lo), float(hi)
+        least, most = RANGES.get(dtype, (0, 1))
+        return float(least), float(most)
     if given == "percentiles":
         return percentiles(x, _PERCENTILES)
     if given == "minmax":
