@@ -18,7 +18,7 @@ from pathlib import Path
 import av
 
 from data_scripts.media_encode import FFmpegError, run_ffmpeg
-from seqpipe.video.decode.av_packet import av_packet
+from seqpipe.video.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = ["ENCODINGS", "Encoding", "make_encoding"]

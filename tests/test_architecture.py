@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The packages of videos, each row of which imports only rows above it.
 VIDEO = (
-    ("finalizers", "interruptible"),
+    ("av_packet", "finalizers", "interruptible"),
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
@@ -44,7 +44,7 @@ OPS = (
     ("call",),
     ("geometry", "temporal"),
     ("arrays", "batch", "color", "compression", "erasing", "filters", "noise", "random", "resize"),
-    ("labels", "motion", "statistics"),
+    ("labels", "motion", "statistics", "volume"),
     ("compose", "policies"),
 )
 BESIDE_OPS = ("video", "volume", "images", "readers")
@@ -63,12 +63,14 @@ ROOMS = (
             "philox",
             "draws",
             "sequence",
+            "parts",
             "source_text",
             "kernel",
             "native",
             "interrupts",
             "opencv_threads",
             "whole_file",
+            "plugins",
             "limits",
             "forks",
         ),
@@ -83,6 +85,7 @@ ROOMS = (
     Room("readers", ("readers",)),
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
+    Room("recipes", ("recipes",), never=BESIDE_OPS),
     Room("pipeline", ("pipeline",)),
     Room("fn", ("fn", "types")),
     Room("front", ("",)),
@@ -110,6 +113,7 @@ HOMES = {
             "nrrd",
             "h5py",
             "zarr",
+            "blosc2",
             "tifffile",
             "PIL",
             "imageio",

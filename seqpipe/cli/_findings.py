@@ -22,6 +22,9 @@ _PARTS = {
     "cupy": ("everything on a GPU", "cuda12", "cuda13"),
     "s3fs": ("s3:// addresses", "s3"),
     "pyarrow": ("Parquet manifests", "parquet"),
+    "pydicom": ("DICOM series", "dicom"),
+    "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
+    "blosc2": ("volumes kept on disk by datasets", "blosc2"),
 }
 
 

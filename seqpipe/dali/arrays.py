@@ -20,6 +20,7 @@ __all__ = [
     "cast",
     "cast_like",
     "constant",
+    "coord_transform",
     "copy",
     "element_extract",
     "expand_dims",
@@ -27,6 +28,7 @@ __all__ = [
     "full_like",
     "get_property",
     "joined",
+    "lookup_table",
     "one_hot",
     "pad",
     "per_frame",
@@ -335,7 +337,7 @@ def permute_batch(call: Call) -> DataNode:
 
 
 def _picked(value: Value, places: Any) -> Value:
-    data = value.data[places] if value.dense else [value.data[int(n)] for n in places]
+    data = value.data[list(map(int, places))] if value.dense else [value.data[int(n)] for n in places]
     sources = tuple(value.sources[int(n)] for n in places) if value.sources else ()
     return Value(data, value.layout, sources)
 

@@ -32,6 +32,11 @@ __all__ = [
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments that all of DALI's operators have and that decide no result."""
 
+_SOURCES: Final = (
+    *("readers.", "experimental.readers.", "random.", "external_source", "constant", "zeros", "ones"),
+    *("python_function", "torch_python_function"),
+)
+"""What operators are called that may act on nothing."""
 _IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
 _FILTERS: Final = {
     DALIInterpType.INTERP_NN: "nearest",
@@ -187,6 +192,10 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     for one in OF_ALL:
         args.pop(one, None)
     inputs = [node_of(one) for one in given if one is not None]
+    if not inputs and not row.name.startswith(_SOURCES):
+        raise ParameterError(
+            f"{_at()}there is nothing that it acts on", source=f"fn.{row.name}", allowed="a node"
+        )
     pipe = current()
     if pipe is None:
         raise ParameterError(
@@ -226,7 +235,7 @@ def native(call: Call, to: str = "") -> Any:
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
     try:
         whole = None if nodes else cls(**constants)
-        if nodes:
+        if nodes and constants.keys() - {"seed"}:
             cls(**constants)  # what is known is checked at once
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"

@@ -258,12 +258,12 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 def _located(made: Any, where: ast.AST) -> Any:
     """Code that has no line of its own gets that of what it stands for."""
+    node: Any
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             ast.copy_location(node, where)
-            node.__dict__.update(
-                end_lineno=node.lineno, end_col_offset=node.col_offset
-            )  # calls show their last line
+            begin = {"end_lineno": "lineno", "end_col_offset": "col_offset"}  # calls show their last line
+            node.__dict__.update({end: getattr(node, start) for end, start in begin.items()})
     return made
 
 

@@ -111,17 +111,17 @@ def video_reader(call: Call) -> Any:
         step=step if step > 0 else length,
         pad_mode=pad_mode,
         fill_value=call.take("fill_value", 0),
-        dtype="float32" if normalized else "uint8",
         color="RGB" if image_type is None else image_type.name,
         device=f"cuda:{pipe.gpu()}" if wants_gpu else "cpu",
         threads=pipe.num_threads,
         on_error="raise",
     )
     nodes = dict(zip(Clips.parts, _started(call, Clips(reader)), strict=True))
-    cast = kind if kind != ("float32" if normalized else "uint8") else None
 
     def pixels(values: list[Value], _: Run) -> Value:
-        return values[0] if cast is None else values[0].each(lambda part: cast_array(part, cast))
+        if normalized:
+            return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
+        return values[0] if kind == "uint8" else values[0].each(lambda part: cast_array(part, kind))
 
     frames = DataNode(
         call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
@@ -436,7 +436,6 @@ def external_source(call: Call) -> Any:
             cycle=cycle,
             batch_info=infos,
             name=f"external_source {name!r}",
-            workers=max(1, pipe.py_num_workers) if parallel else 0,
             copies=copies,
         )
     pipe.register(name, made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..ops import REGISTRY
+from ..plugins import load_plugins
 from . import arrays, pictures, sources
 from .call import Row
 
@@ -50,7 +51,6 @@ _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
     Row("bb_flip", accept=("bbox_layout",)),
-    Row("bbox_paste"),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", why=_FUNCTION),
     Row(
@@ -102,12 +102,12 @@ _LIST: Final = (
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
     ),
-    Row("experimental.warp_perspective", to="warp_perspective", renamed={"border_mode": "border"}),
+    Row("experimental.warp_perspective", to="warp_perspective", accept=("border_mode",)),
     Row(
         "external_source",
         build=sources.external_source,
         positional=("source", "num_outputs"),
-        note="parallel=True calls the source on threads",
+        note="parallel=True calls the source in one thread, not in processes",
     ),
     Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
     Row("filter", refuse={"mode": "the result is as large as the picture"}),
@@ -131,7 +131,6 @@ _LIST: Final = (
     Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
     Row("noise.shot", to="noise_shot"),
     Row("nonsilent_region", why=_OTHER_DATA),
-    Row("normalize", refuse={}),
     Row("numba_function", why=_FUNCTION),
     Row("one_hot", build=arrays.one_hot),
     Row("ones", build=arrays.full(1)),
@@ -277,7 +276,7 @@ def row_of(name: str) -> Row | None:
     """The row of an operator; that of ours of the same name where there is none."""
     name = ALIASES.get(name, name)
     found = ROWS.get(name)
-    if found is None and name in REGISTRY:
+    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
     return found
 

@@ -88,6 +88,7 @@ from . import (
     resize,
     statistics,
     temporal,
+    volume,
 )
 from . import (
     random as random,  # not in __all__: `import *` would hide Python's
@@ -114,9 +115,11 @@ from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.fields import suggestion
+from .core.intensity import Range
 from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
+from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
 from .core.views import DEFAULT_LAYOUTS
@@ -139,6 +142,15 @@ from .resize.resize import *  # noqa: F403  a module's __all__ is the list of it
 from .statistics import reductions
 from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.chain import VolumeChain
+from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.ranges import Reciprocal, TwoSided
+from .volume.run import invert as invert_volume
+from .volume.run import replay
+from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "DEFAULT_LAYOUTS",
@@ -165,16 +177,22 @@ __all__ = [
     "Parameter",
     "Part",
     "PerFrame",
+    "Percentiles",
     "Planned",
+    "Range",
+    "Reciprocal",
     "Run",
     "Spec",
     "Together",
+    "TwoSided",
     "Uniform",
+    "VolumeChain",
     "apply",
     "full_range",
     "function_of",
     "functions",
     "half_range",
+    "invert_volume",
     "leading",
     "naming_nodes",
     "operator",
@@ -182,6 +200,7 @@ __all__ = [
     "per_frame",
     "planned",
     "reductions",
+    "replay",
     "set_threads",
     "table",
     "threads",
@@ -211,6 +230,11 @@ __all__ += resize.normalized.__all__
 __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
+__all__ += volume.acquisition.__all__
+__all__ += volume.intensity.__all__
+__all__ += volume.labels.__all__
+__all__ += volume.spatial.__all__
+__all__ += volume.views.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -15,8 +15,8 @@ from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..param import Param
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..sequence import Sequence
 from ..video.device import THREADS, parse_device
+from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches import PATCH_PAD, PatchPad, check_patch_size
 from ..volume.regrid import spacing_of_three
@@ -37,7 +37,7 @@ from .volume_case import (
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
 from .volume_list import LABEL, Case, in_fold, list_cases
-from .volume_pass import VolumeBatches, VolumeSamples
+from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
@@ -50,6 +50,10 @@ _CACHE = Param(
     kind=float,
     lo=0,
     unit="GiB",
+)
+
+_DISK = Param(
+    name="cache_dir_gib", doc="What the folder of read volumes may hold", kind=float, lo=0, unit="GiB"
 )
 
 
@@ -100,6 +104,9 @@ class Volume:
         dtype: of images; by default that of the values, slope and intercept applied.
         open_volumes: volumes whose patches are mixed, and which are in memory at once; twice as many may be.
         cache_gib: main memory for volumes that are kept for the next epoch.
+        cache_dir: a folder for volumes as they are once they are inflated, turned and cast, in which they are found by
+            their files' size and time of change; needs the extra ``blosc2``. None for none.
+        cache_dir_gib: what that folder may hold; volumes not used for longest go.
         shuffle: a new order in every epoch: of volumes, and of the patches of those that are open.
         seed: of the order and of the patches.
         shard: ``(rank, world)``: the rank gets its part of every epoch's volumes.
@@ -144,6 +151,8 @@ class Volume:
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
+        cache_dir: _Path | None = None,
+        cache_dir_gib: float = 100,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -201,8 +210,9 @@ class Volume:
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
         room = int(_CACHE.check(cache_gib) * 2**30)
+        disk = None if cache_dir is None else DiskCache(cache_dir, int(_DISK.check(cache_dir_gib) * 2**30))
         self._selection, self._infos = selection, tuple(infos)
-        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room)
+        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it does what Feed asks of a video's
         self._feed = Feed(fetcher, bytes_ahead(ahead, place))
 
@@ -274,12 +284,13 @@ class Volume:
         """
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
-    def sample(self, index: int, epoch: int | None = None) -> dict[str, Sequence]:
+    def sample(self, index: int, epoch: int | None = None, *, parts: bool = False) -> dict[str, Any]:
         """One sample by its index within the dataset, whatever the rank and the order.
 
         Args:
             index: from 0 to ``total - 1``.
             epoch: decides its place; by default the current one.
+            parts: whether labels come as :class:`seqpipe.parts.Labels`; see :meth:`samples`.
 
         Raises:
             ParameterError: there is no such sample.
@@ -287,7 +298,8 @@ class Volume:
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._fetcher.single(self._selection.sample(index, chosen))
+        found = self._fetcher.single(self._selection.sample(index, chosen))
+        return as_parts(found, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
         """The current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
@@ -304,9 +316,15 @@ class Volume:
             self._feed, batch_size=batch_size, last_batch=last_batch, prefetch=self._prefetch
         )
 
-    def samples(self) -> VolumeSamples:
-        """The current epoch sample by sample, as an iterator with ``state_dict``."""
-        return VolumeSamples(self._feed, group=self._feed.group(4))
+    def samples(self, *, parts: bool = False) -> VolumeSamples:
+        """The current epoch sample by sample, as an iterator with ``state_dict``.
+
+        Args:
+            parts: whether labels come as :class:`seqpipe.parts.Labels`, as operators take them; otherwise everything is
+                a sequence, which operators take for an image.
+        """
+        labels = self._selection.preparation.labels if parts else frozenset[str]()
+        return VolumeSamples(self._feed, group=self._feed.group(4), labels=labels)
 
     def __iter__(self) -> VolumeSamples:
         return self.samples()

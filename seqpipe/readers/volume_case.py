@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..array import FloatArray
 from ..errors import SourceError, UnreadableSourceError
 from ..param import Param, choice
 from ..sequence import Sequence
+from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
@@ -171,8 +173,14 @@ def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
         return next(iter(readers.values())).info
 
 
-def opened(case: Case, preparation: Preparation, rule: Rule) -> Opened:
+def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | None = None) -> Opened:
     """Read a case.
+
+    Args:
+        case: its files.
+        preparation: what is made of them.
+        rule: how patches are placed.
+        disk: where volumes are kept, or None.
 
     Raises:
         SourceError: a file cannot be read, or labels are not whole numbers.
@@ -183,12 +191,8 @@ def opened(case: Case, preparation: Preparation, rule: Rule) -> Opened:
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
-            found = reader.on_own_grid().sequence().scaled()
-            if name in preparation.labels:
-                found = _as_labels(found)
-            elif preparation.dtype is not None:
-                found = replace(found, data=_cast(found.data, preparation.dtype))
-            parts[name] = found
+            make = partial(_prepared, reader.on_own_grid(), preparation, is_label=name in preparation.labels)
+            parts[name] = make() if disk is None else disk.get(_stamp(reader, name, preparation), make)
     classes = weights = None
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
         labels = parts[rule.label]
@@ -202,6 +206,24 @@ def opened(case: Case, preparation: Preparation, rule: Rule) -> Opened:
     if rule.sampler == "weighted" and rule.weights is not None:
         weights = WeightIndex.of(parts[rule.weights].data, parts[rule.weights].source)
     return Opened(parts, grids, classes, weights)
+
+
+def _prepared(reader: VolumeReader, preparation: Preparation, *, is_label: bool) -> Sequence:
+    """A whole part on its own grid: scaled, of the type that is asked for."""
+    found = reader.sequence().scaled()
+    if is_label:
+        return _as_labels(found)
+    if preparation.dtype is not None:
+        return replace(found, data=_cast(found.data, preparation.dtype))
+    return found
+
+
+def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
+    """What a prepared part depends on; None where its files have no identity."""
+    stamp = reader.stamp()
+    if stamp is None:
+        return None
+    return [stamp, name in preparation.labels, preparation.orientation, preparation.dtype]
 
 
 def cut(

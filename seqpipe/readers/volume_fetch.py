@@ -22,6 +22,7 @@ from ..sequence import Sequence
 from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..video.engine.workers import Workers
+from ..volume.disk import DiskCache
 from .fetch import Fetched
 from .report import ReportBook
 from .volume_case import Opened, Preparation, Rule, cut, opened
@@ -116,10 +117,14 @@ class OpenCases:
         selection: whose volumes they are.
         least: how many are kept in any case.
         room: bytes that further ones may hold.
+        disk: where read volumes are kept, or None.
     """
 
-    def __init__(self, selection: PatchSelection, least: int, room: int) -> None:
-        self._selection, self._least, self._room = selection, least, room
+    def __init__(
+        self, selection: PatchSelection, least: int, room: int, disk: DiskCache | None = None
+    ) -> None:
+        self._selection, self._least, self._room, self._disk = selection, least, room, disk
+        self._process = os.getpid()
         self._slots: OrderedDict[int, _Slot] = OrderedDict()
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
@@ -130,6 +135,8 @@ class OpenCases:
         Raises:
             SeqpipeError: it cannot be read; that is remembered as long as a volume would be.
         """
+        if self._process != os.getpid():  # a forked process: its parent's threads may have held the locks
+            self._lock, self._slots, self._process = threading.Lock(), OrderedDict(), os.getpid()
         with self._lock:
             slot = self._slots.setdefault(volume, _Slot())
             self._slots.move_to_end(volume)
@@ -137,9 +144,9 @@ class OpenCases:
         with slot.lock:
             if slot.found is None:
                 self.counts["volumes"] += 1
-                case = self._selection.cases[volume]
+                selection, case = self._selection, self._selection.cases[volume]
                 try:
-                    slot.found = opened(case, self._selection.preparation, self._selection.rule)
+                    slot.found = opened(case, selection.preparation, selection.rule, self._disk)
                 except SeqpipeError as error:
                     slot.found = error
             if isinstance(slot.found, SeqpipeError):
@@ -147,7 +154,7 @@ class OpenCases:
             return slot.found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenCases, (self._selection, self._least, self._room)
+        return OpenCases, (self._selection, self._least, self._room, self._disk)
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -251,6 +258,7 @@ class VolumeFetcher:
         on_error: OnError,
         book: ReportBook,
         room: int,
+        disk: DiskCache | None,
     ) -> VolumeFetcher:
         """The fetcher of a selection.
 
@@ -261,8 +269,9 @@ class VolumeFetcher:
             on_error: what becomes of samples that cannot be read.
             book: where losses are written down.
             room: bytes that volumes beyond those in use may hold.
+            disk: where read volumes are kept, or None.
         """
-        cases = OpenCases(selection, 2 * selection.order.block, room)
+        cases = OpenCases(selection, 2 * selection.order.block, room, disk)
         return cls(selection, cases, _LazyWorkers(threads), device, on_error, book)
 
     def size(self, epoch: int, positions: IntArray) -> int:

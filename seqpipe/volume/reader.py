@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence as Seq
 from functools import partial
 from types import TracebackType
@@ -17,7 +18,7 @@ from ..video.device import parse_device
 from .info import VolumeInfo
 from .open import open_volume
 from .regrid import Grid, Interpolation, grid_of, resampled_window
-from .source import AnyArray, Box, Origin, chosen_times
+from .source import AnyArray, Box, Origin, chosen_times, open_source
 from .space import Turn, moved, turn_to
 
 __all__ = ["VolumeReader"]
@@ -56,6 +57,7 @@ class VolumeReader:
         key: str | None = None,
     ) -> None:
         self._again = partial(type(self), origin, device=device, series=series, key=key)
+        self._origin = origin
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)
         self._turn = Turn()
@@ -201,6 +203,17 @@ class VolumeReader:
     def grid(self) -> Grid | None:
         """The grid that the volume is resampled to; None for its own."""
         return self._grid
+
+    def stamp(self) -> list[Any] | None:
+        """The identity of the file's present content, as plain values; None where there is none, as of bytes.
+
+        That of a volume in several files, such as a DICOM series, is not known.
+        """
+        path = self._origin if isinstance(self._origin, (str, os.PathLike)) else None
+        if path is None or os.path.isdir(path) or self._source.info.format == "zarr":  # noqa: PTH112
+            return None
+        found = open_source(os.fspath(path)).stamp()
+        return None if found is None else [*found, *self._source.info.shape]
 
     def on_own_grid(self) -> VolumeReader:
         """A reader of the same volume without resampling, in the orientation that it had before that."""

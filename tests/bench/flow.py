@@ -1,10 +1,10 @@
 """How fast optical flow is: the engine of a GPU beside its bare rate, decoding with flow, and DIS on the CPU's cores.
 
-    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video 1080P] [--seconds 6]
+    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6]
 
 Without ``--job`` all of them that this machine can do. ``resident``: 1080p frames in the GPU's memory, grid 4, by the
 operator and by the engine alone in the same run. ``decode``: a 1080p file from its packets to flow. ``cpu``: DIS fast,
-1080p, by one thread and by all. ``--video`` is a film; without it a made one is taken, and kept in the folder .media.
+1080p, by one thread and by all. ``--video`` names films; without it a made one is taken, and kept in the folder .media.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def _decode(options: argparse.Namespace) -> list[str]:
     """A row: a file from its packets to flow, beside its decoding alone and the engine alone."""
     import cupy
 
-    film = options.video or large(_FOLDER)
+    films = options.video or [large(_FOLDER)]
     reader = seqpipe.readers.Video(
-        files=[str(film)] * 8,
+        files=[str(films[k % len(films)]) for k in range(8)],
         sequence_length=33,
         step=32,
         device="cuda",
@@ -156,7 +156,7 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--job", action="append", choices=list(_JOBS))
-    parser.add_argument("--video", type=Path)
+    parser.add_argument("--video", type=Path, nargs="+", help="films of 1080p")
     parser.add_argument("--gray", action="store_true", help="decode to gray, instead of RGB")
     parser.add_argument("--seconds", type=float, default=6)
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 #
 #   here:   tests/bench/gpu_check.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
 #                                                    lay films of 1080p and 340×256 into .gpu/media as large_*.mp4 and small_*.mp4
-#   there:  bash tests/bench/gpu_check.sh PART...    parts: tests stress decode ops start memory jpeg export; by default the first three
+#   there:  bash tests/bench/gpu_check.sh PART...    parts: tests stress decode ops flow start memory jpeg export; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
@@ -59,6 +59,7 @@ part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job 
 part_start() { run start timeout 200 python3 -m tests.bench.gpu_memory --job start --many .gpu/media/small_*.mp4; }
 part_memory() { run memory timeout 200 python3 -m tests.bench.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
 part_jpeg() { run jpeg timeout 100 python3 -m tests.bench.gpu_jpeg; }
+part_flow() { run flow timeout 200 python3 -m tests.bench.flow --video .gpu/media/large_*.mp4; }
 part_export() { run export timeout 400 python3 -m tests.bench.gpu_export --large .gpu/media/large_*.mp4 --folder /dev/shm/export; }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_scripts import frame_code
-from seqpipe.video.decode.av_packet import av_packet
+from seqpipe.video.av_packet import av_packet
 from seqpipe.whole_file import replacing
 
 __all__ = [

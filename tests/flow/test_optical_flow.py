@@ -13,7 +13,7 @@ from seqpipe import flow, fn, ops
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.cpu import dense_flow
 from seqpipe.ops import Flows
-from seqpipe.pipeline import Graph, Input
+from seqpipe.pipeline import Graph, Input, Pipeline, read
 from seqpipe.sequence import Batch, Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -300,3 +300,27 @@ def test_in_main_memory_auto_is_dis(caplog):
     with caplog.at_level(logging.INFO):
         assert (fn.optical_flow(clip(2)) == fn.optical_flow(clip(2), backend="dis")).all()
     assert not caplog.records
+
+
+def test_padded_windows_of_a_reader():
+    """The last window of a video reaches past its end."""
+    reader = seqpipe.readers.Video(
+        files=[str(media.made("h264"))], sequence_length=20, color="GRAY", pad_mode="edge", max_side=64
+    )
+    last = fn.optical_flow([*reader.batches(3)][-1][-1], preset="fast")
+    real = last.frames >= 0
+    assert 0 < real.sum() < len(real)
+    known = np.isfinite(last.data).all((1, 2, 3))
+    assert known.tolist() == [*real[1:].tolist(), False], "what has no second frame is unknown"
+
+
+def test_a_pipeline_reads_computes_flow_and_keeps_the_first_frame():
+    reader = seqpipe.readers.Video(files=[str(media.made("h264"))], sequence_length=4, step=20, max_side=64)
+    clip = read(reader, batch_size=2)
+    first = fn.element_extract(clip.pixels, element_map=0)
+    pipeline = Pipeline(fn.optical_flow(clip.pixels, output_grid=4, preset="fast"), *first)
+    whole = next(iter(reader.batches(2)))
+    with pipeline:
+        motion, frames = next(iter(pipeline))
+    assert (np.asarray(motion) == fn.optical_flow(whole, output_grid=4, preset="fast").data).all()
+    assert (np.asarray(frames) == whole.data[:, 0]).all()

@@ -161,7 +161,7 @@ CALLED = {
     "a backend that is none": (lambda: GRAPH(images=X, masks=X, backend="gpu"), "backend='gpu' is not valid"),
     "what an operator does not take": (
         lambda: GRAPH(images=X.astype(np.complex64), masks=X),
-        "^flip: values of type complex64; allowed: [^.]*[.]$",
+        r"^flip: values of type complex64; allowed: [^.]*[.]\nnode flip\(images\)$",
     ),
     "other numbers of samples": (
         lambda: Graph(TURNED, fn.flip(MASKS))(images=X, masks=X[:1]),

@@ -11,7 +11,7 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.decode.av_packet import av_packet
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
 
 __all__ = [

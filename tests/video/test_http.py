@@ -149,7 +149,7 @@ def test_a_download_is_bounded(serve, monkeypatch):
     with pytest.raises(
         SourceError, match=r"has no byte ranges.*more than 10737 bytes.*SEQPIPE_MAX_DOWNLOAD_GIB"
     ):
-        open_index(url)
+        open_source(url).read([(5000, 64)])
     monkeypatch.setenv(DOWNLOAD_GIB.variable, "much")
     with pytest.raises(
         ParameterError, match="SEQPIPE_MAX_DOWNLOAD_GIB='much' is not valid; allowed: a number above 0"

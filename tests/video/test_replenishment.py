@@ -11,8 +11,8 @@ import pytest
 
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import Coded, classifier
-from seqpipe.video.decode.av_packet import av_packet
 
 MOVING = (
     "color=c=0x204060:s=96x64:r=10:d=2[a];color=c=red:s=20x20:r=10:d=2[b];[a][b]overlay=x='8+t*20':y='10+t*8'"

@@ -10,6 +10,7 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
+from seqpipe.parts import Labels
 from seqpipe.readers import Volume
 from seqpipe.sampling.blocks import BlockOrder
 from seqpipe.volume import save
@@ -388,6 +389,49 @@ def test_a_dataset_goes_on_in_another_process(folder):
     dataset.close()
     assert everything(dataset) == wanted
     dataset.close()
+
+
+def test_labels_come_as_parts_so_that_operators_move_them_by_vote(folder):
+    with make(folder, sampler="balanced") as dataset:
+        sample = next(dataset.samples(parts=True))
+        assert isinstance(sample["label"], Labels)
+        plain = dataset.sample(sample["image"].index)
+        assert np.array_equal(sample["label"].array, plain["label"].data)
+        assert isinstance(dataset.sample(3, parts=True)["label"], Labels)
+        moved = seqpipe.ops.RandomAffine3d(rotate=(-20, 20), seed=1)(dataset.sample(3, parts=True))
+        assert set(np.unique(moved["label"].array)) <= {0, 1, 2}
+
+
+def test_read_volumes_are_kept_on_disk_and_found_until_their_file_changes(folder, tmp_path):
+    pytest.importorskip("blosc2", reason="blosc2 is not installed: it keeps volumes on disk")
+    options = {
+        "orientation": "LPS",
+        "spacing_mm": 2.0,
+        "dtype": "float32",
+        "sampler": "balanced",
+        "patch_size": 4,
+    }
+    with make(folder, **options) as dataset:
+        wanted = everything(dataset)
+    kept = tmp_path / "kept"
+    with make(folder, **options, cache_dir=kept) as dataset:
+        assert everything(dataset) == wanted
+    files = sorted(kept.iterdir())
+    assert len(files) == 10
+    times = {path: path.stat().st_mtime_ns for path in files}
+    files[0].write_bytes(b"damaged")
+    with make(folder, **options, cache_dir=kept) as dataset:
+        assert everything(dataset) == wanted
+    assert sorted(kept.iterdir()) == files
+    assert all(path.stat().st_mtime_ns > times[path] for path in files)  # used
+    image = tmp_path / "a.nii.gz"
+    save(volume_of(SHAPES[0], 0), image)
+    with Volume(files=[image], cache_dir=kept) as dataset:
+        first = dataset.sample(0)["image"].data
+    save(volume_of(SHAPES[0], 3), image)
+    with Volume(files=[image], cache_dir=kept, cache_dir_gib=0) as dataset:
+        assert not np.array_equal(dataset.sample(0)["image"].data, first)
+    assert len(list(kept.iterdir())) == 1  # the budget leaves the newest
 
 
 def test_blocks_give_every_patch_once_and_keep_volumes_together():

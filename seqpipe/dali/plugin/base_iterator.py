@@ -100,7 +100,7 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         self._names = self._checked(list(output_map))
         if prepare_first_batch:
             for pipe in self._pipes:
-                pipe.executor.fill(pipe.executor.prefetch)
+                pipe.executor.fill(pipe.executor.prefetch, ahead=True)
 
     def _drive(self, pipe: Pipeline) -> None:
         cut = _CUT.get(self._policy)
@@ -212,8 +212,8 @@ class DALIIterator(ABC, Iterator[list[Any]]):
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        if self._reader is not None or self._over:
-            for pipe in self._pipes:
+        for pipe in self._pipes:
+            if self._reader is not None or self._over or pipe.restarts or pipe.executor.ended():
                 pipe.reset()
         self._given, self._ended, self._over = 0, False, False
 

@@ -58,6 +58,8 @@ def _argument(q: inspect.Parameter) -> str:
 
 def _type(q: Parameter) -> str:
     none = " | None" if q.param.optional else ""
+    if q.hint:
+        return q.hint + none
     if q.drawn:
         return "Flag" if q.param.kind is bool else f"Number{none}"
     kind = q.param.kind.__name__

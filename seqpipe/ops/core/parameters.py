@@ -60,6 +60,11 @@ class Parameter:
     by_frame: bool = True
 
     @property
+    def hint(self) -> str:
+        """Its type as stubs have it; empty where that follows from the rest."""
+        return ""
+
+    @property
     def name(self) -> str:
         """Its Python name."""
         return self.param.name

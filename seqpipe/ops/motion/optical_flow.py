@@ -65,6 +65,8 @@ class OpticalFlow(Arrays):
     Frames in main memory are done by OpenCV, several pairs side by side. Frames on a GPU are done by its optical-flow
     engine, and where there is none, or it does not take them, by the CPU: the log says so once. Results differ between
     the backends, as those of any two methods do.
+
+    The luma of frames is all that is looked at; readers with ``color="GRAY"`` give it straight from the surface.
     """
 
     preset: str = param("medium", PRESET.doc, choices=PRESET.choices)

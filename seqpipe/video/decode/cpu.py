@@ -16,12 +16,12 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ...errors import BackendError
+from ..av_packet import av_packet, set_extradata
 from ..bitstream import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded
-from .av_packet import av_packet, set_extradata
 from .packet_decoder import DecodeError, Fed, News, Picture
 
 if TYPE_CHECKING:

@@ -165,7 +165,10 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     classify = classifier(codec, index.extradata).classify
     kinds = [read_kind(classify(data), data, codec) for data in reader.hold(numbers)]
     for number, kind in zip(numbers.tolist(), kinds, strict=True):
-        if kind.shown != table.shown[number] or (table.key[number] and kind.random_access is False):
+        hidden = (
+            table.shown[number] and not kind.shown
+        )  # those that cannot be decoded at the file's head are no frames
+        if hidden or (table.key[number] and kind.random_access is False):
             raise RefutedError(index, number)
     note_kinds(
         table,

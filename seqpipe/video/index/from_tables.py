@@ -51,6 +51,8 @@ def _index(source: Source) -> PacketIndex:
     check_picture(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)
     if codec in READ_THROUGH:
+        if tables.track and not tables.delta:
+            raise Distrusted("FFmpeg gives packets a duration of its own")
         packets = _looked_at(source, tables, codec, extradata)
     elif codec in ALIKE:
         packets = _unknown(tables)

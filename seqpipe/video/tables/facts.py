@@ -12,9 +12,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
-import av
 import av.error
 
+from ..av_packet import av_packet
 from ..probe.info import StreamInfo
 from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
 from ..source.source import Source
@@ -91,7 +91,7 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
         first.packet = head
         with contextlib.suppress(av.error.FFmpegError):
             context = stream.codec_context
-            pictures = [*context.decode(av.Packet(head)), *context.decode(None)]
+            pictures = [*context.decode(av_packet(head)), *context.decode(None)]
             first.frame = next(iter(pictures), None)
         if first.frame is None:
             raise Distrusted("its first packet cannot be decoded by itself")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import fields
 from functools import cache
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -207,3 +209,16 @@ def test_facts_that_are_remembered_are_those_of_the_file():
                 path = str(made(name))
                 index = index_of_tables(open_source(path))
                 assert index is None or index.info == scanned(path).info
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4"])
+@pytest.mark.parametrize("name", ["hevc_open_gop", "h264_open_gop", "hevc_radl"])
+def test_leading_pictures_of_a_cut_file_are_no_frames(name, ending, tmp_path):
+    """Cut at a later key frame, which is followed by pictures that are predicted from before it."""
+    path = tmp_path / f"cut.{ending}"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-ss", "0.9", "-i", str(made(name))]
+    subprocess.run([*command, "-c", "copy", "-copyts", str(path)], check=True)
+    believed = check_same(str(path))
+    assert believed or ending == "mp4"  # FFmpeg writes an edit there
+    with seqpipe.open(path, cache_dir=tmp_path) as video:
+        assert len(list(video)) == len(video) == len(scanned(str(path)))

@@ -1,0 +1,252 @@
+"""What an acquisition does to a volume: blur, low resolution, bias fields, ghosts, spikes, ringing, holes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ..core.distributions import Number
+from ..core.parameters import param
+from .base import Intensity, generator
+from .ranges import moments
+
+__all__ = [
+    "BiasField",
+    "CoarseDropout3d",
+    "GaussianBlur3d",
+    "Ghosting",
+    "Gibbs",
+    "LowResolution",
+    "Spike",
+]
+
+_REACH: Final = 6.0  # standard deviations after which a Gaussian ends
+_RESTORED: Final = 0.02  # of the lines of frequencies, in the middle, that ghosts leave as they are
+_PARTS: Final = 2  # of the key's place: what is drawn here, beside the parameters
+
+
+class GaussianBlur3d(Intensity):
+    """Blur by a Gaussian along each axis; what is outside mirrors what is inside."""
+
+    sigma: Number = param(
+        (0.5, 1.0), "standard deviation along slices, rows and columns", lo=0, hi=100, size=3
+    )
+    unit: str = param("voxel", "what it counts", choices=("voxel", "mm"))
+
+    alike = ("sigma",)
+    examples = (
+        {"sigma": 0.8},
+        {"sigma": (0.5, 1.0), "per_channel": True, "p_channel": 0.5, "p": 0.5, "seed": 1},
+    )
+    errors = (({"sigma": -1}, "gaussian_blur3d: sigma=-1.* is not valid; allowed: a number from 0 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Three sums of weighted neighbors, one for each axis."""
+        sigma = np.asarray(p.sigma, np.float64)
+        if self.unit == "mm":
+            if p.spacing is None:
+                raise ParameterError(
+                    "unit='mm', and this volume has no spacing",
+                    source=self.name,
+                    advice="Give it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
+                )
+            sigma = sigma / p.spacing
+        for axis in range(3):
+            if sigma[axis] > 0:
+                x = _blurred(x, axis, _gaussian(float(sigma[axis])))
+        return x
+
+
+def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
+    radius = int(_REACH * sigma + 0.5)
+    weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    found: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
+    return found
+
+
+def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
+    """Values along an axis mixed with their neighbors."""
+    radius = len(weights) // 2
+    if isinstance(x, np.ndarray):
+        import cv2
+
+        # along slices, all rows of a volume are one row of a picture
+        pictures = x.reshape(1, x.shape[0], -1) if axis == 0 else x
+        found = np.empty_like(pictures, order="C")
+        one = np.ones(1, np.float32)
+        along, across = (weights, one) if axis == 2 else (one, weights)
+        for picture, into in zip(pictures, found, strict=True):
+            line = np.ascontiguousarray(picture)
+            cv2.sepFilter2D(line, cv2.CV_32F, along, across, into, borderType=cv2.BORDER_REFLECT)
+        return found.reshape(x.shape)
+    xp, size = namespace(x), x.shape[axis]
+    padded = xp.pad(x, [(radius, radius) if a == axis else (0, 0) for a in range(3)], mode="symmetric")
+    total = xp.zeros_like(x)
+    for number, weight in enumerate(weights):
+        total += (
+            weight
+            * padded[tuple(slice(number, number + size) if a == axis else slice(None) for a in range(3))]
+        )
+    return total
+
+
+class LowResolution(Intensity):
+    """As if it had been acquired with fewer voxels: the nearest of them are kept, and drawn out again."""
+
+    factor: Number = param(
+        (0.5, 1.0), "parts of the voxels along slices, rows and columns", lo=0.01, hi=1, size=3
+    )
+    isotropic: bool = param(True, "whether the first factor is for all axes", drawn=False)
+    in_plane: bool = param(False, "whether slices stay as many", drawn=False)
+
+    alike = ("factor",)
+    examples = (
+        {"factor": 0.5},
+        {"factor": (0.5, 1.0), "in_plane": True, "isotropic": False, "p": 0.5, "seed": 1},
+    )
+    errors = (({"factor": 0}, "low_resolution: factor=0.* is not valid; allowed: a number from 0.01 to 1"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The nearest voxels, and between them straight lines."""
+        factor = np.asarray(p.factor, np.float64)
+        factor = factor[[0, 0, 0]] if self.isotropic else factor.copy()
+        if self.in_plane:
+            factor[0] = 1
+        xp = namespace(x)
+        sizes = [max(1, round(n * f)) for n, f in zip(x.shape, factor, strict=True)]
+        extents = x.shape
+        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+            if few < n:
+                x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
+        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+            if few < n:
+                place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
+                first = np.minimum(place.astype(np.int64), max(few - 2, 0))
+                share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
+                before = x.take(xp.asarray(first), axis=axis)
+                behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
+                x = before + xp.asarray(share) * (behind - before)
+        return x
+
+
+class BiasField(Intensity):
+    """Multiply by a smooth field, as the coils of magnetic resonance do: the exponential of a polynomial."""
+
+    strength: Number = param(
+        0.5, "most that a coefficient of the polynomial is, to both sides of 0", lo=0, hi=10, identity=0.0
+    )
+    order: int = param(3, "of the polynomial", lo=1, hi=6, drawn=False)
+
+    examples = ({"strength": 0.3}, {"strength": (0.0, 0.5), "order": 2, "p": 0.5, "seed": 1})
+    errors = (({"strength": -1}, "bias_field: strength=-1 is not valid; allowed: a number from 0 to 10"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x · exp(Σ c · d^i · h^j · w^k)`` with ``i + j + k`` up to the order, and axes from -1 to 1."""
+        xp, terms = namespace(x), self.order + 1
+        rng, coefficients = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
+        for powers in product(range(terms), repeat=3):
+            if sum(powers) <= self.order:
+                coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
+        field: Any = coefficients
+        for n in x.shape:  # the first axis becomes the last, three times
+            field = np.tensordot(field, np.linspace(-1, 1, n) ** np.arange(terms)[:, None], (0, 0))
+        return x * xp.exp(xp.asarray(field.astype(np.float32)))
+
+
+class Ghosting(Intensity):
+    """Copies of the volume along an axis, as of what moves periodically: every n-th frequency is weakened."""
+
+    ghosts: Number = param((4, 10), "how many there are", kind=int, lo=2, hi=100)
+    strength: Number = param((0.5, 1.0), "how much frequencies are weakened", lo=0, hi=1)
+    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+
+    examples = ({"ghosts": 4, "strength": 0.8, "axis": 1}, {"ghosts": (3, 5), "p": 0.5, "seed": 1})
+    errors = (({"ghosts": 1}, "ghosting: ghosts=1 is not valid; allowed: a whole number from 2 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Frequencies along the axis, every n-th weakened, but those in the middle."""
+        xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
+        scale = np.ones(n)
+        scale[:: int(p.ghosts)] = 1 - float(p.strength)
+        half = max(1, int(n * _RESTORED / 2))
+        scale[n // 2 - half : n // 2 + half + 1] = 1
+        shape = [-1 if a == axis else 1 for a in range(3)]
+        spectrum = xp.fft.fft(x, axis=axis) * xp.asarray(np.fft.ifftshift(scale).reshape(shape))
+        return xp.fft.ifft(spectrum, axis=axis).real.astype(np.float32)
+
+
+class Spike(Intensity):
+    """Stripes, of a frequency that is far too strong."""
+
+    strength: Number = param((1.0, 3.0), "of the frequency, in parts of the strongest one", lo=0, hi=100)
+
+    examples = ({"strength": 0.5}, {"strength": (0.1, 0.5), "p": 0.5, "seed": 1})
+    errors = (({"strength": -1}, "spike: strength=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + a · cos(2π k · r)``, with ``a`` that many times the amplitude of the strongest frequency."""
+        xp = namespace(x)
+        rng = generator(p.key, p.channel, _PARTS)
+        frequency = [rng.integers(0, n) / n for n in x.shape]
+        most = float(xp.abs(xp.fft.rfftn(xp.nan_to_num(x))).max()) / x.size
+        phase = sum(
+            xp.asarray(np.arange(n) * f).reshape([-1 if a == axis else 1 for a in range(3)])
+            for axis, (n, f) in enumerate(zip(x.shape, frequency, strict=True))
+        )
+        return x + np.float32(most * float(p.strength)) * xp.cos(2 * np.pi * phase).astype(np.float32)
+
+
+class Gibbs(Intensity):
+    """Ringing at edges, as of an acquisition that leaves out high frequencies."""
+
+    alpha: Number = param(
+        (0.0, 1.0), "parts of the frequencies, from the highest on, that are left out", lo=0, hi=1
+    )
+
+    examples = ({"alpha": 0.4}, {"alpha": (0.2, 0.6), "p": 0.5, "seed": 1})
+    errors = (({"alpha": 2}, "gibbs: alpha=2 is not valid; allowed: a number from 0 to 1"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Frequencies up to ``1 - alpha`` of the radius of the ball around all of them."""
+        xp = namespace(x)
+        radius = (1 - float(p.alpha)) * max(x.shape) * np.sqrt(2) / 2
+        squares = [(np.fft.fftfreq(n) * n) ** 2 for n in x.shape]
+        squares[2] = squares[2][: x.shape[2] // 2 + 1]
+        far = xp.asarray(squares[0][:, None, None] + squares[1][:, None] + squares[2])
+        spectrum = xp.where(far <= radius * radius, xp.fft.rfftn(x), 0)
+        return xp.fft.irfftn(spectrum, x.shape, axes=(0, 1, 2)).astype(np.float32)
+
+
+class CoarseDropout3d(Intensity):
+    """Boxes of a volume are replaced by one value."""
+
+    holes: Number = param(6, "how many boxes", kind=int, lo=0, hi=1000)
+    size: tuple[int, int, int] = param(
+        (8, 8, 8), "slices, rows and columns of a box", lo=1, size=3, drawn=False
+    )
+    fill_value: float | None = param(
+        0.0, "the value in them; None for the mean of the channel", kind=float, drawn=False, optional=True
+    )
+
+    examples = ({"holes": 2, "size": (2, 2, 2)}, {"holes": (1, 4), "fill_value": None, "p": 0.5, "seed": 1})
+    errors = (
+        ({"holes": -1}, "coarse_dropout3d: holes=-1 is not valid; allowed: a whole number from 0 to 1000"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Boxes at places that are drawn, cut off at the borders."""
+        # one place for all channels, unless each has parameters of its own
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        value = moments(x)[0] if self.fill_value is None else self.fill_value
+        found = x.copy()
+        for _ in range(int(p.holes)):
+            first = [
+                int(rng.integers(0, max(1, n - size + 1))) for n, size in zip(x.shape, self.size, strict=True)
+            ]
+            found[tuple(slice(f, f + s) for f, s in zip(first, self.size, strict=True))] = value
+        return found

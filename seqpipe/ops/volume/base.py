@@ -1,0 +1,260 @@
+"""Volumetric: what all operators on volumes have in common, and the two kinds: geometry, and intensities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, namespace
+from ...errors import ParameterError
+from ...philox import random_bits
+from ..core.declaration import Declaration, Takes
+from ..core.deferred import or_node
+from ..core.distributions import PerFrame
+from ..core.parameters import ANY, param
+from ..core.spec import MOVED, Spec
+from .drawn import Drawn
+from .gather import Interpolation, reference_gather
+from .held import Grid
+from .mapping import Extent, Mapping3
+from .run import run
+
+__all__ = ["Exact", "Intensity", "Spatial", "Volumetric", "alike", "bits", "generator", "spacing_of"]
+
+X = TypeVar("X")
+_KEY_BITS = 24  # whole numbers that float32 holds, of each of the two words of a key
+
+
+class Volumetric(Declaration, register=False):
+    """An operator on volumes."""
+
+    takes: ClassVar[Takes] = "volumes"
+    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    by_frame: ClassVar[bool] = False
+    geometric: ClassVar[bool] = False
+    on_labels: ClassVar[bool] = False
+    keyed: ClassVar[bool] = False
+    alike: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.alike:
+            object.__setattr__(self, name, alike(getattr(self, name), self._size_of(name)))
+        super().__post_init__()
+
+    @classmethod
+    def _size_of(cls, name: str) -> int:
+        (size,) = (q.size for q in cls.parameters if q.name == name)
+        return size
+
+    @or_node
+    def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
+        """The result for a volume, a sample of several parts, or a batch.
+
+        Args:
+            x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
+                :mod:`seqpipe.parts`; arrays in it are images), or a list of such; arrays with N hold several samples.
+            layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
+                of axes.
+            epoch: the epoch that random parameters are drawn for.
+            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+
+        Returns:
+            What came in, of the same type and on the same device; for a dictionary a :class:`seqpipe.parts.Sample`,
+            whose ``history`` says what was drawn.
+
+        Raises:
+            ParameterError: these are no volumes, or their parts do not lie on one grid.
+        """
+        result: X = run((self,), x, layout=layout, epoch=epoch, index=index)
+        return result
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """What is drawn for one sample: its parameters, and the key of all else that is random."""
+        found = super().sample(rng, spec)
+        if self.keyed:
+            found["key"] = rng.integers(0, 1 << _KEY_BITS, 2)
+        return found
+
+
+def alike(value: Any, size: int) -> Any:
+    """A number, or a range of numbers, as one for each of several axes; all else as it is."""
+    if isinstance(value, (bool, PerFrame)) or value is None:
+        return value
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return (value,) * size
+    pair = isinstance(value, tuple) and len(value) == 2
+    if pair and all(isinstance(end, (int, float, np.integer, np.floating)) for end in value):
+        return (value,) * size
+    return value
+
+
+def generator(key: Any, *place: int) -> np.random.Generator:
+    """Random numbers that depend on an operator's key and a place of up to two numbers alone."""
+    words = [int(word) for word in key]
+    return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(*place, 0, 0)[:2]]))
+
+
+def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
+    """Random bits that depend on an operator's key and a place alone, as kernels have them, too."""
+    return random_bits([int(word) for word in key], place, range(count))
+
+
+# ------------------------------------------------------------------------------------------ geometry
+
+
+class Exact(Volumetric, register=False):
+    """An operator that states where voxels come from, by whole voxels: nothing is interpolated for it."""
+
+    geometric: ClassVar[bool] = True
+    warps: ClassVar[bool] = False
+
+    @abstractmethod
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """A mapping, and this operator behind it.
+
+        Args:
+            mapping: what was done before.
+            p: the parameters.
+            grid: of what this operator is given.
+
+        Raises:
+            ParameterError: the grid does not allow it.
+        """
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What has to be the same for operators that are done together."""
+        return {
+            name: getattr(self, name)
+            for name in ("interp", "fill_value", "label_fill")
+            if hasattr(self, name)
+        }
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
+        size: Extent = x.shape[:3]
+        how: Interpolation = getattr(self, "interp", "nearest")
+        return reference_gather(
+            x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0)
+        )
+
+
+class Spatial(Exact, register=False):
+    """An operator that interpolates."""
+
+    interp: str = param(
+        "linear", "how images between voxels are found", choices=("linear", "cubic", "nearest")
+    )
+    fill_value: float | None = param(
+        0.0,
+        "the value outside, with which voxels at the border are mixed; None repeats the border, of labels too",
+        kind=float,
+        drawn=False,
+        optional=True,
+    )
+    label_fill: int = param(0, "the label outside", drawn=False)
+
+
+def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
+    """Slices', rows' and columns' distances in mm.
+
+    Args:
+        op: who needs them.
+        grid: where they are.
+        what: for: the parameter in mm.
+
+    Raises:
+        ParameterError: they are not known.
+    """
+    spacing = grid.spacing_mm
+    if spacing is None:
+        raise ParameterError(
+            f"{what} is in mm, and this volume has no spacing",
+            source=op.name,
+            advice="Give it as Sequence(array, 'DHWC', affine=…), whose affine says where its voxels are",
+        )
+    return spacing
+
+
+# ------------------------------------------------------------------------------------------ intensities
+
+
+class Intensity(Volumetric, register=False):
+    """An operator that changes images, and leaves labels, points and boxes as they are."""
+
+    only: tuple[str, ...] | None = param(
+        None,
+        "names of the images of a sample that it acts on; None for all",
+        kind=str,
+        size=ANY,
+        optional=True,
+    )
+    per_channel: bool = param(
+        False, "whether every channel has parameters of its own; otherwise one draw is for all", drawn=False
+    )
+    p_channel: float = param(
+        1.0,
+        "probability that it acts on a channel of a sample that it acts on, with per_channel",
+        lo=0,
+        hi=1,
+        drawn=False,
+    )
+
+    keyed: ClassVar[bool] = True
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
+
+    def __post_init__(self) -> None:
+        only: Any = self.only
+        if isinstance(only, str):
+            object.__setattr__(self, "only", (only,))
+        super().__post_init__()
+
+    @abstractmethod
+    def reference(self, x: Array, p: Any) -> Array:
+        """One channel of one image.
+
+        Args:
+            x: ``(D, H, W)``, float32.
+            p: the parameters; ``p.key`` and ``p.channel`` are what all else that is random depends on, ``p.spacing``
+                the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None.
+        """
+
+    def done_to(self, values: Array, p: Drawn, place: int, more: dict[str, Any]) -> Array:
+        """An image with its channels changed.
+
+        Args:
+            values: ``(D, H, W, C)``.
+            p: what was drawn for the sample.
+            place: the number of the first channel among those of all images of the sample.
+            more: what :meth:`reference` is told besides.
+        """
+        xp = namespace(values)
+        out = values.astype(np.float32)
+        for channel in range(values.shape[3]):
+            own = self.of_channel(p, place + channel)
+            if own is not None:
+                out[..., channel] = self.reference(
+                    out[..., channel], SimpleNamespace(**vars(own), **more, dtype=values.dtype.name)
+                )
+        if values.dtype.kind in "iu":
+            info = np.iinfo(values.dtype)
+            out = xp.rint(out).clip(info.min, info.max)
+        return out.astype(values.dtype, copy=False)
+
+    def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
+        """The parameters of a channel; None if it stays as it is."""
+        values = {**vars(p), "channel": channel}
+        if self.per_channel:
+            rng = generator(p.key, channel, 1)
+            values |= {q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions}
+            if rng.random() >= self.p_channel:
+                return None
+        return Drawn(**values)
+
+
+def _plain(value: Any, size: int) -> Any:
+    return np.asarray(value, np.float32) if size else np.float32(value)

@@ -1,0 +1,309 @@
+"""One volume read through a mapping: NumPy as the meaning, C where there is a compiler, a kernel on a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import Array, FloatArray, namespace
+from ...native import load_functions
+from ..call.threads import side_by_side, threads
+from .kernel import launch
+from .mapping import Mapping3
+
+__all__ = ["INTERPOLATIONS", "Interpolation", "changed_places", "gather", "reference_gather", "work_row"]
+
+Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote"]
+INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
+"""The numbers that C and CUDA have for them are their places here."""
+
+_TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
+_AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
+_SLABS: Final = 4  # for each thread, so that none waits long for the last one
+_THREE: Final = np.float64, (3,)
+
+_WORK: Final = np.dtype(
+    [
+        *((name, np.uint64) for name in ("from", "to", "lattice", "positions")),
+        *((name, np.int64) for name in ("type", "interpolation", "edge", "planes", "channels")),
+        *((name, np.int64, (3,)) for name in ("shape", "stride")),
+        ("channel", np.int64),
+        *((name, np.int64, (3,)) for name in ("size", "pitch")),
+        ("to_channel", np.int64),
+        ("nodes", np.int64, (3,)),
+        ("pre", np.float64, (12,)),
+        ("post", np.float64, (12,)),
+        ("per_node", *_THREE),
+        ("fill", np.float64),
+    ]
+)
+
+
+def gather(
+    volume: Array,
+    mapping: Mapping3,
+    interpolation: Interpolation,
+    fill: float | None,
+    *,
+    positions: Array | None = None,
+    reference: bool = False,
+    device: Any = None,
+) -> Array:
+    """A volume as a mapping has it.
+
+    Args:
+        volume: ``(D, H, W, C)``, any strides; NumPy, or CuPy for a GPU.
+        mapping: from the result to the volume.
+        interpolation: how values between voxels are found; ``"vote"`` for labels.
+        fill: the value outside of the volume, which voxels at its border are mixed with; None repeats the border.
+        positions: float32 ``(D, H, W, 3)`` in place of what the mapping says.
+        reference: whether NumPy does it though there is something faster.
+        device: what the kernel runs on; None for NumPy and C.
+
+    Returns:
+        Memory of its own of the same type, with the order of the axes that the volume has in memory. Whole numbers are
+        rounded half to even and saturate.
+    """
+    kind = volume.dtype.name
+    if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
+        return found.copy()
+    work = _work_type(kind, interpolation)
+    values = volume if work == kind else volume.astype(work)
+    out = _room(values, mapping.size)
+    if device is not None:
+        xp = namespace(volume)
+        field = mapping.lattice if positions is None else None
+        lattice = None if field is None else xp.asarray(field.control)
+        at = None if positions is None else xp.asarray(positions)
+        launch(device, work_row(values, out, mapping, interpolation, fill, at, lattice))
+    elif reference or _native() is None:
+        out[...] = reference_gather(values, mapping, interpolation, fill, positions)
+    else:
+        _by_c(values, out, mapping, interpolation, fill, positions)
+    return out if work == kind else _as_type(out, volume.dtype)
+
+
+def _work_type(kind: str, interpolation: Interpolation) -> str:
+    """The type that C and kernels have a function for."""
+    mixes = interpolation in ("linear", "cubic")
+    if kind in _TYPES and not (mixes and kind in ("int32", "int64")):
+        return kind
+    return "float32" if mixes and kind != "bool" else _AS.get(kind, "float32")
+
+
+def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        info = np.iinfo(dtype)
+        # the greatest float32 that such a type holds: what is above it would turn around
+        most = float(np.nextafter(np.float32(info.max), np.float32(0))) if info.bits > 24 else info.max
+        values = namespace(values).rint(values).clip(info.min, most)
+    return values.astype(dtype)
+
+
+def _room(volume: Array, size: tuple[int, int, int]) -> Array:
+    """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
+    xp, channels = namespace(volume), volume.shape[3]
+    if channels > 1 and abs(volume.strides[3]) > abs(volume.strides[0]):
+        return xp.moveaxis(xp.empty((channels, *size), volume.dtype), 0, 3)
+    return xp.empty((*size, channels), volume.dtype)
+
+
+def changed_places(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
+    """The result where voxels only change places: a view if all of them are within; None if they do more."""
+    turn = mapping.turn
+    if turn is None:
+        return None
+    xp = namespace(volume)
+    order = [next(r for r, (axis, _, _) in enumerate(turn) if axis == a) for a in range(3)]
+    view = volume.transpose(*order, 3)
+    taken, target = [], []
+    for axis, r in enumerate(order):
+        _, step, offset = turn[r]
+        places = offset + step * np.arange(mapping.size[axis])
+        inside = (places >= 0) & (places < volume.shape[r])
+        if fill is None and not inside.all():
+            view = xp.take(view, xp.asarray(places.clip(0, volume.shape[r] - 1)), axis=axis)
+            taken.append(slice(None))
+            target.append(slice(None))
+            continue
+        kept = places[inside]
+        taken.append(_slice(kept, step))
+        first = int(inside.argmax()) if kept.size else 0
+        target.append(slice(first, first + len(kept)))
+    part = view[tuple(taken)]
+    if part.shape[:3] == mapping.size:
+        return part
+    out = xp.full((*mapping.size, volume.shape[3]), fill, volume.dtype)
+    out[tuple(target)] = part
+    return out
+
+
+def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
+    if not places.size:
+        return slice(0, 0)
+    end = int(places[-1]) + step
+    return slice(int(places[0]), end if end >= 0 else None, step)
+
+
+def work_row(
+    volume: Array,
+    out: Array,
+    mapping: Mapping3,
+    interpolation: Interpolation,
+    fill: float | None,
+    positions: Array | None = None,
+    lattice: Array | None = None,
+) -> npt.NDArray[Any]:
+    """What C and kernels are told.
+
+    Args:
+        volume: what is read.
+        out: what is written.
+        mapping: between them.
+        interpolation: of values.
+        fill: outside, None for the border.
+        positions: in place of the mapping.
+        lattice: the field's control displacements where the volume is, if that is not main memory.
+    """
+    row = np.zeros((), _WORK)
+    field = mapping.lattice if positions is None else None
+    row["from"], row["to"] = _address(volume), _address(out)
+    row["type"], row["interpolation"] = _TYPES.index(volume.dtype.name), INTERPOLATIONS.index(interpolation)
+    row["edge"], row["fill"] = fill is None, 0 if fill is None else fill
+    row["planes"] = interpolation == "linear" and positions is None and mapping.in_plane
+    width = volume.dtype.itemsize
+    for array, extent, steps, channel in (
+        (volume, "shape", "stride", "channel"),
+        (out, "size", "pitch", "to_channel"),
+    ):
+        row[extent], row[steps] = array.shape[:3], [stride // width for stride in array.strides[:3]]
+        row[channel] = array.strides[3] // width
+    row["channels"] = volume.shape[3]
+    row["pre"] = (mapping.matrix if field is None else mapping.pre)[:3].ravel()
+    row["post"] = mapping.post[:3].ravel()
+    if field is not None:
+        row["lattice"] = _address(field.control if lattice is None else lattice)
+        row["nodes"], row["per_node"] = field.control.shape[:3], 1 / np.array(field.distance)
+    if positions is not None:
+        row["positions"] = _address(positions)
+    return row
+
+
+def _address(array: Array) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def _by_c(
+    volume: Array,
+    out: Array,
+    mapping: Mapping3,
+    interpolation: Interpolation,
+    fill: float | None,
+    positions: Array | None,
+) -> None:
+    row = work_row(volume, out, mapping, interpolation, fill, positions)
+    address, depth = row.ctypes.data, mapping.size[0]
+    count = max(1, min(depth, threads() * (1 if row["planes"] else _SLABS)))
+    ends = [depth * n // count for n in range(count + 1)]
+    failed = np.zeros(count, np.int32)
+
+    def slab(number: int) -> None:
+        _native().seqpipe_gather3(address, ends[number], ends[number + 1], failed[number:].ctypes.data)
+
+    side_by_side(slab, count)
+    if failed.any():
+        raise MemoryError("there is no memory for a row of the result")
+
+
+@cache
+def _native() -> Any:
+    """``gather3.c``; None where there is no C compiler."""
+    count, pointer = ctypes.c_int64, ctypes.c_void_p
+    return load_functions(__package__, "gather3.c", {"gather3": (pointer, count, count, pointer)})
+
+
+# ------------------------------------------------------------------------------------------ the meaning
+
+
+def reference_gather(
+    volume: Array,
+    mapping: Mapping3,
+    interpolation: Interpolation,
+    fill: float | None,
+    positions: Array | None = None,
+) -> npt.NDArray[Any]:
+    """What :func:`gather` means, in NumPy and double precision."""
+    out = np.empty((*mapping.size, volume.shape[3]), volume.dtype)
+    rows, columns = np.arange(mapping.size[1])[:, None], np.arange(mapping.size[2])
+    for d in range(mapping.size[0]):
+        if positions is not None:
+            places = np.asarray(positions[d], np.float64)
+        else:
+            places = mapping.positions(np.stack(np.broadcast_arrays(float(d), rows, columns), axis=-1))
+        if fill is None:
+            places = places.clip(0, np.array(volume.shape[:3]) - 1)
+        out[d] = _MEANINGS[interpolation](volume, places, fill)
+    return out
+
+
+def _taps(volume: Array, corner: npt.NDArray[Any], fill: float | None) -> npt.NDArray[Any]:
+    """The voxels at some places ``(…, 3)`` of whole numbers: ``(…, C)``."""
+    most = np.array(volume.shape[:3]) - 1
+    inside = ((corner >= 0) & (corner <= most)).all(axis=-1, keepdims=True)
+    d, h, w = np.moveaxis(corner.clip(0, most).astype(np.int64), -1, 0)
+    found: npt.NDArray[Any] = volume[d, h, w]
+    return found if fill is None else np.where(inside, found, volume.dtype.type(fill))
+
+
+def _rounded(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        values = np.rint(values).clip(info.min, info.max)
+    return values.astype(dtype)
+
+
+def _nearest(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    return _taps(volume, np.floor(places + 0.5), fill)
+
+
+def _linear(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    first = np.floor(places)
+    part, total = places - first, np.zeros((*places.shape[:-1], volume.shape[3]))
+    for tap in np.ndindex(2, 2, 2):
+        worth = np.where(tap, part, 1 - part).prod(axis=-1, keepdims=True)
+        total += worth * _taps(volume, first + tap, fill)
+    return _rounded(total, volume.dtype)
+
+
+def _cubic(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    first = np.floor(places)
+    t, total = places - first, np.zeros((*places.shape[:-1], volume.shape[3]))
+    s = 1 - t
+    weights = [-0.5 * t * s * s, 1 + t * t * (1.5 * t - 2.5), 1 + s * s * (1.5 * s - 2.5), -0.5 * s * t * t]
+    for tap in np.ndindex(4, 4, 4):
+        worth = np.prod([weights[n][..., axis] for axis, n in enumerate(tap)], axis=0)
+        total += worth[..., None] * _taps(volume, first + np.subtract(tap, 1), fill)
+    return _rounded(total, volume.dtype)
+
+
+def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    """The label that the eight voxels around are worth most for; of equals the nearest voxel's, else the smallest."""
+    first = np.floor(places)
+    part = (places - first).astype(np.float32)
+    taps = [np.array(tap) for tap in np.ndindex(2, 2, 2)]
+    labels = np.stack([_taps(volume, first + tap, fill) for tap in taps])
+    worth = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
+    scores = np.stack([((labels == one) * worth).sum(axis=0) for one in labels])
+    best = scores == scores.max(axis=0)
+    number = ((part >= 0.5) * np.array([4, 2, 1])).sum(axis=-1)[None, ..., None]
+    near = np.take_along_axis(labels, np.broadcast_to(number, (1, *labels.shape[1:])), axis=0)[0]
+    smallest = np.where(best, labels, np.iinfo(labels.dtype).max).min(axis=0)
+    found: npt.NDArray[Any] = np.where((best & (labels == near)).any(axis=0), near, smallest)
+    return found
+
+
+_MEANINGS: Final = {"nearest": _nearest, "linear": _linear, "cubic": _cubic, "vote": _vote}

@@ -1,0 +1,417 @@
+/* Volumes resampled: each voxel of a result is read from where a mapping sends it, through a matrix, perhaps a cubic
+   B-spline field, and another matrix. gather3.py has the same in NumPy for machines without a compiler. Positions are
+   voxel indices (slice, row, column); the center of the first voxel is at 0. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is done; Python fills it in the same order, eight bytes each. */
+struct work {
+    const void *from;
+    void *to;
+    const float *lattice;   /* control displacements (slices, rows, columns, 3), or none */
+    const float *positions; /* positions (slices, rows, columns, 3) in place of the mapping, or none */
+    int64_t type, interpolation, edge, planes, channels;
+    int64_t shape[3], stride[3], channel;  /* of what is read, in elements */
+    int64_t size[3], pitch[3], to_channel; /* of the result */
+    int64_t nodes[3];                      /* of the lattice */
+    double pre[12], post[12], per_node[3], fill;
+};
+
+enum { NEAREST, LINEAR, CUBIC, VOTE };
+
+static inline int64_t below(float x) {
+    const int32_t i = (int32_t)x;
+    return i - (x < (float)i);
+}
+
+/* Within reach of what is read: further out there is nothing but what fills, and an integer holds the place. */
+static inline float within(float x, int64_t n, int edge) {
+    const float lo = edge ? 0.0f : -3.0f, hi = edge ? (float)(n - 1) : (float)(n + 2);
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+static void spline(double t, double *b) {
+    const double s = 1 - t;
+    b[0] = s * s * s / 6;
+    b[1] = (3 * t * t * t - 6 * t * t + 4) / 6;
+    b[2] = (3 * s * s * s - 6 * s * s + 4) / 6;
+    b[3] = t * t * t / 6;
+}
+
+/* The first of the four nodes at a place along an axis, and their weights; the field goes on as it is at its ends. */
+static int64_t cell(double q, double per_node, int64_t nodes, double *b) {
+    double g = q * per_node;
+    const double last = (double)(nodes - 3);
+    g = g < 0 ? 0 : g > last ? last : g;
+    int64_t i = (int64_t)g;
+    if (i > nodes - 4)
+        i = nodes - 4;
+    spline(g - (double)i, b);
+    return i;
+}
+
+/* Keys' cubic with a = -1/2. */
+static void keys(float t, float *w) {
+    const float s = 1 - t;
+    w[0] = -0.5f * t * s * s;
+    w[1] = 1 + t * t * (1.5f * t - 2.5f);
+    w[2] = 1 + s * s * (1.5f * s - 2.5f);
+    w[3] = -0.5f * s * t * t;
+}
+
+/* What a slice and a row have in common: the lattice contracted along both. */
+struct lines {
+    float *slice, *row;  /* (rows, columns, 3) and (columns, 3) of nodes */
+    int32_t *first;      /* for each column its first node, and the weights of four */
+    float *weight;
+};
+
+static int straight(const struct work *k) {
+    const double *m = k->post;
+    return !m[1] && !m[2] && !m[4] && !m[6] && !m[8] && !m[9];
+}
+
+static void contract_slice(const struct work *k, double q, float *out) {
+    double b[4];
+    const int64_t i = cell(q, k->per_node[0], k->nodes[0], b), n = k->nodes[1] * k->nodes[2] * 3;
+    const float *c = k->lattice + i * n;
+    const float b0 = (float)b[0], b1 = (float)b[1], b2 = (float)b[2], b3 = (float)b[3];
+    for (int64_t j = 0; j < n; j++)
+        out[j] = b0 * c[j] + b1 * c[n + j] + b2 * c[2 * n + j] + b3 * c[3 * n + j];
+}
+
+static void contract_row(const struct work *k, double q, const float *slice, float *out) {
+    double b[4];
+    const int64_t i = cell(q, k->per_node[1], k->nodes[1], b), n = k->nodes[2] * 3;
+    const float *c = slice + i * n;
+    const float b0 = (float)b[0], b1 = (float)b[1], b2 = (float)b[2], b3 = (float)b[3];
+    for (int64_t j = 0; j < n; j++)
+        out[j] = b0 * c[j] + b1 * c[n + j] + b2 * c[2 * n + j] + b3 * c[3 * n + j];
+}
+
+/* The displacement at any place, of all 64 nodes around it. */
+static void displacement(const struct work *k, const double *q, double *u) {
+    double b[3][4];
+    int64_t at[3];
+    for (int a = 0; a < 3; a++)
+        at[a] = cell(q[a], k->per_node[a], k->nodes[a], b[a]);
+    u[0] = u[1] = u[2] = 0;
+    for (int d = 0; d < 4; d++)
+        for (int h = 0; h < 4; h++) {
+            const float *c = k->lattice + (((at[0] + d) * k->nodes[1] + at[1] + h) * k->nodes[2] + at[2]) * 3;
+            const double both = b[0][d] * b[1][h];
+            for (int w = 0; w < 4; w++)
+                for (int a = 0; a < 3; a++)
+                    u[a] += both * b[2][w] * c[3 * w + a];
+        }
+}
+
+/* The positions of a row of the result, axis after axis in `at`, each of the row's length. */
+static void row_positions(const struct work *k, const struct lines *l, int64_t d, int64_t h, float *at) {
+    const int64_t n = k->size[2];
+    float *restrict z = at, *restrict y = at + n, *restrict x = at + 2 * n;
+    if (k->positions) {
+        const float *p = k->positions + (d * k->size[1] + h) * n * 3;
+        for (int64_t w = 0; w < n; w++)
+            z[w] = p[3 * w], y[w] = p[3 * w + 1], x[w] = p[3 * w + 2];
+        return;
+    }
+    const double *m = k->pre, *o = k->post;
+    if (!k->lattice) { /* both matrices are one, in `pre` */
+        const double a = m[0] * d + m[1] * h + m[3], b = m[4] * d + m[5] * h + m[7], c = m[8] * d + m[9] * h + m[11];
+        for (int64_t w = 0; w < n; w++) {
+            z[w] = (float)(a + m[2] * w);
+            y[w] = (float)(b + m[6] * w);
+            x[w] = (float)(c + m[10] * w);
+        }
+        return;
+    }
+    if (straight(k)) {
+        const double qd = o[0] * d + o[3], qh = o[5] * h + o[7];
+        const double a = m[0] * qd + m[1] * qh + m[3], b = m[4] * qd + m[5] * qh + m[7];
+        const double c = m[8] * qd + m[9] * qh + m[11];
+        const float f0 = (float)m[0], f1 = (float)m[1], f2 = (float)m[2], f4 = (float)m[4], f5 = (float)m[5];
+        const float f6 = (float)m[6], f8 = (float)m[8], f9 = (float)m[9], f10 = (float)m[10];
+        for (int64_t w = 0; w < n; w++) {
+            const float *r = l->row + l->first[w], *e = l->weight + 4 * w;
+            const float e0 = e[0], e1 = e[1], e2 = e[2], e3 = e[3];
+            const float ud = e0 * r[0] + e1 * r[3] + e2 * r[6] + e3 * r[9];
+            const float uh = e0 * r[1] + e1 * r[4] + e2 * r[7] + e3 * r[10];
+            const float uw = e0 * r[2] + e1 * r[5] + e2 * r[8] + e3 * r[11];
+            const double q = o[10] * w + o[11];
+            z[w] = (float)(a + m[2] * q) + (f0 * ud + f1 * uh + f2 * uw);
+            y[w] = (float)(b + m[6] * q) + (f4 * ud + f5 * uh + f6 * uw);
+            x[w] = (float)(c + m[10] * q) + (f8 * ud + f9 * uh + f10 * uw);
+        }
+        return;
+    }
+    for (int64_t w = 0; w < n; w++) {
+        double q[3], u[3];
+        for (int a = 0; a < 3; a++)
+            q[a] = o[4 * a] * d + o[4 * a + 1] * h + o[4 * a + 2] * w + o[4 * a + 3];
+        displacement(k, q, u);
+        for (int a = 0; a < 3; a++)
+            q[a] += u[a];
+        z[w] = (float)(m[0] * q[0] + m[1] * q[1] + m[2] * q[2] + m[3]);
+        y[w] = (float)(m[4] * q[0] + m[5] * q[1] + m[6] * q[2] + m[7]);
+        x[w] = (float)(m[8] * q[0] + m[9] * q[1] + m[10] * q[2] + m[11]);
+    }
+}
+
+#define STORE_FLOAT(T, lo, hi) (T) value
+#define STORE_WHOLE(T, lo, hi) (T)(value <= (lo) ? (lo) : value >= (hi) ? (hi) : nearbyintf(value))
+
+/* A voxel, or what fills. */
+#define TAP(d, h, w)                                                                                                  \
+    ((uint64_t)(d) < (uint64_t)n0 && (uint64_t)(h) < (uint64_t)n1 && (uint64_t)(w) < (uint64_t)n2                     \
+         ? s[(d) * s0 + (h) * s1 + (w) * s2]                                                                          \
+         : fill)
+
+#define HEAD(T)                                                                                                       \
+    const T *s = (const T *)k->from + c * k->channel;                                                                 \
+    T *to = (T *)k->to + d * k->pitch[0] + h * k->pitch[1] + c * k->to_channel;                                       \
+    const int64_t n = k->size[2], step = k->pitch[2], n0 = k->shape[0], n1 = k->shape[1], n2 = k->shape[2];           \
+    const int64_t s0 = k->stride[0], s1 = k->stride[1], s2 = k->stride[2];                                            \
+    const int edge = (int)k->edge;                                                                                    \
+    const float *z = at, *y = at + n, *x = at + 2 * n;
+
+#define PLACE                                                                                                         \
+    const float pz = within(z[w], n0, edge), py = within(y[w], n1, edge), px = within(x[w], n2, edge);                \
+    int64_t i = below(pz), j = below(py), l = below(px);
+
+#define CLAMPED(i, n) ((i) < 0 ? 0 : (i) >= (n) ? (n)-1 : (i))
+
+#define IMAGES(NAME, T, STORE, LO, HI)                                                                                \
+    static void linear_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {               \
+        HEAD(T)                                                                                                       \
+        const float fill = (float)k->fill;                                                                            \
+        for (int64_t w = 0; w < n; w++) {                                                                             \
+            PLACE                                                                                                     \
+            if (edge) {                                                                                               \
+                i -= i && i == n0 - 1, j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                  \
+            }                                                                                                         \
+            const float fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                   \
+            float v[8];                                                                                               \
+            if ((uint64_t)i < (uint64_t)(n0 - 1) && (uint64_t)j < (uint64_t)(n1 - 1) &&                               \
+                (uint64_t)l < (uint64_t)(n2 - 1)) {                                                                   \
+                const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
+                v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
+                r += s0;                                                                                              \
+                v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
+            } else if (edge) {                                                                                        \
+                const int64_t a = i + (n0 > 1), b = j + (n1 > 1), e = l + (n2 > 1);                                   \
+                v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
+                v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
+            } else {                                                                                                  \
+                v[0] = TAP(i, j, l), v[1] = TAP(i, j, l + 1), v[2] = TAP(i, j + 1, l), v[3] = TAP(i, j + 1, l + 1);   \
+                v[4] = TAP(i + 1, j, l), v[5] = TAP(i + 1, j, l + 1), v[6] = TAP(i + 1, j + 1, l);                    \
+                v[7] = TAP(i + 1, j + 1, l + 1);                                                                      \
+            }                                                                                                         \
+            const float p = v[0] + fx * (v[1] - v[0]), q = v[2] + fx * (v[3] - v[2]);                                 \
+            const float r = v[4] + fx * (v[5] - v[4]), t = v[6] + fx * (v[7] - v[6]);                                 \
+            const float near = p + fy * (q - p), far = r + fy * (t - r), value = near + fz * (far - near);            \
+            to[w * step] = STORE(T, LO, HI);                                                                          \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void cubic_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                \
+        HEAD(T)                                                                                                       \
+        const float fill = (float)k->fill;                                                                            \
+        for (int64_t w = 0; w < n; w++) {                                                                             \
+            PLACE                                                                                                     \
+            float a[4], b[4], e[4], value = 0;                                                                        \
+            keys(pz - (float)i, a), keys(py - (float)j, b), keys(px - (float)l, e);                                   \
+            for (int u = 0; u < 4; u++) {                                                                             \
+                float slice = 0;                                                                                      \
+                for (int v = 0; v < 4; v++) {                                                                         \
+                    float row = 0;                                                                                    \
+                    for (int t = 0; t < 4; t++) {                                                                     \
+                        int64_t x0 = i + u - 1, x1 = j + v - 1, x2 = l + t - 1;                                       \
+                        if (edge)                                                                                     \
+                            x0 = CLAMPED(x0, n0), x1 = CLAMPED(x1, n1), x2 = CLAMPED(x2, n2);                         \
+                        row += e[t] * TAP(x0, x1, x2);                                                                \
+                    }                                                                                                 \
+                    slice += b[v] * row;                                                                              \
+                }                                                                                                     \
+                value += a[u] * slice;                                                                                \
+            }                                                                                                         \
+            to[w * step] = STORE(T, LO, HI);                                                                          \
+        }                                                                                                             \
+    }                                                                                                                 \
+    /* Slices that stay as they are: the places of a row in them, and what each of the four is worth, for all. */     \
+    static void planes_##NAME(const struct work *k, const float *at, int64_t h, int64_t c, int64_t first,             \
+                              int64_t end, int32_t *place, float *worth) {                                            \
+        const int64_t d = first;                                                                                      \
+        HEAD(T)                                                                                                       \
+        const float fill = (float)k->fill;                                                                            \
+        (void)n0, (void)z;                                                                                            \
+        for (int64_t w = 0; w < n; w++) {                                                                             \
+            const float py = within(y[w], n1, edge), px = within(x[w], n2, edge);                                     \
+            int64_t j = below(py), l = below(px);                                                                     \
+            if (edge)                                                                                                 \
+                j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                         \
+            const float fy = py - (float)j, fx = px - (float)l;                                                       \
+            const int inside = (uint64_t)j < (uint64_t)(n1 - 1) && (uint64_t)l < (uint64_t)(n2 - 1);                  \
+            place[w] = inside ? (int32_t)(j * s1 + l * s2) : -1;                                                      \
+            worth[2 * w] = fy, worth[2 * w + 1] = fx;                                                                 \
+        }                                                                                                             \
+        for (int64_t e = first; e < end; e++, to += k->pitch[0]) {                                                    \
+            int64_t from = (int64_t)(k->pre[0] * (double)e + k->pre[3]);                                              \
+            if (edge)                                                                                                 \
+                from = CLAMPED(from, n0);                                                                             \
+            const int missing = (uint64_t)from >= (uint64_t)n0;                                                       \
+            const T *r = s + (missing ? 0 : from) * s0;                                                               \
+            for (int64_t w = 0; w < n; w++) {                                                                         \
+                const float fy = worth[2 * w], fx = worth[2 * w + 1];                                                 \
+                float v0, v1, v2, v3;                                                                                 \
+                if (missing) {                                                                                        \
+                    v0 = v1 = v2 = v3 = fill;                                                                         \
+                } else if (place[w] >= 0) {                                                                           \
+                    const T *q = r + place[w];                                                                        \
+                    v0 = q[0], v1 = q[s2], v2 = q[s1], v3 = q[s1 + s2];                                               \
+                } else {                                                                                              \
+                    const float py = within(y[w], n1, edge), px = within(x[w], n2, edge);                             \
+                    int64_t j = below(py), l = below(px);                                                             \
+                    if (edge)                                                                                         \
+                        j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                 \
+                    const int64_t b = j + (!edge || n1 > 1), t = l + (!edge || n2 > 1);                               \
+                    v0 = TAP(from, j, l), v1 = TAP(from, j, t), v2 = TAP(from, b, l), v3 = TAP(from, b, t);           \
+                }                                                                                                     \
+                const float p = v0 + fx * (v1 - v0), q = v2 + fx * (v3 - v2), value = p + fy * (q - p);               \
+                to[w * step] = STORE(T, LO, HI);                                                                      \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+
+#define VALUES(NAME, T)                                                                                               \
+    static void nearest_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {              \
+        HEAD(T)                                                                                                       \
+        const T fill = (T)k->fill;                                                                                    \
+        for (int64_t w = 0; w < n; w++) {                                                                             \
+            const int64_t i = below(within(z[w], n0, edge) + 0.5f), j = below(within(y[w], n1, edge) + 0.5f);         \
+            const int64_t l = below(within(x[w], n2, edge) + 0.5f);                                                   \
+            to[w * step] = TAP(i, j, l);                                                                              \
+        }                                                                                                             \
+    }
+
+/* The label that most of the eight voxels around have, each as much as it is worth; of equals the nearest voxel's,
+   else the smallest. */
+#define LABELS(NAME, T)                                                                                               \
+    static void vote_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                 \
+        HEAD(T)                                                                                                       \
+        const T fill = (T)k->fill;                                                                                    \
+        for (int64_t w = 0; w < n; w++) {                                                                             \
+            PLACE                                                                                                     \
+            const int64_t a = edge ? CLAMPED(i + 1, n0) : i + 1, b = edge ? CLAMPED(j + 1, n1) : j + 1;               \
+            const int64_t e = edge ? CLAMPED(l + 1, n2) : l + 1;                                                      \
+            T v[8];                                                                                                   \
+            if ((uint64_t)i < (uint64_t)(n0 - 1) && (uint64_t)j < (uint64_t)(n1 - 1) &&                               \
+                (uint64_t)l < (uint64_t)(n2 - 1)) {                                                                   \
+                const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
+                v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
+                r += s0;                                                                                              \
+                v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
+            } else {                                                                                                  \
+                v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
+                v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
+            }                                                                                                         \
+            T found = v[0];                                                                                           \
+            if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
+                 (v[0] ^ v[7])) != 0) {                                                                               \
+                const float fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                               \
+                float worth[8], most = -1;                                                                            \
+                for (int t = 0; t < 8; t++)                                                                           \
+                    worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
+                const T near = v[(fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f)];                                 \
+                for (int t = 0; t < 8; t++) {                                                                         \
+                    float score = 0;                                                                                  \
+                    for (int u = 0; u < 8; u++)                                                                       \
+                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
+                    if (score > most || (score == most && (v[t] == near || (found != near && v[t] < found))))         \
+                        most = score, found = v[t];                                                                   \
+                }                                                                                                     \
+            }                                                                                                         \
+            to[w * step] = found;                                                                                     \
+        }                                                                                                             \
+    }
+
+#define ALL(NAME, T, STORE, LO, HI) IMAGES(NAME, T, STORE, LO, HI) VALUES(NAME, T)
+
+ALL(u8, uint8_t, STORE_WHOLE, 0, 255)
+ALL(i8, int8_t, STORE_WHOLE, -128, 127)
+ALL(u16, uint16_t, STORE_WHOLE, 0, 65535)
+ALL(i16, int16_t, STORE_WHOLE, -32768, 32767)
+ALL(f32, float, STORE_FLOAT, 0, 0)
+VALUES(i32, int32_t)
+VALUES(i64, int64_t)
+LABELS(u8, uint8_t)
+LABELS(i8, int8_t)
+LABELS(u16, uint16_t)
+LABELS(i16, int16_t)
+LABELS(i32, int32_t)
+LABELS(i64, int64_t)
+
+typedef void row_function(const struct work *, const float *, int64_t, int64_t, int64_t);
+typedef void plane_function(const struct work *, const float *, int64_t, int64_t, int64_t, int64_t, int32_t *, float *);
+
+/* By type: uint8, int8, uint16, int16, float32, int32, int64. */
+static row_function *const ROWS[4][7] = {
+    {nearest_u8, nearest_i8, nearest_u16, nearest_i16, nearest_f32, nearest_i32, nearest_i64},
+    {linear_u8, linear_i8, linear_u16, linear_i16, linear_f32},
+    {cubic_u8, cubic_i8, cubic_u16, cubic_i16, cubic_f32},
+    {vote_u8, vote_i8, vote_u16, vote_i16, 0, vote_i32, vote_i64},
+};
+static plane_function *const PLANES[7] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32};
+
+static void prepare(const struct work *k, const struct lines *l) {
+    for (int64_t w = 0; w < k->size[2]; w++) {
+        double b[4];
+        l->first[w] = 3 * (int32_t)cell(k->post[10] * w + k->post[11], k->per_node[2], k->nodes[2], b);
+        for (int t = 0; t < 4; t++)
+            l->weight[4 * w + t] = (float)b[t];
+    }
+}
+
+/* The slices of the result from `first` on up to `end`; `failed` is set where there is no memory. */
+void seqpipe_gather3(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
+    const int64_t n = k->size[2], contracted = k->nodes[1] * k->nodes[2] * 3, columns = k->nodes[2] * 3;
+    float *room = malloc(sizeof(float) * (size_t)(3 * n + contracted + columns + 4 * n + 2 * n));
+    int32_t *places = malloc(sizeof(int32_t) * (size_t)(2 * n));
+    if (!room || !places) {
+        *failed = 1;
+        goto done;
+    }
+    struct lines l = {room + 3 * n, room + 3 * n + contracted, places, room + 3 * n + contracted + columns};
+    const int field = k->lattice != 0 && !k->positions && straight(k);
+    if (field)
+        prepare(k, &l);
+    if (k->planes) { /* row by row of all slices */
+        if (field)
+            contract_slice(k, 0, l.slice);
+        for (int64_t h = 0; h < k->size[1]; h++) {
+            if (field)
+                contract_row(k, k->post[5] * h + k->post[7], l.slice, l.row);
+            row_positions(k, &l, first, h, room);
+            for (int64_t c = 0; c < k->channels; c++)
+                PLANES[k->type](k, room, h, c, first, end, places + n, l.weight + 4 * n);
+        }
+        goto done;
+    }
+    row_function *gather = ROWS[k->interpolation][k->type];
+    for (int64_t d = first; d < end; d++) {
+        if (field)
+            contract_slice(k, k->post[0] * d + k->post[3], l.slice);
+        for (int64_t h = 0; h < k->size[1]; h++) {
+            if (field)
+                contract_row(k, k->post[5] * h + k->post[7], l.slice, l.row);
+            row_positions(k, &l, d, h, room);
+            for (int64_t c = 0; c < k->channels; c++)
+                gather(k, room, d, h, c);
+        }
+    }
+done:
+    free(room);
+    free(places);
+}

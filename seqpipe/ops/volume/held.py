@@ -1,0 +1,277 @@
+"""What operators on volumes are given, as they see it: every part ``(D, H, W, C)`` with its space, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import Array, FloatArray, admit, device_of, namespace, to_numpy
+from ...errors import ParameterError
+from ...parts import Boxes, Image, Labels, Part, Points, part_of
+from ...sequence import Sequence
+from ..call.inputs import like
+from ..core.spec import MOVED, Spec
+from .mapping import Extent, transformed
+
+__all__ = ["LAYOUTS", "Grid", "Held", "State", "state_of"]
+
+LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
+"""Axes that arrays of volumes may have; of what has no layout, those without C first."""
+
+_SAME_GRID: Final = 0.01  # voxels that corners may be apart
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where the voxels of a sample are.
+
+    Attributes:
+        size: slices, rows and columns.
+        affine: from voxels to mm; None where it is not known.
+    """
+
+    size: Extent
+    affine: FloatArray | None = None
+
+    @property
+    def spacing_mm(self) -> FloatArray | None:
+        """Between slices, rows and columns."""
+        return None if self.affine is None else np.linalg.norm(self.affine[:3, :3], axis=0)
+
+    def moved(self, matrix: FloatArray, size: Extent) -> Grid:
+        """The grid of a result that a matrix maps to this one."""
+        return Grid(size, None if self.affine is None else self.affine @ matrix)
+
+    def corners(self) -> FloatArray:
+        """The first and the last voxel along all axes, in mm if that is known."""
+        places = np.array([[0, 0, 0], *np.diag(self.size), self.size], np.float64)
+        return places if self.affine is None else transformed(self.affine, places)
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A part.
+
+    Attributes:
+        part: as it was given.
+        values: ``(D, H, W, C)``, NumPy or CuPy; of points and boxes the numbers, in voxels, float64.
+        layout: of the array that was given; empty for points and boxes.
+        affine: from voxels to mm, or None.
+    """
+
+    part: Part
+    values: Array
+    layout: str = ""
+    affine: FloatArray | None = None
+
+    @property
+    def is_image(self) -> bool:
+        """Whether operators on intensities change it."""
+        return isinstance(self.part, Image)
+
+    def back(self) -> Any:
+        """What was given, with these values."""
+        given = self.part.data
+        if not self.layout:
+            values = self.values
+            if isinstance(self.part, Points) and self.part.unit == "mm" and self.affine is not None:
+                values = transformed(self.affine, values)
+            dtype = self.part.array.dtype
+            return self.part.with_data(like(given, values.astype(dtype if dtype.kind == "f" else np.float64)))
+        array = _of_layout(self._typed(), self.layout)
+        array = namespace(array).ascontiguousarray(array)
+        if _shared(array, self.part.array):
+            array = array.copy()
+        if isinstance(given, Sequence):
+            return self.part.with_data(
+                replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
+            )
+        return self.part.with_data(like(given, array))
+
+    def _typed(self) -> Array:
+        """The values in the type that was given; of labels that it does not hold, in their own."""
+        dtype, values = self.part.array.dtype, self.values
+        if (
+            isinstance(self.part, Labels)
+            and dtype.kind == "u"
+            and values.dtype.kind == "i"
+            and values.min() < 0
+        ):
+            return values
+        return values.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A sample on its way.
+
+    Attributes:
+        parts: by name.
+        grid: of the reference, the first image.
+        op: the name of what was called, for messages.
+    """
+
+    parts: Mapping[str, Held]
+    grid: Grid
+    op: str
+
+    @property
+    def reference(self) -> Held:
+        """The first image, or else the first part that has voxels."""
+        return next(
+            (one for one in self.parts.values() if one.is_image),
+            next(one for one in self.parts.values() if one.layout),
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """What draws are told."""
+        values = self.reference.values
+        return Spec(*self.grid.size, values.shape[3], values.dtype.name)
+
+    @property
+    def images(self) -> dict[str, Held]:
+        """The images, by name."""
+        return {name: one for name, one in self.parts.items() if one.is_image}
+
+
+def _shared(array: Array, given: Array) -> bool:
+    """Whether an array lies in memory that was given."""
+    if isinstance(array, np.ndarray):
+        return isinstance(given, np.ndarray) and bool(np.may_share_memory(array, given))
+    return bool(array.data.mem.ptr == given.data.mem.ptr)
+
+
+def _view(array: Array, layout: str) -> Array:
+    """An array of a sample as ``(D, H, W, C)``."""
+    if layout == "DHW":
+        return array[..., None]
+    return namespace(array).moveaxis(array, 0, 3) if layout == "CDHW" else array
+
+
+def _of_layout(values: Array, layout: str) -> Array:
+    if layout == "DHW":
+        return values[..., 0]
+    return namespace(values).moveaxis(values, 3, 0) if layout == "CDHW" else values
+
+
+def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
+    """A sample as operators see it.
+
+    Args:
+        op: the name of what is called.
+        sample: parts by name.
+        layout: of arrays; None for DHW or DHWC by the number of their axes.
+
+    Raises:
+        ParameterError: a part is not one, or parts do not lie on one grid.
+    """
+    parts = {name: part_of(value) for name, value in sample.items()}
+    held: dict[str, Held] = {}
+    grid: Grid | None = None
+    for name, part in parts.items():
+        if isinstance(part, (Image, Labels)):
+            held[name] = _voxels(op, name, part, layout)
+            own = Grid(held[name].values.shape[:3], held[name].affine)
+            grid = _agreed(op, name, grid, own) if grid else own
+    if grid is None:
+        raise ParameterError(
+            f"a sample of {', '.join(parts) or 'no parts'}", source=op, allowed="one image or labels at least"
+        )
+    # labels without a space of their own have that of the images
+    held = {n: h if h.affine is not None else replace(h, affine=grid.affine) for n, h in held.items()}
+    for name, part in parts.items():
+        if isinstance(part, (Points, Boxes)):
+            held[name] = _places(op, name, part, grid)
+    if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
+        raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
+    return State({name: held[name] for name in parts}, grid, op)
+
+
+def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
+    data = part.data
+    array = data.data if isinstance(data, Sequence) else _admitted(op, data)
+    letters = data.layout if isinstance(data, Sequence) else layout
+    if letters is None:
+        letters = {3: "DHW", 4: "DHWC"}.get(array.ndim, "")
+    if letters not in ("DHW", "DHWC", "CDHW") or len(letters) != array.ndim or 0 in array.shape:
+        raise ParameterError(
+            f"{name} has the shape {tuple(array.shape)} and the layout {letters or layout or 'unknown'}",
+            source=op,
+            allowed="DHW, DHWC and CDHW for a sample, of one voxel or more; with N in front of it for several",
+        )
+    if array.dtype.name not in MOVED or not array.dtype.isnative:
+        raise ParameterError(
+            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED)
+        )
+    if isinstance(part, Labels):
+        part.check(name)
+        array = _whole(op, name, array)
+    return Held(part, _view(array, letters), letters, part.affine)
+
+
+def _admitted(op: str, data: Any) -> Array:
+    try:
+        return admit(data)
+    except ParameterError as error:
+        error.source = op
+        raise
+
+
+def _whole(op: str, name: str, labels: Array) -> Array:
+    if labels.dtype.kind != "f":
+        return labels
+    whole = labels.astype(np.int32)
+    if not bool((whole == labels).all()):
+        wrong = labels[whole != labels].ravel()[0]
+        raise ParameterError(
+            f"{name} has the label {wrong}",
+            source=op,
+            allowed="whole numbers",
+            advice="Give probabilities as Image",
+        )
+    return whole
+
+
+def _places(op: str, name: str, part: Part, grid: Grid) -> Held:
+    values = to_numpy(part.array).astype(np.float64)
+    if isinstance(part, Points) and part.unit == "mm":
+        if grid.affine is None:
+            raise ParameterError(
+                f"{name} is in mm, and the images have no affine",
+                source=op,
+                advice="Give the images as Sequence(…, affine=…), or points in voxels",
+            )
+        values = transformed(np.linalg.inv(grid.affine), values)
+    return Held(part, values, "", grid.affine)
+
+
+def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
+    """The grid of a sample to which a part is added.
+
+    Raises:
+        ParameterError: the part lies elsewhere.
+    """
+    if own.size != grid.size:
+        raise ParameterError(
+            f"{name} has {' × '.join(map(str, own.size))} voxels, and the part before it "
+            f"{' × '.join(map(str, grid.size))}",
+            source=op,
+            allowed="one grid for all parts",
+            advice="Resample it before",
+        )
+    if grid.affine is None or own.affine is None:
+        return grid if own.affine is None else own
+    apart = np.abs(transformed(np.linalg.inv(grid.affine), own.corners()) - Grid(grid.size).corners()).max()
+    if apart > _SAME_GRID:
+        raise ParameterError(
+            f"{name} lies up to {apart:.3g} voxels beside the part before it: its affine is\n{own.affine}\nnot\n"
+            f"{grid.affine}\n",
+            source=op,
+            allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
+            advice="Resample it before",
+        )
+    return grid

@@ -1,0 +1,223 @@
+"""Intensities, voxel by voxel: noise, brightness, contrast, gamma, and bringing values to one scale."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ..core.distributions import Number
+from ..core.parameters import param
+from ..noise.normal_numbers import quick_normal
+from .base import Intensity, bits
+from .ranges import Range, moments, percentiles, range_of, range_param
+
+__all__ = [
+    "BrightnessAdditive",
+    "BrightnessMultiplicative",
+    "Contrast3d",
+    "Gamma3d",
+    "GaussianNoise3d",
+    "PercentileRescale",
+    "RicianNoise",
+    "Window",
+    "ZScore",
+]
+
+
+def _normal(x: Array, p: Any, which: int = 0) -> Array:
+    """Numbers of the normal distribution, one for each voxel, that depend on the key and the channel alone."""
+    found = quick_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
+    return namespace(x).asarray(found)
+
+
+class GaussianNoise3d(Intensity):
+    """Add noise of the normal distribution."""
+
+    sigma: Number = param((0.0, 0.1), "standard deviation, in what the values count", lo=0)
+
+    examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1, "per_channel": True})
+    errors = (({"sigma": -1}, "gaussian_noise3d: sigma=-1 is not valid; allowed: a number of at least 0"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + sigma · n``."""
+        return x + np.float32(p.sigma) * _normal(x, p)
+
+
+class RicianNoise(Intensity):
+    """The noise of magnitudes in magnetic resonance: that of the length of a complex number, of both its parts."""
+
+    sigma: Number = param((0.0, 0.1), "standard deviation of either part, in what the values count", lo=0)
+
+    examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1})
+    errors = (({"sigma": -1}, "rician_noise: sigma=-1 is not valid; allowed: a number of at least 0"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``√((x + sigma · n)² + (sigma · m)²)``."""
+        sigma = np.float32(p.sigma)
+        return namespace(x).hypot(x + sigma * _normal(x, p), sigma * _normal(x, p, 1))
+
+
+class BrightnessMultiplicative(Intensity):
+    """Multiply all values."""
+
+    factor: Number = param(1.0, "of all values", lo=0, identity=1.0)
+
+    examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "per_channel": True, "p": 0.5, "seed": 1})
+    errors = (
+        (
+            {"factor": -1},
+            "brightness_multiplicative: factor=-1 is not valid; allowed: a number of at least 0",
+        ),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x · factor``."""
+        return x * np.float32(p.factor)
+
+
+class BrightnessAdditive(Intensity):
+    """Add a number to all values."""
+
+    offset: Number = param(0.0, "that is added", identity=0.0)
+
+    examples = ({"offset": 0.1}, {"offset": (-0.1, 0.1), "p": 0.5, "seed": 1})
+    errors = (({"offset": "wide"}, "brightness_additive: offset='wide' is not valid; allowed: a number"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + offset``."""
+        return x + np.float32(p.offset)
+
+
+class Contrast3d(Intensity):
+    """Move values away from their mean, or toward it."""
+
+    factor: Number = param(1.0, "of the distance from the mean", lo=0, identity=1.0)
+    preserve_range: bool = param(
+        True, "whether nothing goes beyond the least and the greatest value", drawn=False
+    )
+
+    examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "preserve_range": False, "p": 0.5, "seed": 1})
+    errors = (({"factor": -1}, "contrast3d: factor=-1 is not valid; allowed: a number of at least 0"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``(x - mean) · factor + mean``."""
+        mean = np.float32(moments(x)[0])
+        found = (x - mean) * np.float32(p.factor) + mean
+        if not self.preserve_range:
+            return found
+        finite = x[namespace(x).isfinite(x)]
+        return found.clip(finite.min(), finite.max()) if finite.size else found
+
+
+class Gamma3d(Intensity):
+    """Raise values to a power, between the ends of their range."""
+
+    gamma: Number = param(1.0, "the power", lo=0.01, hi=100, identity=1.0)
+    range: Range = range_param("what becomes 0 and 1 for the power")
+    invert: bool = param(False, "whether it is done to the negative of the values", drawn=False)
+    retain_stats: bool = param(False, "whether mean and standard deviation are brought back", drawn=False)
+
+    examples = (
+        {"gamma": 1.4, "range": "minmax"},
+        {
+            "gamma": (0.7, 1.5),
+            "range": (-1.0, 2.0),
+            "invert": True,
+            "retain_stats": True,
+            "p": 0.5,
+            "seed": 1,
+        },
+    )
+    errors = (
+        ({"gamma": 0}, "gamma3d: gamma=0 is not valid; allowed: a number from 0.01 to 100"),
+        ({"range": (2, 1)}, r"gamma3d: range=\(2, 1\) is not valid; allowed: \(least, greatest\), 'minmax'"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``((x - lo) / (hi - lo)) ^ gamma · (hi - lo) + lo``; values outside of the range are taken for its ends."""
+        xp = namespace(x)
+        values = -x if self.invert else x
+        lo, hi = range_of(self, x, p.dtype)
+        lo, hi = (-hi, -lo) if self.invert else (lo, hi)
+        wide = max(hi - lo, 1e-7)
+        found = xp.power(((values - np.float32(lo)) / np.float32(wide)).clip(0, 1), np.float32(p.gamma))
+        found = found * np.float32(wide) + np.float32(lo)
+        if self.retain_stats:
+            before, after = moments(values), moments(found)
+            found = (found - np.float32(after[0])) * np.float32(before[1] / max(after[1], 1e-7)) + np.float32(
+                before[0]
+            )
+        return -found if self.invert else found
+
+
+class ZScore(Intensity):
+    """Bring values to the mean 0 and the standard deviation 1."""
+
+    of: str = param(
+        "all",
+        "which voxels are counted: all, those that labels mark, or those that are not 0",
+        choices=("all", "mask", "nonzero"),
+    )
+    keep_zeros: bool = param(False, "whether only what is counted is changed", drawn=False)
+
+    keyed: ClassVar[bool] = True
+    examples = ({"of": "all"}, {"of": "nonzero", "keep_zeros": True, "p": 0.5, "seed": 1})
+    errors = (
+        ({"of": "some"}, "zscore: of='some' is not valid; allowed: 'all', 'mask', 'nonzero'|of='some'"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``(x - mean) / deviation``."""
+        where = None
+        if self.of == "mask":
+            if p.mask is None:
+                raise ParameterError(
+                    "of='mask', and the sample has no labels",
+                    source=self.name,
+                    advice="Give them: {'image': volume, 'mask': parts.Labels(mask)}",
+                )
+            where = p.mask
+        elif self.of == "nonzero":
+            where = x != 0
+        mean, deviation = moments(x, where)
+        found = (x - np.float32(mean)) / np.float32(deviation if deviation > 0 else 1)
+        return namespace(x).where(where, found, x) if self.keep_zeros and where is not None else found
+
+
+class Window(Intensity):
+    """What lies between two values, from 0 to 1; in CT they are Hounsfield units."""
+
+    lo: Number = param(-1000.0, "what becomes 0, and all below")
+    hi: Number = param(1000.0, "what becomes 1, and all above")
+
+    examples = ({"lo": 0.0, "hi": 1.0}, {"lo": (-200.0, -150.0), "hi": (200.0, 250.0), "p": 0.5, "seed": 1})
+    errors = (({"lo": 3.0, "hi": 1.0}, "window: lo=3.0 and hi=1.0 are given; allowed: lo below hi"),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lo, hi = self.lo, self.hi
+        if isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and lo >= hi:
+            raise ParameterError(f"lo={lo} and hi={hi} are given", source=self.name, allowed="lo below hi")
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``(x - lo) / (hi - lo)``, cut off at 0 and 1."""
+        wide = max(float(p.hi) - float(p.lo), 1e-7)
+        return ((x - np.float32(p.lo)) / np.float32(wide)).clip(0, 1)
+
+
+class PercentileRescale(Intensity):
+    """What lies between two percentiles of the values, from 0 to 1."""
+
+    lower: Number = param(0.5, "of the values become 0", unit="%", lo=0, hi=100)
+    upper: Number = param(99.5, "of the values are below what becomes 1", unit="%", lo=0, hi=100)
+
+    examples = ({"lower": 1.0, "upper": 99.0}, {"lower": (0.0, 2.0), "p": 0.5, "seed": 1})
+    errors = (({"lower": -1}, "percentile_rescale: lower=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``(x - low) / (high - low)``, cut off at 0 and 1."""
+        lo, hi = percentiles(x, (float(p.lower), float(p.upper)))
+        return ((x - np.float32(lo)) / np.float32(max(hi - lo, 1e-7))).clip(0, 1)

@@ -1,0 +1,114 @@
+"""Mapping3: from the voxels of a result to those of what it is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...array import FloatArray
+from .lattice import Lattice
+
+__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed"]
+
+Extent: TypeAlias = tuple[int, int, int]
+"""Slices, rows and columns."""
+UNMOVED: Final = np.eye(4)
+UNMOVED.flags.writeable = False
+
+_CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
+_WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
+
+
+@dataclass(frozen=True, eq=False)
+class Mapping3:
+    """Where each voxel of a result comes from: ``pre · φ(post · y)``, with ``φ(q) = q + lattice(q)``.
+
+    Positions are indices (slice, row, column) of voxels, whose centers are at whole numbers.
+
+    Attributes:
+        pre: 4×4, from the field's grid to what is read.
+        post: 4×4, from the result to the field's grid; the identity where there is no field.
+        lattice: the field, or None.
+        size: slices, rows and columns of the result.
+    """
+
+    size: Extent
+    pre: FloatArray = field(default_factory=lambda: UNMOVED)
+    lattice: Lattice | None = None
+    post: FloatArray = field(default_factory=lambda: UNMOVED)
+
+    def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
+        """This one, and behind it a matrix from voxels of its result to voxels of this one's."""
+        if self.lattice is None:
+            return replace(self, pre=self.pre @ matrix, size=size)
+        return replace(self, post=self.post @ matrix, size=size)
+
+    def warped(self, lattice: Lattice) -> Mapping3:
+        """This one, which has no field, and behind it a field over its result."""
+        return replace(self, lattice=lattice)
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """Both matrices: what an affine is multiplied by, and all of it where there is no field."""
+        return self.pre @ self.post
+
+    @property
+    def in_plane(self) -> bool:
+        """Whether slices stay what they are, so that all of them are read by one table of places."""
+        if self.lattice is not None and not (self.lattice.in_plane and (self.post[0] == UNMOVED[0]).all()):
+            return False
+        m = self.pre
+        apart = not (m[0, 1:3].any() or m[1:3, 0].any() or self.post[1:3, 0].any())
+        return bool(apart and abs(m[0, 0]) == 1 and m[0, 3] == np.rint(m[0, 3]))
+
+    @property
+    def turn(self) -> tuple[tuple[int, int, int], ...] | None:
+        """For each axis of what is read, the result's axis, step and offset; None unless voxels only change places."""
+        m = self.matrix
+        if self.lattice is not None or (m != np.rint(m)).any() or (np.abs(m[:3, :3]).sum(axis=1) != 1).any():
+            return None
+        if (np.abs(m[:3, :3]).sum(axis=0) != 1).any():
+            return None
+        axes = np.abs(m[:3, :3]).argmax(axis=1)
+        return tuple((int(a), int(m[r, a]), int(m[r, 3])) for r, a in enumerate(axes))
+
+    def positions(self, places: FloatArray) -> FloatArray:
+        """Where places ``(…, 3)`` of the result come from."""
+        if self.lattice is None:
+            return transformed(self.matrix, places)
+        within = transformed(self.post, places)
+        return transformed(self.pre, within + self.lattice.displacements(within))
+
+    def points(self, points: FloatArray) -> FloatArray:
+        """Where points ``(…, 3)`` of what is read come to lie in the result."""
+        if self.lattice is None:
+            return transformed(np.linalg.inv(self.matrix), points)
+        within = self.lattice.inverted(transformed(np.linalg.inv(self.pre), points))
+        return transformed(np.linalg.inv(self.post), within)
+
+    def boxes(self, boxes: FloatArray) -> FloatArray:
+        """The smallest upright boxes ``(K, 6)``, first corner and last, around boxes as they come to lie."""
+        parts = np.array(_CORNERS if self.lattice is None else _WITH_CENTERS)
+        lo, hi = boxes[:, None, :3], boxes[:, None, 3:]
+        moved = self.points(lo + (hi - lo) * parts)
+        return np.concatenate([moved.min(axis=1), moved.max(axis=1)], axis=1)
+
+    @property
+    def summary(self) -> str:
+        """What it takes to read by it, in words."""
+        if self.turn is not None:
+            return "voxels change places, nothing is interpolated"
+        through = " through an elastic field" if self.lattice is not None else ""
+        return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
+
+
+def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
+    """Places ``(…, 3)`` through a 4×4 matrix."""
+    given: FloatArray = np.asarray(places, np.float64)
+    found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
+    return found

@@ -1,0 +1,139 @@
+"""What intensities span, and statistics, which leave out what is no number."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ..core.distributions import Distribution
+from ..core.intensity import Range, range_param
+from ..core.percentiles import Percentiles
+from ..core.spec import RANGES
+
+__all__ = ["Range", "Reciprocal", "TwoSided", "moments", "percentiles", "range_of", "range_param"]
+
+
+def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
+    """The least and the greatest intensity of a channel.
+
+    Args:
+        op: who asks; it has a ``range``.
+        x: the channel.
+        dtype: of the volume that was given.
+
+    Raises:
+        ParameterError: there is no range.
+    """
+    given: Range = op.range
+    if given is None:
+        raise ParameterError(
+            "it needs the range of intensities, and a volume has none by itself",
+            source=op.name,
+            allowed="range=(least, greatest), 'minmax', 'percentiles' or 'dtype'",
+            advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
+        )
+    if given == "dtype":
+        lo, hi = RANGES.get(dtype, (0, 1))
+        return float(lo), float(hi)
+    if isinstance(given, Percentiles):
+        return percentiles(x, (given.lo, given.hi))
+    if given == "minmax":
+        lo, hi = float(x.min()), float(x.max())
+        if not np.isfinite([lo, hi]).all():
+            known = _finite(x)
+            lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        return lo, hi
+    lo, hi = given
+    return float(lo), float(hi)
+
+
+def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
+    """The mean and the standard deviation of values; of none 0 and 1.
+
+    Args:
+        x: values; those that are no numbers do not count.
+        where: which of them count.
+    """
+    values = x if where is None else x[where]
+    if not values.size:
+        return 0.0, 1.0
+    mean = float(values.mean(dtype=np.float64))
+    if not np.isfinite(mean):
+        known = _finite(values)
+        return moments(known) if known.size else (0.0, 1.0)
+    return mean, float(values.std(dtype=np.float64))
+
+
+def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
+    """Two percentiles of values; those that are no numbers do not count."""
+    known = _finite(x)
+    if not known.size:
+        return 0.0, 1.0
+    lo, hi = (float(end) for end in namespace(x).percentile(known, np.array(ends)))
+    return lo, hi
+
+
+def _finite(x: Array) -> Array:
+    return x[namespace(x).isfinite(x)]
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoSided(Distribution):
+    """With equal chance every value from ``lo`` to ``middle`` alike, or every value from there to ``hi``.
+
+    Attributes:
+        lo: the least value.
+        hi: the greatest value.
+        middle: between both.
+    """
+
+    lo: float
+    hi: float
+    middle: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lo <= self.middle <= self.hi:
+            raise ParameterError(
+                f"TwoSided({self.lo}, {self.hi}, {self.middle}) is upside down", allowed="lo ≤ middle ≤ hi"
+            )
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        low = rng.random(shape or None) < 0.5
+        values = rng.uniform(np.where(low, self.lo, self.middle), np.where(low, self.middle, self.hi))
+        values = np.rint(values) if whole else values
+        return values if shape else float(values)
+
+    def support(self) -> tuple[float, float]:
+        """``(lo, hi)``."""
+        return self.lo, self.hi
+
+
+@dataclasses.dataclass(frozen=True)
+class Reciprocal(Distribution):
+    """One over a number of which every value from ``lo`` to ``hi`` is alike.
+
+    Attributes:
+        lo: the least number, above 0.
+        hi: the greatest number.
+    """
+
+    lo: float
+    hi: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lo <= self.hi:
+            raise ParameterError(f"Reciprocal({self.lo}, {self.hi}) is not valid", allowed="0 < lo ≤ hi")
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        values = 1 / rng.uniform(self.lo, self.hi, shape or None)
+        return np.rint(values) if whole else values
+
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest quotient."""
+        return 1 / self.hi, 1 / self.lo

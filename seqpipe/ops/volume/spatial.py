@@ -1,0 +1,267 @@
+"""Geometry that interpolates: affine maps, elastic fields, zoom, and another spacing."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import ParameterError
+from ..core.distributions import Number
+from ..core.parameters import at_most_one, param
+from .base import Spatial, generator, spacing_of
+from .held import Grid
+from .lattice import FOLD_LIMIT, Lattice, nodes_for
+from .mapping import UNMOVED, Mapping3
+
+__all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
+
+_STILL: Final = (0.0, 0.0, 0.0)
+_PLANES: Final = ((1, 2), (0, 2), (0, 1))  # that a turn about an axis is in
+
+
+class RandomAffine3d(Spatial):
+    """Turn, scale, shear and shift a volume about its center, in millimeters.
+
+    A number or a range stands for all three axes (slices, rows, columns); ``((-180, 180), (0, 0), (0, 0))`` turns in
+    the plane of the slices alone, which are then read slice by slice. A volume without an affine is taken to have
+    voxels that are as long as they are high and wide.
+    """
+
+    rotate: Number = param(
+        _STILL,
+        "turn about each axis, first about columns, last about slices",
+        unit="degrees",
+        identity=_STILL,
+        size=3,
+    )
+    scale: Number = param(
+        (1.0, 1.0, 1.0),
+        "how many times as large it becomes along each axis",
+        lo=0.01,
+        hi=100,
+        identity=(1.0, 1.0, 1.0),
+        size=3,
+    )
+    isotropic: bool = param(False, "whether the first scale is for all axes", drawn=False)
+    in_plane: bool = param(False, "whether slices are not scaled, so that they stay slices", drawn=False)
+    shear: Number = param(
+        (0.0,) * 6,
+        "angles by which slices lean along rows and columns, rows along slices and columns, columns along both",
+        unit="degrees",
+        lo=-80,
+        hi=80,
+        identity=(0.0,) * 6,
+        size=6,
+    )
+    translate_mm: Number = param(
+        _STILL,
+        "how far it is moved along each axis, for which the volume must have a spacing",
+        unit="mm",
+        identity=_STILL,
+        size=3,
+    )
+
+    alike = ("rotate", "scale", "shear", "translate_mm")
+    examples = (
+        {"rotate": (15.0, 0.0, -5.0), "scale": 1.1},
+        {"rotate": (-30, 30), "scale": (0.7, 1.4), "isotropic": True, "p": 0.5, "seed": 3},
+        {"shear": (-10, 10), "interp": "cubic", "fill_value": None},
+    )
+    errors = (
+        (
+            {"scale": 0},
+            r"random_affine3d: scale=0.* is not valid; allowed: a number from 0.01 to 100",
+        ),
+        ({"rotate": (1.0, 2.0, 3.0, 4.0)}, r"random_affine3d: rotate .*; allowed: 3 values, each a number"),
+    )
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        shift = np.asarray(p.translate_mm, np.float64)
+        spacing = spacing_of(self, grid, "translate_mm") if shift.any() else grid.spacing_mm
+        spacing = np.ones(3) if spacing is None else spacing
+        scale = np.asarray(p.scale, np.float64)
+        scale = scale[[0, 0, 0]] if self.isotropic else scale.copy()
+        if self.in_plane:
+            scale[0] = 1
+        linear = _turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
+        linear = linear * scale
+        center = (np.array(grid.size) - 1) / 2
+        matrix = UNMOVED.copy()
+        # what leaves an axis alone keeps its zeros, so that slices are known to stay what they are
+        matrix[:3, :3] = _inverse(linear) * spacing / spacing[:, None]
+        matrix[:3, 3] = center - matrix[:3, :3] @ (center + shift / spacing)
+        return mapping.then(matrix, grid.size)
+
+
+class Elastic3d(Spatial):
+    """Move control points on a grid at random, and all between them smoothly, by a cubic B-spline.
+
+    A field folds where points are moved too far for their distance; that is refused. Between 0 and its amplitude along
+    each axis, and to both sides, every displacement is alike.
+    """
+
+    spacing: int = param(16, "of control points along each axis, in voxels", lo=2, hi=1024, drawn=False)
+    spacing_mm: float | None = param(
+        None, "the same in mm, in place of it", kind=float, unit="mm", lo=0.1, drawn=False
+    )
+    amplitude: Number = param(
+        0.25,
+        "most that a control point is moved along an axis, in parts of their distance",
+        lo=0,
+        hi=FOLD_LIMIT,
+    )
+    amplitude_mm: Number | None = param(None, "the same in mm, in place of it", kind=float, unit="mm", lo=0)
+    in_plane: bool = param(False, "whether slices stay slices, all of them moved alike", drawn=False)
+
+    warps = True
+    keyed = True
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
+    examples = (
+        {"amplitude": 0.2, "spacing": 4},
+        {"amplitude": (0.0, 0.4), "spacing": 8, "in_plane": True, "p": 0.8, "seed": 2},
+    )
+    errors = (
+        ({"amplitude": 0.5}, r"elastic3d: amplitude=0.5 is not valid; allowed: a number from 0 to 0.4"),
+        ({"spacing": 1}, "elastic3d: spacing=1 is not valid; allowed: a whole number from 2 to 1024"),
+    )
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        distance, most = self._distances(p, grid)
+        nodes = nodes_for(grid.size, distance.tolist())
+        if self.in_plane:
+            nodes = (1, *nodes[1:])
+        control = generator(p.key).uniform(-1, 1, (*nodes, 3)) * most
+        if self.in_plane:
+            control[..., 0] = 0
+            control = control.repeat(nodes_for(grid.size, distance.tolist())[0], axis=0)
+        d, h, w = distance.tolist()
+        return mapping.warped(Lattice(np.ascontiguousarray(control, np.float32), (d, h, w)))
+
+    def _distances(self, p: Any, grid: Grid) -> tuple[FloatArray, FloatArray]:
+        """Between control points, and the most that one is moved, in voxels along each axis.
+
+        Raises:
+            ParameterError: the field could fold.
+        """
+        distance = np.full(3, float(self.spacing))
+        if self.spacing_mm is not None:
+            distance = np.maximum(self.spacing_mm / spacing_of(self, grid, "spacing_mm"), 1.0)
+        if self.amplitude_mm is None:
+            return distance, distance * float(p.amplitude)
+        spacing = spacing_of(self, grid, "amplitude_mm")
+        most = float(p.amplitude_mm) / spacing
+        if self.in_plane:
+            most[0] = 0
+        if (most > FOLD_LIMIT * distance * (1 + 1e-6)).any():
+            moving = distance[1:] * spacing[1:] if self.in_plane else distance * spacing
+            raise ParameterError(
+                f"amplitude_mm={float(p.amplitude_mm):g} with control points {moving.min():.4g} mm apart could fold",
+                source=self.name,
+                allowed=f"up to {FOLD_LIMIT * moving.min():.4g} mm, {FOLD_LIMIT} of their distance",
+                advice="Take a smaller amplitude, or control points farther apart",
+            )
+        return distance, most
+
+
+class Zoom3d(Spatial):
+    """Make a volume larger or smaller along each axis, with as many more or fewer voxels; its extent in mm stays."""
+
+    factor: Number | None = param(
+        None, "how many times as many voxels along each axis", kind=float, lo=0.01, hi=100, size=3
+    )
+    size: tuple[int, int, int] | None = param(
+        None, "slices, rows and columns, in place of it", kind=int, lo=1, size=3, drawn=False
+    )
+
+    alike = ("factor",)
+    examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": None, "seed": 1})
+    errors = (
+        (
+            {"factor": 0.0},
+            r"zoom3d: factor=.* is not valid; allowed: a number from 0.01 to 100",
+        ),
+        ({"factor": 2.0, "size": (1, 2, 3)}, "zoom3d: factor and size given; allowed: one of"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_most_one(self, "factor", "size")
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        given = np.array(grid.size)
+        size = given if self.factor is None else np.maximum(1, np.rint(given * p.factor))
+        return _resized(mapping, np.array(self.size) if self.size is not None else size, grid)
+
+
+class Resample3d(Spatial):
+    """Another distance of voxels, the extent in mm being the same, to half a voxel."""
+
+    spacing_mm: Number = param(
+        (1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3
+    )
+
+    alike = ("spacing_mm",)
+    examples = ({"spacing_mm": 2.0}, {"spacing_mm": ((1.0, 2.0), (1.0, 1.0), (1.0, 1.0)), "seed": 1})
+    errors = (
+        (
+            {"spacing_mm": 0},
+            r"resample3d: spacing_mm=.* is not valid; allowed: a number of at least",
+        ),
+    )
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        step = np.asarray(p.spacing_mm, np.float64) / spacing_of(self, grid, "spacing_mm")
+        size = np.maximum(1, np.rint(np.array(grid.size) / step))
+        return _resized(mapping, size, grid, step)
+
+
+def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray | None = None) -> Mapping3:
+    """A mapping and behind it another number of voxels, about the same center.
+
+    Args:
+        mapping: what was done before.
+        size: slices, rows and columns.
+        grid: of what is given.
+        step: from voxel to voxel, in those that are given; None for all of the extent.
+    """
+    given = np.array(grid.size)
+    matrix = UNMOVED.copy()
+    step = given / size if step is None else step
+    matrix[:3, :3] = np.diag(step)
+    matrix[:3, 3] = (given - 1) / 2 - step * (size - 1) / 2
+    d, h, w = (int(n) for n in size)
+    return mapping.then(matrix, (d, h, w))
+
+
+def _turned(angles: FloatArray) -> FloatArray:
+    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
+    found: FloatArray = np.eye(3)
+    for (a, b), angle in zip(_PLANES, np.deg2rad(angles), strict=True):
+        one = np.eye(3)
+        one[a, a] = one[b, b] = np.cos(angle)
+        one[a, b], one[b, a] = -np.sin(angle), np.sin(angle)
+        found = found @ one
+    return found
+
+
+def _sheared(angles: FloatArray) -> FloatArray:
+    """The matrix of a shear by six angles in degrees."""
+    found: FloatArray = np.eye(3)
+    found[~np.eye(3, dtype=bool)] = np.tan(np.deg2rad(angles))
+    return found
+
+
+def _inverse(linear: FloatArray) -> FloatArray:
+    """The inverse; what does not mix slices with rows and columns is inverted apart, and stays exactly so."""
+    found: FloatArray = np.zeros((3, 3))
+    if linear[0, 1:].any() or linear[1:, 0].any():
+        found[...] = np.linalg.inv(linear)
+        return found
+    found[0, 0], found[1:, 1:] = 1 / linear[0, 0], np.linalg.inv(linear[1:, 1:])
+    return found

@@ -1,0 +1,151 @@
+"""Geometry by whole voxels: flips, quarter turns, crops and pads, for which nothing is interpolated."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import ParameterError
+from ..core.distributions import Choice, Flag, Number
+from ..core.parameters import param
+from .base import Exact
+from .held import Grid
+from .mapping import UNMOVED, Mapping3
+
+__all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
+
+_AXES: Final = ("depth", "height", "width")
+_PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
+
+
+class Flip3d(Exact):
+    """Mirror a volume along its axes."""
+
+    depth: Flag = param(False, "whether slices are in the other order", identity=False)
+    height: Flag = param(False, "whether rows are", identity=False)
+    width: Flag = param(False, "whether columns are", identity=False)
+
+    examples = ({"width": True}, {"depth": Choice((0, 1)), "height": Choice((0, 1)), "p": 0.5, "seed": 1})
+    errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        matrix = UNMOVED.copy()
+        for axis, name in enumerate(_AXES):
+            if getattr(p, name):
+                matrix[axis, axis], matrix[axis, 3] = -1, grid.size[axis] - 1
+        return mapping.then(matrix, grid.size)
+
+
+class Rot90(Exact):
+    """Turn a volume by quarters in one of its planes, as :func:`numpy.rot90` does."""
+
+    turns: Number = param(
+        1, "quarters from the first axis of the plane to the second", lo=-3, hi=3, identity=0
+    )
+    plane: str = param(
+        "hw", "of rows and columns, slices and columns, or slices and rows", choices=tuple(_PLANES)
+    )
+
+    examples = ({"turns": 1}, {"turns": (0, 3), "plane": "dh", "seed": 1})
+    errors = (({"turns": 4}, "rot90: turns=4 is not valid; allowed: a whole number from -3 to 3"),)
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        first, second = _PLANES[self.plane]
+        size = list(grid.size)
+        for _ in range(int(p.turns) % 4):
+            matrix = UNMOVED.copy()
+            matrix[first, first] = matrix[second, second] = 0
+            matrix[first, second], matrix[second, first] = 1, -1
+            matrix[second, 3] = size[second] - 1
+            size[first], size[second] = size[second], size[first]
+            mapping = mapping.then(matrix, (size[0], size[1], size[2]))
+        return mapping
+
+
+class Crop3d(Exact):
+    """A part of a volume, of a size, at a place between its beginning (0) and its end (1) along each axis."""
+
+    size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
+    place: Number = param((0.5, 0.5, 0.5), "of the part, along each axis", lo=0, hi=1, size=3)
+    pad: bool = param(
+        False,
+        "whether what a volume is too small for is padded with fill_value; otherwise it is refused",
+        drawn=False,
+    )
+    fill_value: float | None = param(
+        0.0, "the value of images outside; None repeats the border", kind=float, drawn=False, optional=True
+    )
+    label_fill: int = param(0, "the label outside", drawn=False)
+
+    alike = ("place",)
+    examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "place": (0, 1), "seed": 1})
+    errors = (
+        (
+            {"size": (0, 1, 1)},
+            r"crop3d: size=.* is not valid; allowed: a whole number",
+        ),
+    )
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+        """See :meth:`Exact.moved`."""
+        room = np.array(grid.size) - self.size
+        if (room < 0).any() and not self.pad:
+            raise ParameterError(
+                f"size={self.size} of a volume of {' × '.join(map(str, grid.size))} voxels",
+                source=self.name,
+                allowed="no more than there is",
+                advice="Pad it before, or give pad=True",
+            )
+        matrix = UNMOVED.copy()
+        # what is missing is added at both sides alike
+        inside = np.floor(np.asarray(p.place, np.float64) * (room + 1)).clip(0, np.maximum(room, 0))
+        matrix[:3, 3] = np.where(room < 0, np.floor(room / 2), inside)
+        return mapping.then(matrix, self.size)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """See :attr:`Exact.how`: one that does not pad goes with any other."""
+        return super().how if self.pad else {}
+
+
+class Pad3d(Exact):
+    """Add voxels around a volume."""
+
+    before: tuple[int, int, int] = param(
+        (0, 0, 0), "slices, rows and columns in front", lo=0, size=3, drawn=False
+    )
+    after: tuple[int, int, int] = param(
+        (0, 0, 0), "slices, rows and columns behind", lo=0, size=3, drawn=False
+    )
+    size: tuple[int, int, int] | None = param(
+        None,
+        "the least that the result has, in place of them, as many added at both sides",
+        kind=int,
+        lo=1,
+        size=3,
+        drawn=False,
+    )
+    fill_value: float | None = param(
+        0.0, "the value of images there; None repeats the border", kind=float, drawn=False, optional=True
+    )
+    label_fill: int = param(0, "the label there", drawn=False)
+
+    examples = (
+        {"before": (1, 0, 2), "after": (0, 3, 0)},
+        {"size": (9, 9, 9), "fill_value": None, "p": 0.5, "seed": 1},
+    )
+    errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
+
+    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:  # noqa: ARG002  nothing is drawn
+        """See :meth:`Exact.moved`."""
+        before, after = np.array(self.before), np.array(self.after)
+        if self.size is not None:
+            missing = np.maximum(0, np.array(self.size) - grid.size)
+            before, after = missing // 2, missing - missing // 2
+        matrix = UNMOVED.copy()
+        matrix[:3, 3] = -before
+        d, h, w = (int(n) for n in grid.size + before + after)
+        return mapping.then(matrix, (d, h, w))

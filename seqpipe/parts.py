@@ -1,0 +1,169 @@
+"""The parts of a sample: images, labels, points and boxes, which one draw moves together, each by the rule of its kind.
+
+A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
+space of a part is that of its sequence, which has the affine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+
+from .array import Array, FloatArray, admit, to_numpy
+from .errors import ParameterError
+from .param import choice
+from .sequence import Sequence
+
+__all__ = ["Boxes", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
+
+LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
+Unit: TypeAlias = Literal["voxel", "mm"]
+P = TypeVar("P", bound="Part")
+
+_INTERP: Final = choice("interp", "How labels between voxels are found", get_args(LabelInterpolation))
+_UNIT: Final = choice("unit", "What numbers of points and boxes count", get_args(Unit))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Data of one kind.
+
+    Attributes:
+        data: an array (NumPy, CuPy, torch) or a :class:`Sequence`.
+    """
+
+    data: Any
+
+    @property
+    def array(self) -> Array:
+        """The values, NumPy or CuPy."""
+        return admit(self.data.data if isinstance(self.data, Sequence) else self.data)
+
+    @property
+    def affine(self) -> FloatArray | None:
+        """The matrix from voxels (slice, row, column) to millimeters; None where it is not known."""
+        return self.data.affine if isinstance(self.data, Sequence) else None
+
+    def with_data(self: P, data: Any) -> P:
+        """The same kind of part with other data."""
+        return replace(self, data=data)
+
+
+@dataclass(frozen=True, eq=False)
+class Image(Part):
+    """Intensities: interpolated by geometry, changed by operators on intensities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Part):
+    """A number of a class for each voxel: moved with the images, and of no other value than it had.
+
+    Attributes:
+        data: whole numbers; floats if they are whole.
+        classes: how many classes there are, from 0 on, or their numbers; None where that is not said.
+        interp: ``"vote"``: the class that the eight voxels around are worth most for; ``"nearest"``: that of one.
+
+    Raises:
+        ParameterError: classes are no whole numbers.
+    """
+
+    classes: int | tuple[int, ...] | None = None
+    interp: LabelInterpolation = "vote"
+
+    def __post_init__(self) -> None:
+        _INTERP.check(self.interp)
+        classes = self.classes
+        if isinstance(classes, Iterable):
+            object.__setattr__(self, "classes", classes := tuple(classes))
+        several = classes if isinstance(classes, tuple) else () if classes is None else (classes,)
+        if any(isinstance(one, bool) or int(one) != one for one in several) or classes in ((), 0):
+            raise ParameterError(
+                f"classes={classes!r} is not valid",
+                source="Labels",
+                allowed="how many there are, or their numbers",
+            )
+
+    def check(self, name: str) -> None:
+        """See that all labels are of the declared classes.
+
+        Args:
+            name: of the part, for the message.
+
+        Raises:
+            ParameterError: one is of none.
+        """
+        if self.classes is None:
+            return
+        values = to_numpy(self.array)
+        known = range(self.classes) if isinstance(self.classes, int) else self.classes
+        if isinstance(self.classes, int):
+            outside = [value for value in (values.min(), values.max()) if not 0 <= value < self.classes]
+        else:
+            outside = list(np.setdiff1d(values, np.array(known)))
+        if outside:
+            count = np.count_nonzero(values == outside[0])
+            raise ParameterError(
+                f"the label {outside[0]} in {count} voxels of {name!r} is of no declared class",
+                source="Labels",
+                allowed=", ".join(map(str, known)) if len(known) <= 20 else f"{known[0]} to {known[-1]}",
+                advice="Declare the class, or map it to another one before",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Part):
+    """Places ``(K, 3)``: slice, row and column, the center of the first voxel at 0; or x, y and z in mm.
+
+    Attributes:
+        data: the numbers.
+        unit: ``"voxel"``, or ``"mm"`` for places in the space of the affine.
+    """
+
+    unit: Unit = "voxel"
+
+    def __post_init__(self) -> None:
+        _UNIT.check(self.unit)
+        _check_columns(self, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes(Part):
+    """Boxes ``(K, 6)``: first corner and last corner, each (slice, row, column) as :class:`Points` have them."""
+
+    def __post_init__(self) -> None:
+        _check_columns(self, 6)
+
+
+class Sample(dict[str, Any]):
+    """A sample that operators have made.
+
+    Attributes:
+        history: what was done, an entry for each operator, as JSON knows it; see :func:`seqpipe.ops.replay`.
+    """
+
+    def __init__(self, parts: Mapping[str, Any], history: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(parts)
+        self.history = list(history)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sample, (dict(self), self.history)
+
+
+def part_of(value: Any) -> Part:
+    """A value of a sample as a part: what is none is an image."""
+    return value if isinstance(value, Part) else Image(value)
+
+
+def _check_columns(part: Part, columns: int) -> None:
+    if isinstance(part.data, (list, tuple)):
+        object.__setattr__(part, "data", np.asarray(part.data, np.float64))
+    array = part.array
+    if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iuf":
+        raise ParameterError(
+            f"numbers of {array.dtype} of shape {tuple(array.shape)}",
+            source=type(part).__name__,
+            allowed=f"(K, {columns})",
+        )

@@ -1,0 +1,265 @@
+"""DALI's operators by their names: every case of a program that DALI runs alike; the table itself; what is refused."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from seqpipe.dali import fn, math, ops, types
+from seqpipe.dali.table import ROWS, known_names, row_of
+from seqpipe.errors import ParameterError, SourceError
+from seqpipe.ops import REGISTRY
+from tests.dali.conftest import array, one, run
+from tests.programs.conftest import WRITTEN
+
+
+def door():
+    path = WRITTEN / "door.py"
+    space = {"__name__": "door", "__file__": str(path)}
+    exec(
+        compile(path.read_text(encoding="utf-8").replace("nvidia.dali", "seqpipe.dali"), str(path), "exec"),
+        space,
+    )
+    return space
+
+
+DOOR = door()
+
+
+@pytest.mark.parametrize("name", DOOR["cases"])
+def test_every_case_runs(name):
+    for kind, layout, samples in DOOR["run"](DOOR["cases"][name]):
+        assert kind.startswith("DALIDataType.")
+        assert not layout or {len(layout)} == {sample.ndim for sample in samples}
+        assert len(samples) == 3
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_a_row_says_only_what_differs(row):
+    assert row.build or row.why or row.to or row.renamed or row.defaults or row.accept or row.refuse
+    if not row.build and not row.why:
+        known = {parameter.name for parameter in REGISTRY[row.to or row.name].parameters}
+        assert set(row.renamed.values()) | set(row.defaults) <= known
+
+
+def test_refusals_name_the_operator_and_the_way_out():
+    for name in ("readers.tfrecord", "water", "audio_decoder", "ssd_random_crop", "transforms.rotation"):
+        group, _, last = name.rpartition(".")
+        function = getattr(getattr(fn, group) if group else fn, last)
+        with pytest.raises(
+            ParameterError, match=rf"test_operators.py:\d+ .*DALI's {name} is not available\. ."
+        ):
+            run(lambda function=function: function())
+    with pytest.raises(AttributeError, match=r"has no operator 'nosuch', and neither has DALI"):
+        _ = fn.nosuch
+    with pytest.raises(AttributeError, match=r"has no operator readers\.Nosuch"):
+        _ = ops.readers.Nosuch
+
+
+def test_every_known_name_is_there_in_both_modules():
+    assert {"readers", "decoders", "resize", "external_source"} <= set(dir(fn))
+    assert {"video", "file", "numpy"} <= set(dir(fn.readers))
+    assert {"Resize", "readers"} <= set(dir(ops))
+    for name in known_names():
+        assert row_of(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("older", "name"),
+    [
+        ("nvJPEGDecoder", "decoders.image"),
+        ("HostDecoder", "decoders.image"),
+        ("ImageDecoder", "decoders.image"),
+        ("VideoReader", "readers.video"),
+        ("FileReader", "readers.file"),
+        ("CoinFlip", "random.coin_flip"),
+        ("Uniform", "random.uniform"),
+        ("BBoxPaste", "bbox_paste"),
+        ("BbFlip", "bb_flip"),
+        ("RandomBBoxCrop", "random_bbox_crop"),
+        ("OpticalFlow", "optical_flow"),
+        ("HSV", "hsv"),
+    ],
+)
+def test_older_classes(older, name):
+    assert row_of(getattr(ops, older).operator).name == name
+
+
+def test_arguments_of_constructors_and_calls():
+    image = lambda: array(np.zeros((4, 4, 3)), np.uint8, "HWC")  # noqa: E731  a node of the pipeline that is defined
+    with pytest.raises(
+        ParameterError, match=r"ops.Rotate: angle is given at the call, and was given to the constructor"
+    ):
+        run(lambda: ops.Rotate(angle=3.0)(image(), angle=5.0))
+    with pytest.raises(
+        ParameterError, match=r"fn.crop: test_operators.py:\d+ .*there is no argument 'nonsense'; allowed: "
+    ):
+        run(lambda: fn.crop(image(), crop=(2, 2), nonsense=3))
+    with pytest.raises(
+        ParameterError, match=r"fn.resize: .*resize_z=3 is not available. Slices of volumes are frames"
+    ):
+        run(lambda: fn.resize(image(), resize_z=3))
+    with pytest.raises(ParameterError, match="device='tpu' is not valid; allowed: 'cpu', 'gpu', 'mixed'"):
+        run(lambda: fn.flip(image(), device="tpu"))
+    with pytest.raises(ParameterError, match="called outside of a pipeline"):
+        fn.resize(np.zeros((3, 3)), size=2)
+
+
+SIGNED = {"uint8": "int16", "uint16": "int32", "uint32": "int64"}
+
+
+@pytest.mark.parametrize(
+    "kind", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "float32", "float64"]
+)
+def test_arithmetic_with_numbers(kind):
+    def results():
+        x = array([3], kind)
+        return x * 2, x * 2.5, x / 2, x // 2, x > 1, -x
+
+    found = one(results)
+    whole = "INT64" if kind in ("uint32", "int64") else "INT32"
+    if kind.startswith("float"):
+        name = "FLOAT" if kind == "float32" else "FLOAT64"
+        assert [part[:2] for part in found[:4]] == [
+            (name, [6.0]),
+            (name, [7.5]),
+            (name, [1.5]),
+            (name, [1.5]),
+        ]
+    else:
+        assert [part[:2] for part in found[:4]] == [
+            (whole, [6]),
+            ("FLOAT", [7.5]),
+            ("FLOAT", [1.5]),
+            (whole, [1]),
+        ]
+    assert found[4][:2] == ("BOOL", [True])
+    assert types.dtype_name(types.DALIDataType[found[5][0]]) == kind
+
+
+def test_arithmetic_of_pairs():
+    pairs = {
+        ("uint8", "int8"): "INT16",
+        ("uint8", "uint16"): "UINT16",
+        ("uint16", "int16"): "INT32",
+        ("uint32", "int32"): "INT64",
+        ("int64", "float32"): "FLOAT",
+        ("bool", "uint8"): "UINT8",
+        ("bool", "bool"): "INT32",
+        ("int32", "float16"): "FLOAT16",
+    }
+    for (left, right), wanted in pairs.items():
+        ((kind, _, _),) = one(lambda left=left, right=right: array([1], left) + array([1], right))
+        assert kind == wanted
+
+
+def test_arithmetic_wraps_cuts_off_and_broadcasts():
+    def results():
+        negative = array([-7, 7], np.int32)
+        return (
+            array([200], np.uint8) + array([100], np.uint8),
+            negative // 2,
+            negative % 2,
+            array(np.ones((2, 3)), np.float32) * array([0, 1, 2], np.float32),
+            array([1, 2], np.int32) + [10, 20],
+            7 // array([2], np.int32),
+            ~array([3], np.uint8),
+        )
+
+    found = [values for _, values, _ in one(results)]
+    assert found == [[44], [-3, 3], [-1, 1], [[0, 1, 2]] * 2, [11, 22], [3], [252]]
+    with pytest.raises(ParameterError, match="a str beside '\\+' and a node"):
+        one(lambda: array([1], np.int32) + "a")
+    with pytest.raises(
+        ParameterError, match=r"\[7\] of samples of the shape \(5,\): index 7 is out of bounds"
+    ):
+        one(lambda: array(np.arange(5), np.int32)[7])
+
+
+def test_math():
+    found = one(lambda: (math.sqrt(array([4], np.int32)), math.clamp(array([200], np.uint8), 0, 100)))
+    assert [part[:2] for part in found] == [("FLOAT", [2.0]), ("INT32", [100])]
+    with pytest.raises(AttributeError, match="no function 'nosuch'"):
+        _ = math.nosuch
+
+
+def test_unseeded_draws_differ_and_seeded_ones_agree():
+    def results():
+        draw = fn.random.uniform
+        return draw(range=[0, 1]), draw(range=[0, 1]), draw(range=[0, 1], seed=4), draw(range=[0, 1], seed=4)
+
+    a, b, c, d = (values for _, values, _ in one(results))
+    assert a != b
+    assert c == d
+    assert one(results, seed=0) == one(results)
+    assert one(results, seed=1)[0] != one(results)[0]
+
+
+def test_draws_do_not_depend_on_the_size_of_batches():
+    def draws(size):
+        found = run(lambda: fn.random.normal(shape=[2]), batch_size=size, count=8 // size)
+        return np.concatenate([batch[0].as_array() for batch in found]).tolist()
+
+    assert draws(2) == draws(4) == draws(8)
+
+
+def test_arguments_of_distributions():
+    def results():
+        mean = array(5.0, np.float32)
+        return (
+            fn.random.uniform(values=[3.0, 3.0]),
+            fn.random.normal(mean=mean, stddev=0.0),
+            fn.random.coin_flip(probability=array(1.0, np.float32), dtype=types.BOOL),
+            fn.random.choice(1),
+            fn.random.choice([7.5]),
+            fn.random.uniform(array(np.zeros((2, 3)), np.uint8), range=[0, 1]),
+        )
+
+    found = one(results)
+    assert [part[:2] for part in found[:5]] == [
+        ("FLOAT", 3.0),
+        ("FLOAT", 5.0),
+        ("BOOL", True),
+        ("INT32", 0),
+        ("FLOAT", 7.5),
+    ]
+    assert np.shape(found[5][1]) == (2, 3)
+
+
+def test_images(tmp_path):
+    image = np.random.default_rng(0).integers(0, 255, (20, 30, 3), np.uint8)
+    (tmp_path / "a").mkdir()
+    cv2.imwrite(str(tmp_path / "a" / "x.png"), image[..., ::-1])
+    (tmp_path / "a" / "y.png").write_bytes(b"no image")
+
+    def reading(name):
+        data, label = fn.readers.file(files=[str(tmp_path / "a" / name)], labels=[5])
+        return fn.decoders.image(data, device="mixed"), label, data.property("source_info")
+
+    pixels, label, source = (output.at(0) for output in run(lambda: reading("x.png"))[0])
+    assert np.array_equal(pixels, image)
+    assert label.tolist() == [5]
+    assert source.tobytes().decode().endswith("x.png")
+    with pytest.raises(
+        SourceError, match=r"y.png: 8 bytes that are no image which can be decoded; allowed: JPEG"
+    ):
+        run(lambda: reading("y.png"))
+    windows = run(
+        lambda: fn.decoders.image_random_crop(fn.readers.file(files=[str(tmp_path / "a" / "x.png")])[0]),
+        count=5,
+    )
+    shapes = {batch[0].at(0).shape for batch in windows}
+    assert len(shapes) > 1
+    assert all(0 < rows <= 20 and 0 < columns <= 30 for rows, columns, _ in shapes)
+
+
+def test_the_table_as_text_names_every_operator():
+    from seqpipe.dali.__main__ import table_text
+
+    lines = {line.split()[0]: line for line in table_text().splitlines()}
+    assert set(known_names()) == set(lines)
+    assert lines["resize"].split()[1] == "differs"
+    assert lines["water"].split()[1] == "no"
+    assert lines["flip"].split()[1] == "differs"
+    assert lines["erase"].split()[1] == "yes"

@@ -1,0 +1,395 @@
+"""Operators on volumes against SciPy and NumPy, and how they treat layouts, types, spaces and what they refuse."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from seqpipe import fn, ops
+from seqpipe.errors import ParameterError
+from seqpipe.ops import REGISTRY, VolumeChain
+from seqpipe.parts import Boxes, Image, Labels, Points, Sample
+from seqpipe.sequence import Batch, Sequence
+
+NAMES = sorted(name for name, cls in REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe)
+CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].examples))]
+GEOMETRY = [
+    ops.RandomAffine3d(rotate=(-40, 40), scale=(0.8, 1.2), shear=(-10, 10), translate_mm=(-3, 3)),
+    ops.Elastic3d(spacing=6, amplitude=0.3),
+    ops.Zoom3d(factor=(0.7, 1.5)),
+    ops.Flip3d(depth=True, width=True),
+    ops.Rot90(turns=1, plane="dw"),
+    ops.Crop3d(size=(9, 8, 7), place=(0, 1)),
+    ops.Pad3d(before=(1, 2, 3), after=(3, 0, 1)),
+    ops.Resample3d(spacing_mm=1.7),
+]
+
+
+def built(case):
+    return REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 1.0})
+
+
+def small(rng, shape=(9, 10, 11)):
+    return rng.random(shape).astype(np.float32)
+
+
+def space(volume):
+    return Sequence(volume, "DHWC"[: volume.ndim], affine=np.diag([2.0, 1.0, 1.5, 1.0]))
+
+
+# ------------------------------------------------------------------------------------------ every operator
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_layouts_and_values_of_every_kind_agree(case, rng):
+    op = built(case)
+    volume = small(rng, (9, 10, 11, 2))
+    sequence = space(volume)
+    made = op(sequence, index=3)
+    assert made.affine is not None
+    if case[0] == "resample3d":
+        return
+    flat = op(volume, index=3)
+    first = op(volume.transpose(3, 0, 1, 2), layout="CDHW", index=3)
+    assert np.array_equal(first.transpose(1, 2, 3, 0), flat)
+    assert first.flags.c_contiguous
+    several = op([volume, volume[::-1]], index=3)
+    assert np.array_equal(several[0], flat)
+    if several[0].shape == several[1].shape:
+        both = op(np.stack([volume, volume[::-1]]), index=3)
+        assert np.array_equal(both, np.stack(several))
+        batch = op(Batch.of([space(volume), space(volume[::-1].copy())]), index=3)
+        assert np.array_equal(batch[0].data, made.data)
+    sample = op({"image": volume}, index=3)
+    assert np.array_equal(sample["image"], flat)
+    assert op(volume[..., 0], index=3).ndim == 3
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float64"])
+def test_types_are_kept_and_nothing_that_was_given_is_written(case, dtype, rng):
+    volume = (small(rng) * 100).astype(dtype)
+    before = volume.copy()
+    found = built(case)(space(volume))
+    assert found.dtype == volume.dtype
+    assert np.array_equal(volume, before)
+    assert not np.shares_memory(found.data, volume)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_does_not_act_changes_nothing(case, rng):
+    volume = small(rng)
+    op = REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 0.0})
+    assert np.array_equal(op(volume), volume)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_labels_stay_labels_and_replay_is_bit_equal(case, rng):
+    labels = rng.integers(0, 4, (9, 10, 11)).astype(np.uint8) * 3
+    sample = {"image": space(small(rng)), "label": Labels(space(labels), classes=(0, 3, 6, 9))}
+    done = built(case)(sample, epoch=2, index=7)
+    assert isinstance(done, Sample)
+    assert set(np.unique(done["label"].array)) <= {0, 3, 6, 9}
+    again = ops.replay(done.history, sample)
+    assert np.array_equal(again["image"].data, done["image"].data)
+    assert np.array_equal(again["label"].array, done["label"].array)
+    assert again.history == done.history
+
+
+# ------------------------------------------------------------------------------------------ space
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(range(len(GEOMETRY))), min_size=1, max_size=5), st.integers(0, 1000))
+def test_landmarks_keep_their_place_in_the_world(numbers, index):
+    """A point in voxels, through any chain, has the place that its voxel has: by the affine, or by the field."""
+    chain = VolumeChain(*(GEOMETRY[n] for n in numbers))
+    volume = space(np.zeros((14, 15, 16), np.float32))
+    inside = np.random.default_rng(index).uniform(4, 9, (5, 3))
+    try:
+        done = chain({"image": volume, "voxel": Points(inside)}, index=index)
+    except ParameterError as error:
+        assert "Pad it before" in str(error)
+        return
+    if any(GEOMETRY[n].warps for n in numbers):
+        return
+    world = inside @ volume.affine[:3, :3].T + volume.affine[:3, 3]
+    after = done["image"].affine
+    assert np.abs(done["voxel"].array @ after[:3, :3].T + after[:3, 3] - world).max() < 1e-6
+
+
+def test_points_in_mm_stay_where_they_are_and_follow_a_field(sequence, rng):
+    voxels = rng.uniform(3, 15, (6, 3))
+    world = voxels @ sequence.affine[:3, :3].T + sequence.affine[:3, 3]
+    sample = {"image": sequence, "voxel": Points(voxels), "mm": Points(world, unit="mm")}
+    turned = ops.RandomAffine3d(rotate=30, translate_mm=4)(sample)
+    assert np.abs(turned["mm"].array - world).max() < 1e-9
+    warped = ops.Elastic3d(spacing=8)(sample)
+    affine = warped["image"].affine
+    assert (
+        np.abs(warped["mm"].array - (warped["voxel"].array @ affine[:3, :3].T + affine[:3, 3])).max() < 1e-6
+    )
+    assert np.abs(warped["voxel"].array - voxels).max() > 0.1
+
+
+def test_a_marked_voxel_goes_where_its_point_goes():
+    volume = np.zeros((20, 20, 20), np.float32)
+    volume[8, 9, 12] = 1
+    chain = VolumeChain(
+        ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True)
+    )
+    done = chain(
+        {"image": volume, "tip": Points([[8.0, 9, 12]]), "box": Boxes([[7.0, 8, 11, 9, 10, 13]])}, index=4
+    )
+    weights = done["image"] / done["image"].sum()
+    center = [(np.indices(volume.shape)[a] * weights).sum() for a in range(3)]
+    tip = done["tip"].array[0]
+    assert np.abs(center - tip).max() < 0.5
+    box = done["box"].array[0]
+    assert (box[:3] < tip).all()
+    assert (tip < box[3:]).all()
+
+
+def test_angles_are_turned_in_millimeters():
+    """A cube of 12 mm stays one when it is turned by a right angle, though its voxels are longer than wide."""
+    volume = np.zeros((12, 24, 24), np.float32)
+    volume[3:9, 6:18, 10:14] = 1  # 12 × 12 × 4 mm
+    sequence = Sequence(volume, "DHW", affine=np.diag([2.0, 1, 1, 1]))
+    turned = ops.RandomAffine3d(rotate=(0, 90, 0), interp="nearest")(sequence)
+    extents = [np.ptp(where) + 1 for where in np.nonzero(turned.data)]
+    assert extents == [2, 12, 12], "4 mm along slices and 12 along columns"
+
+
+def test_a_resampled_volume_is_that_of_scipy(sequence):
+    found = ops.Resample3d(spacing_mm=(1.25, 1.6, 1.1), fill_value=None)(sequence)
+    assert found.shape == (36, 11, 26)
+    judged = ndimage.zoom(sequence.data, (2, 0.5, 1), order=1, mode="nearest", grid_mode=True)
+    assert np.abs(found.data - judged).max() < 1e-5
+    assert np.allclose(np.linalg.norm(found.affine[:3, :3], axis=0), (1.25, 1.6, 1.1))
+
+
+def test_what_is_composed_is_read_once(volume):
+    crop = ops.Crop3d(size=(10, 10, 10))
+    turn = ops.RandomAffine3d(rotate=(20, 30, 10))
+    chain = VolumeChain(turn, ops.RandomAffine3d(scale=1.2), crop)
+    assert chain.explain() == "1. random_affine3d → random_affine3d → crop3d: one gather"
+    assert "in three dimensions" in chain.explain(volume)
+    inverse = VolumeChain(ops.RandomAffine3d(rotate=(0, 0, 90)), ops.RandomAffine3d(rotate=(0, 0, -90)))
+    assert np.allclose(inverse(volume), volume, atol=1e-6)
+    flat = VolumeChain(ops.RandomAffine3d(rotate=(20, 0, 0)), ops.Elastic3d(in_plane=True))
+    assert "slice by slice, in the plane through an elastic field" in flat.explain(volume)
+    views = VolumeChain(ops.Flip3d(width=True), ops.Rot90(), ops.Crop3d(size=(4, 5, 6)))
+    assert "voxels change places" in views.explain(volume)
+    assert np.array_equal(
+        views(volume), np.rot90(volume[:, :, ::-1], 1, (1, 2))[7:11, 11:16][:, :, 8:14][:, :5]
+    )
+
+
+@pytest.mark.parametrize("numbers", [(0, 3, 4), (0, 1, 5), (7, 2), (1, 0, 1), (3, 6, 5)])
+def test_geometry_is_taken_back(numbers):
+    grid = np.indices((22, 24, 26)) / 6
+    sequence = space(np.sin(grid).sum(axis=0).astype(np.float32))
+    sample = {"image": sequence, "inside": np.ones_like(sequence.data)}
+    done = VolumeChain(*(GEOMETRY[n] for n in numbers))(sample, index=5)
+    back = ops.invert_volume(done.history, done["image"])
+    assert np.allclose(back.affine, sequence.affine)
+    known = ops.invert_volume(done.history, done["inside"]) > 1 - 1e-5  # nothing from outside is mixed in
+    assert known.sum() > 100
+    assert np.abs(back.data - sequence.data)[known].max() < 0.05
+
+
+def test_flips_are_taken_back_to_the_bit(volume):
+    done = VolumeChain(ops.Flip3d(depth=True), ops.Rot90(turns=3))({"image": volume})
+    assert np.array_equal(ops.invert_volume(done.history, done["image"]), volume)
+
+
+# ------------------------------------------------------------------------------------------ intensities
+
+
+def test_blur_is_that_of_scipy(volume):
+    found = ops.GaussianBlur3d(sigma=(0.7, 1.0, 1.3))(volume)
+    judged = ndimage.gaussian_filter(volume, (0.7, 1.0, 1.3), truncate=6, mode="reflect")
+    assert np.abs(found - judged).max() < 1e-5
+    wide = ops.GaussianBlur3d(sigma=5.0)(volume)
+    assert np.abs(wide - ndimage.gaussian_filter(volume, 5.0, truncate=6, mode="reflect")).max() < 1e-4
+
+
+def test_noise_has_its_deviation_and_depends_on_the_sample(volume):
+    zeros = np.zeros((40, 40, 40), np.float32)
+    noise = ops.GaussianNoise3d(sigma=2.0)(zeros, index=1)
+    assert abs(noise.std() - 2) < 0.03
+    assert abs(noise.mean()) < 0.03
+    assert not np.array_equal(noise, ops.GaussianNoise3d(sigma=2.0)(zeros, index=2))
+    assert np.array_equal(noise, ops.GaussianNoise3d(sigma=2.0)(zeros, index=1))
+    rician = ops.RicianNoise(sigma=2.0)(zeros)
+    assert abs(rician.mean() - 2 * np.sqrt(np.pi / 2)) < 0.03
+
+
+def test_contrast_gamma_and_scales_are_their_formulas(volume):
+    x, mean = volume.astype(float), volume.astype(float).mean()
+    assert np.allclose(ops.BrightnessMultiplicative(factor=1.3)(volume), x * 1.3, atol=1e-6)
+    assert np.allclose(
+        ops.Contrast3d(factor=1.3)(volume), ((x - mean) * 1.3 + mean).clip(x.min(), x.max()), atol=1e-5
+    )
+    wide = np.ptp(x)
+    power = ((x - x.min()) / wide) ** 0.7 * wide + x.min()
+    assert np.allclose(ops.Gamma3d(gamma=0.7, range="minmax")(volume), power, atol=1e-5)
+    inverted = -(((-x - (-x).min()) / wide) ** 0.7 * wide + (-x).min())
+    assert np.allclose(ops.Gamma3d(gamma=0.7, range="minmax", invert=True)(volume), inverted, atol=1e-5)
+    kept = ops.Gamma3d(gamma=0.7, range="minmax", retain_stats=True)(volume)
+    assert np.allclose([kept.mean(), kept.std()], [x.mean(), x.std()], atol=1e-5)
+    scored = ops.ZScore()(volume)
+    assert np.allclose(scored, (x - mean) / x.std(), atol=1e-5)
+    assert np.allclose(ops.Window(lo=0.0, hi=1.0)(volume), x.clip(0, 1), atol=1e-6)
+    lo, hi = np.percentile(x, (1, 99))
+    assert np.allclose(
+        ops.PercentileRescale(lower=1, upper=99)(volume), ((x - lo) / (hi - lo)).clip(0, 1), atol=1e-5
+    )
+
+
+def test_scores_count_what_they_are_told(volume, blocks):
+    zeros = np.where(blocks > 2, volume, 0).astype(np.float32)
+    found = ops.ZScore(of="nonzero", keep_zeros=True)(zeros)
+    assert abs(found[zeros != 0].mean()) < 1e-5
+    assert (found[zeros == 0] == 0).all()
+    masked = ops.ZScore(of="mask")({"image": volume, "mask": Labels(blocks)})["image"]
+    assert abs(masked[blocks > 0].std() - 1) < 1e-5
+
+
+def test_low_resolution_is_nearest_down_and_linear_up():
+    torch = pytest.importorskip("torch")
+    volume = np.random.default_rng(0).random((12, 13, 14)).astype(np.float32)
+    few = [round(n * 0.6) for n in volume.shape]
+    small = torch.nn.functional.interpolate(torch.from_numpy(volume)[None, None], few, mode="nearest-exact")
+    judged = torch.nn.functional.interpolate(small, volume.shape, mode="trilinear")[0, 0].numpy()
+    assert np.abs(ops.LowResolution(factor=0.6)(volume) - judged).max() < 1e-5
+
+
+def test_acquisitions_leave_the_mean(volume):
+    for op in (ops.Ghosting(), ops.Gibbs(alpha=0.5), ops.Spike(strength=0.3)):
+        found = op(volume, index=3)
+        assert np.isfinite(found).all()
+        assert 0 < np.abs(found - volume).max() < 10
+        assert abs(found.mean() - volume.mean()) < 0.05
+    judged = np.exp(-0.0)
+    assert np.allclose(ops.BiasField(strength=0.0)(volume), volume * judged)
+    field = ops.BiasField(strength=0.5)(np.ones_like(volume), index=1)
+    assert 0.05 < field.std() < 3
+    assert np.abs(np.diff(np.log(field), n=4, axis=0)).max() < 1e-4, "a cubic along each axis"
+
+
+def test_channels_have_draws_of_their_own(rng):
+    volume = np.ones((4, 4, 4, 6), np.float32)
+    joint = ops.BrightnessMultiplicative(factor=(0.5, 2.0))(volume)
+    assert len(np.unique(joint)) == 1
+    apart = ops.BrightnessMultiplicative(factor=(0.5, 2.0), per_channel=True)(volume)
+    assert len(np.unique(apart)) == 6
+    some = ops.BrightnessMultiplicative(factor=(0.5, 2.0), per_channel=True, p_channel=0.5)(volume, index=1)
+    assert 1 <= (some != 1).any(axis=(0, 1, 2)).sum() < 6
+
+
+def test_only_named_images_change(volume, blocks):
+    sample = {"t1": volume, "t2": volume, "label": Labels(blocks)}
+    done = ops.BrightnessMultiplicative(factor=2.0, only="t2")(sample)
+    assert np.array_equal(done["t1"], volume)
+    assert np.array_equal(done["t2"], volume * 2)
+    with pytest.raises(ParameterError, match="only has 'flair'; allowed: images of the sample: t1, t2"):
+        ops.BrightnessMultiplicative(factor=2.0, only="flair")(sample)
+
+
+# ------------------------------------------------------------------------------------------ bad input
+
+
+def test_what_is_no_number_is_kept_and_said_once(volume):
+    broken = volume.copy()
+    broken[3, 4, 5], broken[6, 7, 8] = np.nan, np.inf
+    with pytest.warns(UserWarning, match="2 voxels of 'image' are NaN or infinite: they are kept") as said:
+        found = VolumeChain(ops.ZScore(), ops.Contrast3d(factor=1.2), ops.Gamma3d(gamma=1.2, range="minmax"))(
+            broken
+        )
+    assert len(said) == 1
+    assert np.isnan(found[3, 4, 5])
+    assert (
+        np.isfinite(np.delete(found.ravel(), [np.ravel_multi_index((3, 4, 5), found.shape)])).mean() > 0.999
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ops.ZScore()(volume)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: ops.RandomAffine3d(translate_mm=3.0)(x), "random_affine3d: translate_mm is in mm, and this volume has no spacing.*affine"),
+        (lambda x: ops.Resample3d(spacing_mm=1)(x), "resample3d: spacing_mm is in mm, and this volume has no spacing"),
+        (lambda x: ops.Elastic3d(amplitude_mm=3.0)(x), "elastic3d: amplitude_mm is in mm, and this volume has no spacing"),
+        (lambda x: ops.GaussianBlur3d(unit="mm")(x), "gaussian_blur3d: unit='mm', and this volume has no spacing"),
+        (lambda x: ops.Gamma3d(gamma=1.2)(x), r"gamma3d: it needs the range of intensities, and a volume has none by itself; allowed: range="),
+        (lambda x: ops.ZScore(of="mask")(x), "zscore: of='mask', and the sample has no labels"),
+        (lambda x: ops.Crop3d(size=(1, 99, 1))(x), r"crop3d: size=\(1, 99, 1\) of a volume of 18 × 22 × 26 voxels; allowed: no more"),
+        (lambda x: ops.Flip3d(width=True)({"a": x, "b": x[1:]}), "flip3d: b has 17 × 22 × 26 voxels, and the part before it 18 × 22 × 26; allowed: one grid"),
+        (lambda x: ops.Flip3d(width=True)({"a": space(x), "b": Sequence(x, "DHW", affine=np.eye(4))}), "flip3d: b lies up to .* voxels beside the part before it"),
+        (lambda x: ops.Flip3d(width=True)({"a": x, "m": Labels((x > 0) * 7, classes=3)}), "Labels: the label 7 in .* voxels of 'm' is of no declared class; allowed: 0, 1, 2"),
+        (lambda x: ops.Flip3d(width=True)({"m": Labels(x)}), "flip3d: m has the label .*; allowed: whole numbers"),
+        (lambda x: ops.Flip3d(width=True)({"p": Points([[1, 2, 3]])}), "flip3d: a sample of p; allowed: one image or labels"),
+        (lambda x: ops.Flip3d(width=True)({"a": x, "p": Points([[1.0, 2, 3]], unit="mm")}), "flip3d: p is in mm, and the images have no affine"),
+        (lambda x: ops.Flip3d(width=True)(x[0]), r"flip3d: an array of shape \(22, 26\) and layout unknown; allowed: .*DHW"),
+        (lambda x: ops.Flip3d(width=True)(x, layout="CDHW"), "flip3d: an array of shape .* and layout CDHW"),
+        (lambda x: ops.BrightnessAdditive(offset=1)({"m": Labels(x > 0)}), "brightness_additive: a sample of m, none of which is an image"),
+        (lambda x: VolumeChain(ops.Flip()), "VolumeChain: a chain on volumes with flip; allowed: operators on volumes"),
+        (lambda x: Points([1.0, 2.0]), r"Points: numbers of float64 of shape \(2,\); allowed: \(K, 3\)"),
+        (lambda x: Labels(x, classes=0), "Labels: classes=0 is not valid"),
+        (lambda x: Labels(x, interp="linear"), "interp='linear' is not valid; allowed: 'vote', 'nearest'"),
+    ],
+)  # fmt: skip
+def test_it_is_refused_by_name(volume, call, said):
+    with pytest.raises(ParameterError, match=said):
+        call(volume)
+
+
+def test_results_of_several_sizes_are_asked_for_as_a_list(rng):
+    with pytest.raises(
+        ParameterError, match="zoom3d: results of different shapes.*Give the samples as a list"
+    ):
+        ops.Zoom3d(factor=(0.5, 2.0))(rng.random((3, 8, 8, 8)).astype(np.float32), layout="NDHW")
+
+
+def test_chains_print_and_go_to_json(volume):
+    chain = VolumeChain(
+        ops.RandomAffine3d(rotate=(-30, 30), p=0.2),
+        ops.RandomAffine3d(scale=ops.Reciprocal(0.7, 1.4), isotropic=True, p=0.2),
+        ops.Gamma3d(gamma=ops.TwoSided(0.7, 1.5), range="minmax", p=0.3),
+    )
+    assert eval(repr(chain), vars(ops)) == chain
+    assert VolumeChain.from_json(chain.to_json()) == chain
+    assert np.array_equal(chain(volume, index=4), VolumeChain.from_json(chain.to_json())(volume, index=4))
+    assert [op.name for op in chain.without("gamma3d")] == ["random_affine3d"] * 2
+    draws = {op.stream_name for op in chain}
+    assert draws == {"random_affine3d", "random_affine3d#1", "gamma3d"}
+    with pytest.raises(
+        ParameterError, match="there is no 'hue' in the chain; allowed: gamma3d, random_affine3d"
+    ):
+        chain.without("hue")
+
+
+def test_torch_tensors_come_back_as_such(volume):
+    torch = pytest.importorskip("torch")
+    found = fn.flip3d(torch.from_numpy(volume), width=True)
+    assert isinstance(found, torch.Tensor)
+    assert np.array_equal(found.numpy(), volume[:, :, ::-1])
+    sample = ops.Flip3d(width=True)(
+        {"image": torch.from_numpy(volume), "label": Labels(torch.from_numpy(volume > 0))}
+    )
+    assert isinstance(sample["image"], torch.Tensor)
+    assert isinstance(sample["label"].data, torch.Tensor)
+
+
+def test_parts_of_images_are_images(volume):
+    done = ops.Flip3d(width=True)({"image": Image(volume)})
+    assert isinstance(done["image"], Image)
+    assert isinstance(ops.Flip3d(width=True)(Labels(volume > 0)), Labels)

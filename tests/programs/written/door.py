@@ -1,0 +1,416 @@
+"""Calls of DALI's operators, run by DALI and by seqpipe.dali alike: ``python door.py RESULTS`` writes a pickle of all.
+
+The results are, for each case, a list with (type, layout, list of arrays) for each output, or what was said instead.
+"""
+
+import pickle
+import sys
+import warnings
+
+import numpy as np
+from nvidia.dali import fn, ops, pipeline_def, types
+from nvidia.dali import math as dm
+
+rng = np.random.default_rng(3)
+IMG = [np.kron(rng.integers(0, 255, (6 + n, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8) for n in range(3)]
+SEQ = [rng.integers(0, 255, (4, 24, 32, 3)).astype(np.uint8) for _ in range(3)]
+BOX = np.array([[0.1, 0.2, 0.5, 0.6], [0.4, 0.4, 0.9, 0.8]], np.float32)
+cases = {}
+
+
+def case(f):
+    cases[f.__name__] = f
+    return f
+
+
+def img():
+    return fn.external_source(lambda: IMG, layout="HWC")
+
+
+def seq():
+    return fn.external_source(lambda: SEQ, layout="FHWC")
+
+
+def box():
+    return fn.external_source(lambda: [BOX] * 3)
+
+
+def num(*v):
+    return fn.external_source(lambda: [np.float32(x) for x in v])
+
+
+L = types.INTERP_LINEAR
+
+
+@case
+def crop():
+    return (
+        fn.crop(img(), crop=(20, 30)),
+        fn.crop(img(), crop_h=21, crop_w=33, crop_pos_x=0.2, crop_pos_y=0.9),
+        fn.crop(img(), crop=(20, 30), crop_pos_x=num(0, 0.5, 1)),
+        fn.crop(seq(), crop=(10, 12), dtype=types.FLOAT),
+    )
+
+
+@case
+def crop_pad():
+    return fn.crop(img(), crop=(80, 90), out_of_bounds_policy="pad", fill_values=7)
+
+
+@case
+def cmn():
+    return (
+        fn.crop_mirror_normalize(
+            img(),
+            crop=(20, 30),
+            mean=[1.0, 2.0, 3.0],
+            std=[2.0, 3.0, 4.0],
+            mirror=fn.cast(num(0, 1, 0), dtype=types.INT32),
+        ),
+        fn.crop_mirror_normalize(
+            img(), crop=(20, 30), output_layout="HWC", dtype=types.FLOAT, scale=2.0, shift=1.0
+        ),
+        fn.crop_mirror_normalize(seq(), crop=(10, 12), mean=[128.0], std=[64.0], output_layout="FCHW"),
+        fn.crop_mirror_normalize(seq(), output_layout="FCHW"),
+    )
+
+
+@case
+def resize():
+    return (
+        fn.resize(img(), size=(33, 44)),
+        fn.resize(img(), resize_x=40, resize_y=40, interp_type=types.INTERP_TRIANGULAR),
+        fn.resize(seq(), size=(12, 16)),
+        fn.resize(img(), size=50),
+        fn.resize(img(), resize_x=num(20, 30, 40), resize_y=20.0),
+    )
+
+
+@case
+def resize_attrs():
+    return fn.resize(img(), size=(33, 44), save_attrs=True)[1]
+
+
+@case
+def rotate():
+    return (
+        fn.rotate(img(), angle=30.0, fill_value=0, keep_size=True),
+        fn.rotate(img(), angle=num(10, 20, 30), fill_value=5),
+        fn.rotate(seq(), angle=90.0, fill_value=0),
+        fn.rotate(img(), angle=15.0, size=(40, 40), fill_value=1, interp_type=types.INTERP_NN),
+    )
+
+
+@case
+def flip():
+    return (
+        fn.flip(img()),
+        fn.flip(img(), horizontal=0, vertical=1),
+        fn.flip(img(), horizontal=fn.cast(num(0, 1, 0), dtype=types.INT32)),
+        fn.flip(seq(), vertical=1),
+    )
+
+
+@case
+def slices():
+    return (
+        fn.slice(
+            img(),
+            fn.external_source(lambda: [np.array([0.1, 0.2], np.float32)] * 3),
+            fn.external_source(lambda: [np.array([0.5, 0.4], np.float32)] * 3),
+        ),
+        fn.slice(img(), start=(3, 4), shape=(10, 12), axes=(0, 1)),
+        fn.slice(img(), rel_start=(0.25, 0.25), rel_end=(0.75, 0.5), axis_names="HW"),
+        fn.slice(img(), start=(-3, 4), end=(10, 70), axes=(0, 1), out_of_bounds_policy="pad", fill_values=9),
+        fn.slice(img(), start=(-3, 4), end=(10, 70), axes=(0, 1), out_of_bounds_policy="trim_to_shape"),
+        fn.slice(img(), 1, 2, axes=(2,), normalized_anchor=False, normalized_shape=False),
+    )
+
+
+@case
+def color():
+    return (
+        fn.brightness(img(), brightness=1.25),
+        fn.contrast(img(), contrast=0.75),
+        fn.saturation(img(), saturation=0.5),
+        fn.hue(img(), hue=20.0),
+        fn.color_twist(img(), brightness=1.1, contrast=0.9, hue=10.0, saturation=1.2),
+        fn.hsv(img(), hue=10.0, saturation=0.9, value=1.1),
+        fn.brightness_contrast(img(), brightness=1.1, contrast=1.2),
+        fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.GRAY),
+        fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.BGR),
+        fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.YCbCr),
+    )
+
+
+@case
+def pads():
+    return (
+        fn.pad(img()),
+        fn.pad(img(), axes=(0, 1), shape=(80, 90), fill_value=3),
+        fn.pad(img(), axis_names="W", align=(17,)),
+        fn.pad(
+            fn.external_source(lambda: [np.arange(n + 1, dtype=np.int32) for n in range(3)]), fill_value=-1
+        ),
+    )
+
+
+@case
+def paste():
+    return (
+        fn.paste(img(), ratio=1.5, fill_value=(1, 2, 3), paste_x=0.25, paste_y=0.75),
+        fn.bbox_paste(box(), ratio=1.5, paste_x=0.25, paste_y=0.75, ltrb=True),
+        fn.bb_flip(box(), ltrb=True, horizontal=1),
+        fn.bb_flip(box(), ltrb=True, horizontal=fn.cast(num(1, 0, 1), dtype=types.INT32), vertical=1),
+    )
+
+
+@case
+def erase():
+    return (
+        fn.erase(img(), anchor=(3, 4), shape=(10, 12), fill_value=5),
+        fn.erase(img(), anchor=(0.1, 0.2, 0.5, 0.5), shape=(0.2, 0.2, 0.3, 0.3), normalized=True),
+        fn.erase(seq(), anchor=(3, 4), shape=(10, 12), axis_names="HW"),
+    )
+
+
+@case
+def normalize():
+    return (
+        fn.normalize(img()),
+        fn.normalize(img(), mean=100.0, stddev=50.0),
+        fn.normalize(img(), axes=(0, 1)),
+        fn.normalize(img(), axis_names="HW", shift=3.0, scale=2.0),
+        fn.normalize(img(), batch=True),
+    )
+
+
+@case
+def blur():
+    return (
+        fn.gaussian_blur(img(), window_size=5),
+        fn.gaussian_blur(img(), sigma=1.5),
+        fn.gaussian_blur(seq(), sigma=num(1, 2, 3)),
+        fn.laplacian(img(), window_size=3),
+    )
+
+
+@case
+def arrays():
+    return (
+        fn.transpose(img(), perm=[2, 0, 1]),
+        fn.stack(num(1, 2, 3), num(4, 5, 6)),
+        fn.cat(img(), img(), axis=2),
+        fn.cat(img(), img(), axis_name="H"),
+        fn.reshape(img(), shape=[-1]),
+        fn.reshape(img(), src_dims=[2, 0, 1]),
+        fn.expand_dims(num(1, 2, 3), axes=0),
+        fn.squeeze(fn.expand_dims(img(), axes=0, new_axis_names="F"), axis_names="F"),
+        fn.reshape(img(), rel_shape=[1, 0.5, 2]),
+        fn.stack(img(), img(), axis=0, axis_name="F"),
+    )
+
+
+@case
+def casts():
+    return (
+        fn.cast(img(), dtype=types.FLOAT),
+        fn.cast(num(300, -1, 7), dtype=types.UINT8),
+        fn.cast_like(num(1, 2, 3), img()),
+        fn.cast(img(), dtype=types.INT64),
+        fn.cast(num(-1, 0, 2), dtype=types.BOOL),
+    )
+
+
+@case
+def reductions():
+    return (
+        fn.reductions.mean(img()),
+        fn.reductions.sum(img()),
+        fn.reductions.max(img(), axes=0),
+        fn.reductions.min(img(), axis_names="HW"),
+        fn.reductions.mean(img(), axis_names="HW", keep_dims=True),
+        fn.reductions.std_dev(img(), fn.reductions.mean(img())),
+        fn.reductions.variance(img(), fn.reductions.mean(img(), axes=(0, 1)), axes=(0, 1)),
+        fn.reductions.rms(num(1, 2, 3)),
+        fn.reductions.mean_square(img()),
+    )
+
+
+@case
+def labels():
+    return (
+        fn.one_hot(fn.external_source(lambda: [np.array([n], np.int32) for n in range(3)]), num_classes=4),
+        fn.one_hot(
+            fn.external_source(lambda: [np.int32(n) for n in range(3)]), num_classes=4, dtype=types.INT32
+        ),
+        fn.lookup_table(
+            fn.external_source(lambda: [np.array([1, 3, 9], np.uint8)] * 3),
+            keys=[1, 3],
+            values=[10.0, 30.0],
+            default_value=-1.0,
+        ),
+    )
+
+
+@case
+def constants():
+    return (
+        fn.constant(idata=5),
+        fn.constant(fdata=[1.5, 2.5]),
+        fn.constant(idata=[1, 2, 3, 4], shape=(2, 2)),
+        fn.zeros(shape=(2, 3)),
+        fn.ones(shape=3, dtype=types.FLOAT),
+        fn.full(7.0, shape=(2,)),
+        fn.zeros_like(img()),
+        fn.full_like(num(1, 2, 3), 5.0),
+        types.Constant(3),
+    )
+
+
+@case
+def frames():
+    return (
+        fn.element_extract(seq(), element_map=[0, 3]),
+        fn.sequence_rearrange(seq(), new_order=[3, 0, 1]),
+        fn.shapes(seq()),
+        fn.permute_batch(num(1, 2, 3), indices=[2, 0, 0]),
+    )
+
+
+@case
+def points():
+    return (
+        fn.coord_transform(box(), M=[1.0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1], T=[1.0, 2, 3, 4]),
+        fn.coord_flip(fn.external_source(lambda: [np.array([[0.1, 0.2], [0.3, 0.9]], np.float32)] * 3)),
+        fn.coord_flip(
+            fn.external_source(lambda: [np.array([[0.1, 0.2], [0.3, 0.9]], np.float32)] * 3),
+            flip_y=1,
+            flip_x=0,
+        ),
+    )
+
+
+@case
+def warp():
+    return (
+        fn.warp_affine(img(), matrix=[1.0, 0.1, 3, 0.05, 1, 2], fill_value=0),
+        fn.warp_affine(
+            img(),
+            matrix=fn.external_source(lambda: [np.array([[1, 0.1, 3], [0.05, 1, 2]], np.float32)] * 3),
+            fill_value=0,
+            interp_type=types.INTERP_NN,
+        ),
+        fn.warp_affine(img(), matrix=[1.0, 0.1, 3, 0.05, 1, 2], size=(30, 40), fill_value=42),
+    )
+
+
+@case
+def perframe():
+    return fn.rotate(
+        seq(),
+        angle=fn.per_frame(fn.external_source(lambda: [np.array([0, 90, 180, 270], np.float32)] * 3)),
+        keep_size=True,
+        fill_value=0,
+    )
+
+
+@case
+def maths():
+    return (
+        dm.sqrt(num(1, 2, 3)),
+        dm.floor(num(1.5, -2.5, 3)),
+        dm.pow(num(1, 2, 3), 2),
+        dm.min(img(), 100),
+        dm.max(num(1, 2, 3), 2.0),
+        dm.clamp(img(), 50, 100),
+        dm.abs(num(-1, 2, -3)),
+        dm.atan2(num(1, 2, 3), 1.0) if hasattr(dm, "atan2") else num(0, 0, 0),
+        dm.exp(num(0, 1, 2)),
+    )
+
+
+@case
+def python():
+    return fn.python_function(img(), function=lambda x: x[::2]), fn.python_function(
+        num(1, 2, 3), num(4, 5, 6), function=lambda a, b: (a + b, a - b), num_outputs=2
+    )[1]
+
+
+@case
+def indexing():
+    return (
+        img()[0],
+        img()[:, ::-1],
+        img()[3:9, -4],
+        seq()[1:3],
+        seq()[:, 2:5, :, 0],
+        img()[fn.cast(num(1, 2, 3), dtype=types.INT32)],
+    )
+
+
+@case
+def jpeg():
+    import cv2
+
+    raw = [np.asarray(cv2.imencode(".png", x)[1]).reshape(-1) for x in IMG]
+    r = fn.external_source(lambda: raw)
+    return (
+        fn.decoders.image(r, output_type=types.RGB),
+        fn.decoders.image(r, output_type=types.GRAY),
+        fn.decoders.image(r, output_type=types.BGR),
+        fn.peek_image_shape(r),
+        fn.decoders.image_crop(r, crop=(20, 30)),
+        fn.decoders.image_slice(r, rel_start=(0.1, 0.2), rel_shape=(0.5, 0.5), axes=(0, 1)),
+    )
+
+
+@case
+def props():
+    return (
+        fn.get_property(img(), key="layout"),
+        img().shape(),
+        fn.reinterpret(num(1, 2, 3), dtype=types.INT32),
+        fn.reinterpret(img(), layout="XYZ"),
+        fn.copy(img()),
+    )
+
+
+@case
+def oldops():
+    return (
+        ops.Resize(resize_x=20, resize_y=30)(img()),
+        ops.ElementExtract(element_map=[1])(seq()),
+        ops.Crop(crop=(10, 10))(img()),
+        ops.CropMirrorNormalize(crop=(10, 10), output_layout=types.NHWC, mean=[0.0], std=[1.0])(img()),
+        ops.Cast(dtype=types.FLOAT)(num(1, 2, 3)),
+    )
+
+
+def flat(made):
+    for one in made if isinstance(made, (tuple, list)) else [made]:
+        yield from one if isinstance(one, (tuple, list)) else [one]
+
+
+def run(function):
+    pipe = pipeline_def(lambda: tuple(flat(function())), batch_size=3, num_threads=1, device_id=None)()
+    pipe.build()
+    return [
+        (str(one.dtype), one.layout(), [np.array(one.at(n)) for n in range(len(one))]) for one in pipe.run()
+    ]
+
+
+def main(path):
+    warnings.simplefilter("ignore")
+    found = {}
+    for name, function in cases.items():
+        try:
+            found[name] = run(function)
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    with open(path, "wb") as file:
+        pickle.dump(found, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
