@@ -18,7 +18,7 @@ from ..cuda.upload import forget_uploads
 from ..decode.pool import DecoderPool
 from ..device import Decode
 from ..nvdec.caps import engines, mistrust
-from ..nvdec.decoder import CardDecoders, NvdecPool
+from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend
@@ -68,19 +68,19 @@ def gpu_decode_backends(
         return cpu.with_helpers(helpers), streams.allocate
     with streams.bound():
         workers = partial(_workers, engines(device) or 1)
-    nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
-    card = DecodeBackend("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
+    nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+    gpu = DecodeBackend("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
     if decode == "nvdec":
-        return _by_size(card, workers), streams.allocate
+        return _by_size(gpu, workers), streams.allocate
     split = WorkSplit(_refusals(streams), lambda job: workers(_is_small(job)))
-    card = replace(card, fits=split.takes, fallback=pool, done=split.gpu_done)
+    gpu = replace(gpu, fits=split.takes, fallback=pool, done=split.gpu_done)
     if decode == "auto":
         cpu = replace(cpu, fits=split.refuses)
-        return [*_by_size(card, workers), *cpu.with_helpers(helpers)], streams.allocate
+        return [*_by_size(gpu, workers), *cpu.with_helpers(helpers)], streams.allocate
     count, frame_threads = mixed_cpu_workers(cores)
     cpu = replace(cpu, threads=count, frame_threads=frame_threads)
     beside = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers))
-    return [*_by_size(card, workers), *beside], streams.allocate
+    return [*_by_size(gpu, workers), *beside], streams.allocate
 
 
 def _is_small(job: Job) -> bool:
@@ -92,9 +92,9 @@ def _workers(engine_count: int, small: bool) -> int:
     return engine_count * (_WORKERS_PER_ENGINE_OF_SMALL if small else _WORKERS_PER_ENGINE)
 
 
-def _by_size(card: DecodeBackend, workers: Callable[[bool], int]) -> list[DecodeBackend]:
+def _by_size(gpu: DecodeBackend, workers: Callable[[bool], int]) -> list[DecodeBackend]:
     """The way for large pictures, and that for small ones."""
-    large, small = card.only(lambda job: not _is_small(job)), card.only(_is_small)
+    large, small = gpu.only(lambda job: not _is_small(job)), gpu.only(_is_small)
     return [replace(large, threads=workers(False)), replace(small, threads=workers(True))]
 
 
@@ -151,7 +151,7 @@ def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
     backend = DecodeBackend("cpu", cpu, painter, close=cpu.clear)
     if decode != "cpu":
         fallback = None if decode == "nvdec" else cpu
-        nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+        nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
         backend = DecodeBackend("nvdec", nvdec, painter, fallback=fallback, close=cpu.clear)
     return ReaderContext(backend, streams.ready, _STREAMED_AT_ONCE)
 

@@ -25,7 +25,7 @@ from .hardware import Forgotten
 from .painting import PaintingOf
 from .session import Session
 
-__all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
+__all__ = ["NvdecDecoder", "NvdecDecoders", "NvdecPool"]
 
 
 class NvdecDecoder:
@@ -178,7 +178,7 @@ class NvdecPool:
                 session.close()
 
 
-class CardDecoders:
+class NvdecDecoders:
     """The pool as those who decode on some streams see it.
 
     Args:
