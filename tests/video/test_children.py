@@ -25,7 +25,7 @@ from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, child_process, children
 from seqpipe.video.engine.backend import DecodeBackend
-from seqpipe.video.engine.child_memory import SharedPictures, Slots
+from seqpipe.video.engine.child_memory import SharedFrames, Slots
 from seqpipe.video.engine.child_process import PROCESSES
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
@@ -127,7 +127,7 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     form = surface_format("yuv420p")
     planes = [np.full(shape, value, np.uint8) for shape, value in (((8, 10), 1), ((4, 5), 2), ((4, 5), 3))]
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
-    pictures = SharedPictures.__new__(SharedPictures)
+    pictures = SharedFrames.__new__(SharedFrames)
     kept = os.memfd_create("a test")
     monkeypatch.setattr(os, "memfd_create", lambda _: kept)
     pictures.__init__()
@@ -144,11 +144,11 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     assert pictures.used() == [], "one of its planes is still there"
     del last, found, plane
     gc.collect()
-    (room,) = pictures.used()
+    (buffer,) = pictures.used()
     assert slots.put(surface) is None
-    slots.take_back([room])
-    assert slots.put(surface).room == room
-    slots.take_back([one.room for one in lent if one is not None])
+    slots.take_back([buffer])
+    assert slots.put(surface).buffer == buffer
+    slots.take_back([one.buffer for one in lent if one is not None])
     larger = Surface(-1, tuple(np.repeat(plane, 8, axis=1) for plane in planes), form)
     assert slots.put(larger) is not None, "what all pictures have left is for those of any size"
     pictures.close()

@@ -14,7 +14,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.packet_decoder import DecodeError, News
+from seqpipe.video.decode.packet_decoder import DecodeError, DecodeResult
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
@@ -35,14 +35,16 @@ class Faulty(CpuDecoder):
         for fed in packets:
             if fed.number == self.packet and self.fault == "refused":
                 raise DecodeError("this one not", packet=fed.number)
-            for news in super().feed([fed]):
+            for result in super().feed([fed]):
                 if self.fault == "damaged":
-                    yield news._replace(damaged=[packet for packet in news.decoded if packet == self.packet])
+                    yield result._replace(
+                        damaged=[packet for packet in result.decoded if packet == self.packet]
+                    )
                 elif self.fault == "swallowed":
-                    pictures = [picture for picture in news.pictures if picture.packet != self.packet]
-                    yield News([picture.packet for picture in pictures], [], pictures)
+                    pictures = [picture for picture in result.pictures if picture.packet != self.packet]
+                    yield DecodeResult([picture.packet for picture in pictures], [], pictures)
                 else:
-                    yield news
+                    yield result
 
 
 class NoDecoders:

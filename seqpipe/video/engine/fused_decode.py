@@ -19,7 +19,7 @@ from ..convert.paint import Targets
 from ..cuda.converter import DeviceConverter
 from ..decode.kinds import HeldPackets, learn
 from ..decode.packets import PacketReader
-from ..nvdec.arrays import Awaited
+from ..nvdec.arrays import PendingFrames
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.painting import PaintingOf
 from ..plan.jobs import Video
@@ -87,7 +87,7 @@ def _run(
     table = video.index.packets
     for segment in segments:
         numbers = segment.packets
-        awaits = Awaited(
+        awaits = PendingFrames(
             np.searchsorted(numbers, segment.wanted),
             [
                 [address for _, address in targets[frame]]
