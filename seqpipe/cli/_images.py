@@ -26,7 +26,7 @@ __all__ = [
     "Content",
     "Encode",
     "Encoder",
-    "Form",
+    "EncoderSetup",
     "GpuEncoder",
     "encoder",
     "thumbnail",
@@ -66,7 +66,7 @@ class GpuEncoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Form:
+class EncoderSetup:
     """How an encoder works for one device.
 
     Attributes:
@@ -137,7 +137,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def form(self, device: Device, threads: int) -> Form:
+    def form(self, device: Device, threads: int) -> EncoderSetup:
         """How it works for frames that are decoded for a device.
 
         Args:
@@ -150,8 +150,8 @@ class Encoder:
         """
         gpu = self._gpu(device)
         if gpu is None:
-            return Form(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
-        return Form(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
+            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+        return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
     def _gpu(self, device: Device) -> GpuEncoder | None:
         """What encodes on the device itself, if anything does."""
