@@ -25,7 +25,7 @@ import numpy as np
 from ..array import Array
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, SourceError
 from ..param import Param
-from ..sampling.clip import Clip, Span, padded
+from ..sampling.clip import FrameClip, Span, padded
 from ..sampling.params import PadMode
 from ..sampling.windows import Windows
 from ..sequence import Sequence
@@ -218,7 +218,7 @@ class _Ring:
     def _fits(self) -> bool:
         return self._begin() + self._reach < self._end
 
-    def _padded(self) -> Clip:
+    def _padded(self) -> FrameClip:
         begin, stride = self._begin(), self._windows.stride
         real = np.arange(begin, min(begin + self._reach + 1, self._end), stride, dtype=np.int64)
         return padded(real, self._windows.sequence_length, self._windows.pad_mode)
