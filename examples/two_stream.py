@@ -20,7 +20,7 @@ import numpy as np
 import seqpipe
 from seqpipe import fn, ops
 
-SIDE, FRAMES, EPOCHS = 56, 5, 4
+SIDE, FRAMES, EPOCHS = 56, 5, 3
 CROP = ops.Together(ops.RandomResizedCrop(size=(SIDE, SIDE), random_area=(0.6, 1.0), seed=1))
 
 

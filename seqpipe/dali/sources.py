@@ -436,7 +436,6 @@ def external_source(call: Call) -> Any:
             cycle=cycle,
             batch_info=infos,
             name=f"external_source {name!r}",
-            workers=max(1, pipe.py_num_workers) if parallel else 0,
             copies=copies,
         )
     pipe.register(name, made)

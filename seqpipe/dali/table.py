@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..ops import REGISTRY
+from ..plugins import load_plugins
 from . import arrays, pictures, sources
 from .call import Row
 
@@ -106,7 +107,7 @@ _LIST: Final = (
         "external_source",
         build=sources.external_source,
         positional=("source", "num_outputs"),
-        note="parallel=True calls the source on threads",
+        note="parallel=True calls the source in one thread, not in processes",
     ),
     Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
     Row("filter", refuse={"mode": "the result is as large as the picture"}),
@@ -275,7 +276,7 @@ def row_of(name: str) -> Row | None:
     """The row of an operator; that of ours of the same name where there is none."""
     name = ALIASES.get(name, name)
     found = ROWS.get(name)
-    if found is None and name in REGISTRY:
+    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
     return found
 

@@ -15,7 +15,6 @@ from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..param import Param
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..sequence import Sequence
 from ..video.device import THREADS, parse_device
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
@@ -38,7 +37,7 @@ from .volume_case import (
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
 from .volume_list import LABEL, Case, in_fold, list_cases
-from .volume_pass import VolumeBatches, VolumeSamples
+from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
@@ -285,12 +284,13 @@ class Volume:
         """
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
-    def sample(self, index: int, epoch: int | None = None) -> dict[str, Sequence]:
+    def sample(self, index: int, epoch: int | None = None, *, parts: bool = False) -> dict[str, Any]:
         """One sample by its index within the dataset, whatever the rank and the order.
 
         Args:
             index: from 0 to ``total - 1``.
             epoch: decides its place; by default the current one.
+            parts: whether labels come as :class:`seqpipe.parts.Labels`; see :meth:`samples`.
 
         Raises:
             ParameterError: there is no such sample.
@@ -298,7 +298,8 @@ class Volume:
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._fetcher.single(self._selection.sample(index, chosen))
+        found = self._fetcher.single(self._selection.sample(index, chosen))
+        return as_parts(found, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
         """The current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
@@ -315,9 +316,15 @@ class Volume:
             self._feed, batch_size=batch_size, last_batch=last_batch, prefetch=self._prefetch
         )
 
-    def samples(self) -> VolumeSamples:
-        """The current epoch sample by sample, as an iterator with ``state_dict``."""
-        return VolumeSamples(self._feed, group=self._feed.group(4))
+    def samples(self, *, parts: bool = False) -> VolumeSamples:
+        """The current epoch sample by sample, as an iterator with ``state_dict``.
+
+        Args:
+            parts: whether labels come as :class:`seqpipe.parts.Labels`, as operators take them; otherwise everything is
+                a sequence, which operators take for an image.
+        """
+        labels = self._selection.preparation.labels if parts else frozenset[str]()
+        return VolumeSamples(self._feed, group=self._feed.group(4), labels=labels)
 
     def __iter__(self) -> VolumeSamples:
         return self.samples()
