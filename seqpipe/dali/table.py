@@ -8,6 +8,7 @@ from ..ops import REGISTRY
 from ..plugins import load_plugins
 from . import arrays, pictures, sources
 from .call import Row
+from .transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
 
@@ -208,11 +209,10 @@ _LIST: Final = (
     Row("to_decibels", why=_OTHER_DATA),
     Row("torch_python_function", build=pictures.torch_function),
     Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
+    Row("transforms.combine", build=combined),
     *(
-        Row(
-            f"transforms.{name}", why="give fn.warp_affine its matrix: six numbers, or a node of shape (2, 3)"
-        )
-        for name in ("combine", "crop", "rotation", "scale", "shear", "translation")
+        Row(f"transforms.{name}", build=transform(name))
+        for name in ("crop", "rotation", "scale", "shear", "translation")
     ),
     Row("transpose", build=arrays.transpose),
     Row("warp_affine", accept=("border",)),

@@ -45,7 +45,7 @@ def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
         rows, columns = (sequence.shape[letters.index(letter)] for letter in "HW")
         side = "crop_pos_x" if columns >= rows else "crop_pos_y"
         found += [REGISTRY["crop"](crop=tuple(size), **{side: place})(sequence) for place in places]
-    known = {
+    known: dict[str, Any] = {
         name: None if (values := getattr(batch, name)) is None else np.repeat(np.asarray(values), count)
         for name in ("labels", "indices")
     }
