@@ -21,7 +21,7 @@ import seqpipe
 from seqpipe import fn, ops
 from seqpipe.parts import Flow
 
-SIDE, FRAMES, EPOCHS = 56, 5, 4
+SIDE, FRAMES, EPOCHS = 56, 5, 3
 CROP = ops.RandomResizedCrop(size=(SIDE, SIDE), random_area=(0.6, 1.0), seed=1)
 
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from . import data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
 from .data_node import DataNode, newaxis
-from .definition import pipeline_def
-from .pipeline import Pipeline
+from .pipeline import Pipeline, pipeline_def
 
 __all__ = [
     "DataNode",

@@ -337,7 +337,7 @@ def permute_batch(call: Call) -> DataNode:
 
 
 def _picked(value: Value, places: Any) -> Value:
-    data = value.data[places] if value.dense else [value.data[int(n)] for n in places]
+    data = value.data[list(map(int, places))] if value.dense else [value.data[int(n)] for n in places]
     sources = tuple(value.sources[int(n)] for n in places) if value.sources else ()
     return Value(data, value.layout, sources)
 

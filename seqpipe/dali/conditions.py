@@ -92,7 +92,7 @@ class _Piece(ops.DataNode):
             return Absent()
         places = np.flatnonzero(flags).tolist()
         sources = tuple(value.sources[n] for n in places) if value.sources else ()
-        data = value.data[flags] if value.dense else [value.data[n] for n in places]
+        data = value.data[places] if value.dense else [value.data[n] for n in places]
         return Value(data, value.layout, sources, value.by_frame)
 
 
@@ -312,7 +312,8 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
         return sides[0]  # type: ignore[no-any-return]
     if all(side.dense for side in sides) and one.data.shape[1:] == other.data.shape[1:]:
         data = namespace(one.data).empty((len(flags), *one.data.shape[1:]), one.dtype)
-        data[flags], data[~flags] = one.data, other.data
+        # places, not flags: CuPy takes no masks of NumPy's
+        data[np.flatnonzero(flags).tolist()], data[np.flatnonzero(~flags).tolist()] = one.data, other.data
         return Value(data, one.layout)
     sources = {True: iter(one), False: iter(other)}
     return Value.of([next(sources[bool(flag)]) for flag in flags], one.layout)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import ParameterError
-from .pipeline import Pipeline
 from .rewrite import rewritten
+from .running import Pipeline
 
 __all__ = ["pipeline_def"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, to_numpy
+from ..array import Array, namespace, to_numpy
 from ..errors import ParameterError, UnreadableSourceError
 from ..images import decode_image
 from ..ops import REGISTRY, Run
@@ -121,7 +121,7 @@ def _at_least(call: Call, node: DataNode, sides: tuple[int, int], fill: Any, *, 
             axis = layout.index(letter)
             missing = max(0, side - part.shape[axis])
             widths[axis] = (missing // 2, missing - missing // 2)
-        return np.pad(to_numpy(part), widths, constant_values=level)
+        return namespace(part).pad(part, widths, constant_values=level)
 
     def compute(values: list[Value], _: Run) -> Value:
         layout = values[0].layout or {2: "HW", 3: "HWC", 4: "FHWC"}[values[0].ndim]

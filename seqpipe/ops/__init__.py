@@ -145,6 +145,7 @@ from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of 
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.chain import VolumeChain
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
 from .volume.run import invert as invert_volume
 from .volume.run import replay
@@ -230,6 +231,7 @@ __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
+__all__ += volume.labels.__all__
 __all__ += volume.spatial.__all__
 __all__ += volume.views.__all__
 

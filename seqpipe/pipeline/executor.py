@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -163,6 +163,13 @@ class Executor:
             self.fill(self.prefetch, ahead=True)
         return made
 
+    def ended(self) -> bool:
+        """Whether the next batch is none: a source has ended."""
+        if not self._queue:
+            return self._ended
+        made = self._queue[0].made
+        return not made.cancelled() and isinstance(made.exception(), EndOfData)
+
     def fill(self, most: int, *, ahead: bool = False) -> None:
         """Begin batches until so many are under way.
 
@@ -221,12 +228,13 @@ class Executor:
         return self._workers[stage].submit(call)
 
     def _fetching(self, tickets: list[Ticket]) -> Callable[[], list[Fetched]]:
-        sources, stages = self.sources, self.stages
+        sources, stages, around = self.sources, self.stages, self.around
         label = _EXTERNAL if any(source.in_thread for source in sources) else _COMPUTE
 
         def fetch() -> list[Fetched]:
             stage = stages[label]
-            with stage.working() if label == _EXTERNAL else stage.waiting():
+            timed = stage.working() if label == _EXTERNAL else stage.waiting()
+            with timed, nullcontext() if around is None else around():
                 pairs = list(zip(sources, tickets, strict=True))
                 found = []
                 for source, ticket in pairs:
@@ -250,11 +258,9 @@ class Executor:
                 values = {node.name: node.taken(fetched[number].values) for node, number in places}
                 del fetched
                 told = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
-                with noted(f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"):
-                    if around is None:
-                        return Made(graph(epoch=place.epoch, index=place.indices, **values), place)
-                    with around():
-                        return Made(graph(epoch=place.epoch, index=place.indices, **values), place)
+                note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"
+                with noted(note), nullcontext() if around is None else around():
+                    return Made(graph(epoch=place.epoch, index=place.indices, **values), place)
 
         return make
 

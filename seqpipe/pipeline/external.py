@@ -6,7 +6,6 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy as np
 from ..array import Array, admit, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..sampling.params import BATCH_SIZE
-from ..video.engine.workers import Workers
 from .source import EndOfData, Fetched, Place, Source, Ticket
 from .value import Value, value_of
 
@@ -224,7 +222,6 @@ class External(Source):
             the next epoch ("raise").
         batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
         name: for messages.
-        workers: threads that make samples side by side, of a callable that is given SampleInfo; 0 for none.
         copies: whether arrays are copied, so that the source may use its memory again.
 
     Raises:
@@ -245,7 +242,6 @@ class External(Source):
         cycle: Any = None,
         batch_info: bool = False,
         name: str = "external_source",
-        workers: int = 0,
         copies: bool = True,
     ) -> None:
         self.name, self.parts = name, form.names
@@ -258,7 +254,6 @@ class External(Source):
         self._source, self._batch_info = source, batch_info
         self._values = _Values(name, form, self._batch_size, copies)
         self._call, self._make = self._forms()
-        self._workers = Workers(workers, "seqpipe-external") if workers and self._call and not batch else None
         self._iterator: Iterator[Any] | None = None
         self._ended = False
         self._epoch = self._position = 0
@@ -292,6 +287,11 @@ class External(Source):
         if not self._batch and not takes:
             return (lambda _: source()), None
         return (source if takes else lambda _: source()), None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether each epoch begins at the start of the iterable."""
+        return self._cycle == "raise"
 
     def begin(self) -> Ticket | None:
         """See :meth:`Source.begin`; whether there is a batch is known when it is finished."""
@@ -331,22 +331,10 @@ class External(Source):
             infos = [
                 SampleInfo(ticket.position + n, n, iteration, ticket.epoch) for n in range(self._batch_size)
             ]
-            return self._values.samples(self._all(self._call, infos))
+            return self._values.samples([self._call(info) for info in infos])
         except StopIteration:
             self._ended = True
             raise EndOfData from None
-
-    def _all(self, call: Callable[..., Any], infos: list[SampleInfo]) -> list[Any]:
-        if self._workers is None:
-            return [call(info) for info in infos]
-        futures = [self._workers.submit(partial(_caught, call, info)) for info in infos]
-        found = []
-        for future in futures:
-            sample, ended = future.result()
-            if ended:
-                raise StopIteration
-            found.append(sample)
-        return found
 
     def _taken(self) -> tuple[Value, ...]:
         if self._batch:
@@ -407,11 +395,6 @@ class External(Source):
     def fingerprint(self) -> Mapping[str, object]:
         """Nothing is known of what the user's code gives."""
         return {"external": [self.name, len(self.parts)]}
-
-    def close(self) -> None:
-        """Stop the threads."""
-        if self._workers is not None:
-            self._workers.close()
 
 
 class Feed(Source):
@@ -490,14 +473,6 @@ class Feed(Source):
 
 class StarvedError(SeqpipeError, IndexError):
     """A source that is fed by hand has nothing to give."""
-
-
-def _caught(call: Callable[..., Any], info: SampleInfo) -> tuple[Any, bool]:
-    """What a call gives, and whether it says that there is nothing: futures do not carry StopIteration."""
-    try:
-        return call(info), False
-    except StopIteration:
-        return None, True
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:

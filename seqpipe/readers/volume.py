@@ -15,14 +15,13 @@ from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..param import Param
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..sequence import Sequence
 from ..video.device import THREADS, parse_device
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches import PATCH_PAD, PatchPad, check_patch_size
 from ..volume.regrid import spacing_of_three
 from ..volume.space import check_orientation
-from .loader import Feed
+from .loader import PassContext
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
 from .report import Report, ReportBook
 from .volume_case import (
@@ -38,7 +37,7 @@ from .volume_case import (
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
 from .volume_list import LABEL, Case, in_fold, list_cases
-from .volume_pass import VolumeBatches, VolumeSamples
+from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
@@ -215,7 +214,7 @@ class Volume:
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it does what Feed asks of a video's
-        self._feed = Feed(fetcher, bytes_ahead(ahead, place))
+        self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
 
     @property
     def total(self) -> int:
@@ -285,12 +284,13 @@ class Volume:
         """
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
-    def sample(self, index: int, epoch: int | None = None) -> dict[str, Sequence]:
+    def sample(self, index: int, epoch: int | None = None, *, parts: bool = False) -> dict[str, Any]:
         """One sample by its index within the dataset, whatever the rank and the order.
 
         Args:
             index: from 0 to ``total - 1``.
             epoch: decides its place; by default the current one.
+            parts: whether labels come as :class:`seqpipe.parts.Labels`; see :meth:`samples`.
 
         Raises:
             ParameterError: there is no such sample.
@@ -298,7 +298,8 @@ class Volume:
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._fetcher.single(self._selection.sample(index, chosen))
+        found = self._fetcher.single(self._selection.sample(index, chosen))
+        return as_parts(found, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
         """The current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
@@ -315,9 +316,15 @@ class Volume:
             self._feed, batch_size=batch_size, last_batch=last_batch, prefetch=self._prefetch
         )
 
-    def samples(self) -> VolumeSamples:
-        """The current epoch sample by sample, as an iterator with ``state_dict``."""
-        return VolumeSamples(self._feed, group=self._feed.group(4))
+    def samples(self, *, parts: bool = False) -> VolumeSamples:
+        """The current epoch sample by sample, as an iterator with ``state_dict``.
+
+        Args:
+            parts: whether labels come as :class:`seqpipe.parts.Labels`, as operators take them; otherwise everything is
+                a sequence, which operators take for an image.
+        """
+        labels = self._selection.preparation.labels if parts else frozenset[str]()
+        return VolumeSamples(self._feed, group=self._feed.group(4), labels=labels)
 
     def __iter__(self) -> VolumeSamples:
         return self.samples()

@@ -3,8 +3,8 @@
     python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N]
 
 Videos are made with ffmpeg and kept in the folder: a film of N minutes (1080p, H.264, key frame about every 4 s) in MP4
-and in Matroska, and 100 clips of 300 frames. Each figure is the median of some rounds, contestants turn by turn; those
-that cannot be imported are left out. Requests and bytes are those of a source that is far away.
+and in Matroska, and 100 clips of 300 frames. Each figure is the median of some rounds and the fastest, contestants turn
+by turn; those that cannot be imported are left out. Requests and bytes are those of a source that is far away.
 """
 
 from __future__ import annotations
@@ -51,16 +51,18 @@ def main(arguments: list[str]) -> None:
         ("open a clip, others like it before", {"seqpipe": _alike(clips)}),
     ]
     names = list(dict.fromkeys(name for _, found in rows for name in found))
-    sys.stdout.write("| job (ms) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n")
+    sys.stdout.write(
+        "| job (ms, fastest in brackets) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n"
+    )
     for job, found in rows:
-        cells = (f"{found[name] * 1e3:.2f}" if name in found else "" for name in names)
+        cells = (_cell(found[name]) if name in found else "" for name in names)
         sys.stdout.write(f"| {job} | {' | '.join(cells)} |\n")
     for film in films[:1]:
         sys.stdout.write(_remote(film))
 
 
-def _timed(path: str, rounds: int) -> Iterator[dict[str, float]]:
-    """Median seconds of each contestant."""
+def _timed(path: str, rounds: int) -> Iterator[dict[str, list[float]]]:
+    """Seconds of each contestant."""
     contestants = dict(_contestants())
     spent: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
@@ -69,7 +71,7 @@ def _timed(path: str, rounds: int) -> Iterator[dict[str, float]]:
             began = time.perf_counter()
             use(path)
             spent[name].append(time.perf_counter() - began)
-    yield {name: median(seconds) for name, seconds in spent.items()}
+    yield spent
 
 
 def _contestants() -> Iterator[tuple[str, Open]]:
@@ -117,7 +119,7 @@ def _torchcodec(mode: str) -> Open:
     return use
 
 
-def _cached(film: Path, rounds: int) -> float:
+def _cached(film: Path, rounds: int) -> list[float]:
     with tempfile.TemporaryDirectory() as cache:
         open_index(film, cache_dir=cache)
         spent = []
@@ -125,16 +127,22 @@ def _cached(film: Path, rounds: int) -> float:
             began = time.perf_counter()
             len(open_index(film, cache_dir=cache))
             spent.append(time.perf_counter() - began)
-    return median(spent)
+    return spent
 
 
-def _alike(clips: list[Path]) -> float:
+def _alike(clips: list[Path]) -> list[float]:
     with tempfile.TemporaryDirectory() as cache:
         open_index(clips[0], cache_dir=cache)
-        began = time.perf_counter()
+        spent = []
         for clip in clips[1:]:
+            began = time.perf_counter()
             open_index(clip, cache_dir=cache)
-        return (time.perf_counter() - began) / (len(clips) - 1)
+            spent.append(time.perf_counter() - began)
+    return spent
+
+
+def _cell(seconds: list[float]) -> str:
+    return f"{median(seconds) * 1e3:.2f} ({min(seconds) * 1e3:.2f})"
 
 
 def _remote(film: Path) -> str:

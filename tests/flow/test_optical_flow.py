@@ -13,7 +13,7 @@ from seqpipe import flow, fn, ops
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.cpu import dense_flow
 from seqpipe.ops import Flows
-from seqpipe.pipeline import Graph, Input
+from seqpipe.pipeline import Graph, Input, Pipeline, read
 from seqpipe.sequence import Batch, Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -312,3 +312,15 @@ def test_padded_windows_of_a_reader():
     assert 0 < real.sum() < len(real)
     known = np.isfinite(last.data).all((1, 2, 3))
     assert known.tolist() == [*real[1:].tolist(), False], "what has no second frame is unknown"
+
+
+def test_a_pipeline_reads_computes_flow_and_keeps_the_first_frame():
+    reader = seqpipe.readers.Video(files=[str(media.made("h264"))], sequence_length=4, step=20, max_side=64)
+    clip = read(reader, batch_size=2)
+    first = fn.element_extract(clip.pixels, element_map=0)
+    pipeline = Pipeline(fn.optical_flow(clip.pixels, output_grid=4, preset="fast"), *first)
+    whole = next(iter(reader.batches(2)))
+    with pipeline:
+        motion, frames = next(iter(pipeline))
+    assert (np.asarray(motion) == fn.optical_flow(whole, output_grid=4, preset="fast").data).all()
+    assert (np.asarray(frames) == whole.data[:, 0]).all()

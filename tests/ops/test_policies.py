@@ -419,7 +419,7 @@ def test_types_and_batches_come_back_as_they_went(torch):
 
 
 SURVEYED = ("auto_contrast", "contrast", "equalize")
-LEVELS = ("brightness", "invert", "posterize", "solarize")
+LOOKED_UP = ("brightness", "invert", "posterize", "solarize")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -434,8 +434,8 @@ def test_a_launch_does_for_all_samples_what_comes_next(emulated, channels):
         (AutoAugment(policy="svhn"), 3),
         (RandAugment(n=1, **only("identity")), 1),
         (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 1),
-        (RandAugment(n=2, **only(*LEVELS)), 1),
-        (RandAugment(n=5, **only(*LEVELS)), 3),
+        (RandAugment(n=2, **only(*LOOKED_UP)), 1),
+        (RandAugment(n=5, **only(*LOOKED_UP)), 3),
         (RandAugment(n=1, **only(*SURVEYED)), 2),
         (RandAugment(n=3, **only(*SURVEYED)), 6),
         (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 6),

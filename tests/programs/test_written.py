@@ -130,3 +130,65 @@ def test_a_program_for_a_gpu_says_once_that_it_runs_on_a_cpu(program, folder, mo
     with pytest.warns(UserWarning, match="no NVIDIA driver.*runs on the CPU") as told:
         program("class_images")(folder)
     assert len([one for one in told if "driver" in str(one.message)]) == 1
+
+
+def test_sharded_callable(program, folder, device):
+    paths = sorted((folder / "flat").iterdir())
+    files = [(str(path), number) for number, path in enumerate(paths + paths[:1])]
+    one, other = program("sharded_callable")(folder, files)
+    assert [[len(batch) for batch in epoch] for epoch in one + other] == [[2, 2]] * 6
+    for mine, yours in zip(one, other, strict=True):
+        assert sorted(label for batch in mine + yours for label in batch) == list(range(8))
+    assert len({str(epoch) for epoch in one}) == 3, "the source knows the number of the epoch"
+
+
+def test_videos_by_list(program, folder, device, tmp_path):
+    table = tmp_path / "list.txt"
+    video = folder / "videos" / "0" / "h264.mp4"
+    table.write_text(f"{video} 5 0 40\n{folder / 'videos' / '1' / 'hevc.mp4'} 6 10 48\n")
+    size, epochs = program("videos_by_list")(folder, table)
+    # windows of 4 frames, 2 apart, every 4 frames: 9 or 10 of 40 frames, 8 of 38
+    assert size == sum(len(batch["label"]) for batch in epochs[0])
+    seen = [
+        [(int(a), int(b)) for batch in epoch for a, b in zip(batch["label"], batch["start"], strict=True)]
+        for epoch in epochs
+    ]
+    assert sorted(seen[0]) == sorted(seen[1])
+    assert seen[0] != seen[1]
+    assert min(start for label, start in seen[0] if label == 6) == 10
+    for batch in epochs[0]:
+        assert batch["data"].shape[1:] == (4, 3, 32, 32)
+        assert batch["data"].dtype == torch.float32
+        plain, turned = batch["plain"].cpu(), batch["turned"].cpu()
+        for frame in range(4):
+            assert torch.equal(turned[:, frame], torch.rot90(plain[:, frame], frame, (1, 2)))
+
+
+def test_conditional(program, folder, device):
+    def source(info):
+        return picture(info.idx_in_epoch % 7, 16, 24), np.array([info.idx_in_epoch % 5], np.int32)
+
+    kinds = []
+    for images, plain, labels, kind in program("conditional")(folder, source):
+        for image, before, label, number in zip(images, plain, labels[:, 0], kind, strict=True):
+            kinds.append(number)
+            assert label != 3 or number == -1
+            wanted = before.copy()
+            if 0 <= number < 1:
+                wanted = np.minimum(before.astype(int) * 2, 255).astype(np.uint8)
+            elif 1 <= number < 2:
+                wanted = before[:, ::-1]
+            elif number >= 2:
+                wanted[2:6, 2:6] = 0
+            assert np.array_equal(image, wanted)
+    assert {int(number // 1) for number in kinds} == {-1, 0, 1, 2}
+
+
+def test_iterable_class(program, folder, device):
+    found = program("iterable_class")(folder)
+    whole = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
+    wanted = {"FILL": whole, "DROP": whole[:2], "PARTIAL": [*whole[:2], [8, 9]]}
+    for policy, epochs in found.items():
+        for epoch in epochs:
+            assert [labels for _, labels in epoch] == wanted[policy]
+            assert [data for data, _ in epoch] == [[2.0 * n for n in labels] for _, labels in epoch]

@@ -10,6 +10,7 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
+from seqpipe.parts import Labels
 from seqpipe.readers import Volume
 from seqpipe.sampling.blocks import BlockOrder
 from seqpipe.volume import save
@@ -388,6 +389,17 @@ def test_a_dataset_goes_on_in_another_process(folder):
     dataset.close()
     assert everything(dataset) == wanted
     dataset.close()
+
+
+def test_labels_come_as_parts_so_that_operators_move_them_by_vote(folder):
+    with make(folder, sampler="balanced") as dataset:
+        sample = next(dataset.samples(parts=True))
+        assert isinstance(sample["label"], Labels)
+        plain = dataset.sample(sample["image"].index)
+        assert np.array_equal(sample["label"].array, plain["label"].data)
+        assert isinstance(dataset.sample(3, parts=True)["label"], Labels)
+        moved = seqpipe.ops.RandomAffine3d(rotate=(-20, 20), seed=1)(dataset.sample(3, parts=True))
+        assert set(np.unique(moved["label"].array)) <= {0, 1, 2}
 
 
 def test_read_volumes_are_kept_on_disk_and_found_until_their_file_changes(folder, tmp_path):

@@ -212,8 +212,8 @@ class DALIIterator(ABC, Iterator[list[Any]]):
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        if self._reader is not None or self._over:
-            for pipe in self._pipes:
+        for pipe in self._pipes:
+            if self._reader is not None or self._over or pipe.restarts or pipe.executor.ended():
                 pipe.reset()
         self._given, self._ended, self._over = 0, False, False
 
