@@ -22,9 +22,9 @@ from tests.support.operators import images as some_images
 
 FLIP = ops.Flip(horizontal=True, p=0.5, seed=1)
 CROP = ops.Crop(crop=(4, 5), crop_pos_x=(0.0, 1.0), crop_pos_y=(0.0, 1.0), seed=2)
-CONTRAST = ops.BrightnessContrast(brightness=(0.5, 1.5), contrast=(0.5, 2.0), seed=3)
+CONTRAST = ops.BrightnessContrast(brightness=(0.5, 1.5), contrast=(0.5, 2.0), range="dtype", seed=3)
 BY_FRAME = ops.BrightnessContrast(brightness=(0.5, 1.5), per_frame=True, seed=4)
-MAYBE = ops.BrightnessContrast(brightness_shift=0.25, p=0.5, per_frame=True, seed=5)
+MAYBE = ops.BrightnessContrast(brightness_shift=0.25, range="dtype", p=0.5, per_frame=True, seed=5)
 TO_FLOAT = ops.BrightnessContrast(brightness=1 / 255, dtype="float32")
 TO_HALF = ops.BrightnessContrast(contrast=1.5, dtype="float16")
 TO_BYTES = ops.BrightnessContrast(brightness=200.0, dtype="uint8")

@@ -253,6 +253,12 @@ def test_it_is_one_with_the_operator_before_it(emulated, name):
 @NAMES
 def test_together_moves_what_belongs_to_an_image(name):
     cls = REGISTRY[name]
+    if name == "element_extract":
+        with pytest.raises(
+            ParameterError, match="element_extract: a sample of several parts, image; allowed: one"
+        ):
+            together(built((name, 0)))(images(cls, "uint8", "FHWC"))
+        return
     op = built((name, 0), **({"per_frame": False} if cls.by_frame else {}))
     x = images(cls, "uint8", "FHWC")
     mask, boxes = x[..., 0] > 90, np.array([[1.0, 1.0, 4.0, 3.0]])
@@ -281,5 +287,5 @@ def test_functions_made_operators_take_nodes():
 
 
 def test_these_are_all_kinds_of_operators():
-    assert {*TAKES} == {"images", "batches", "boxes", "points", "arrays", "nothing"}
+    assert {*TAKES} == {"images", "batches", "boxes", "points", "arrays", "volumes", "nothing"}
     assert all(names(kind) for kind in TAKES)

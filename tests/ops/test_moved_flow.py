@@ -161,7 +161,8 @@ def test_kinds_of_flow(torch):
     stacked = together(op)(batch, flow=np.stack([floats] * 6)).flow
     assert (stacked == np.stack(listed)).all()
     assert (together(ops.Brightness(brightness=2.0))(frames, flow=floats).flow == floats).all()
-    graph = Graph(*together(ops.Flip())(Input("x"), flow=Input("flow")))
+    nodes = together(ops.Flip())(Input("x"), flow=Input("flow"))
+    graph = Graph(nodes.image, nodes.flow)
     assert (graph(x=frames, flow=floats)[-1] == known.data).all()
 
 

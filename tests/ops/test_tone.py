@@ -193,7 +193,7 @@ def test_what_is_out_of_bounds_is_refused_by_name():
             r"invert: there is no parameter 'gamma'; allowed: range, p, per_frame, seed",
         ),
         (lambda: fn.brightness(x, brightness=(2, 1)), r"brightness: brightness=\(2, 1\) is not valid"),
-        (lambda: fn.contrast(x, dtype="int8"), r"contrast: dtype='int8' is not valid; allowed: 'uint8'"),
+        (lambda: fn.contrast(x, dtype="int64"), r"contrast: dtype='int64' is not valid; allowed: 'uint8'"),
     ):
         with pytest.raises(ParameterError, match=said):
             call()

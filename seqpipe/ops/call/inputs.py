@@ -142,7 +142,8 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         if layout not in (None, value.layout):
             what = f"{type(value).__name__.lower()} of layout {value.layout}"
             raise ParameterError(f"layout={layout!r} of a {what}", source=op.name)
-        array, layout = value.data, value.layout
+        array = admitted(op, value.data) if isinstance(value, Batch) else value.data
+        layout = value.layout
         affines = tuple([one.affine for one in value]) if isinstance(value, Batch) else (value.affine,)
         affines = affines if any(one is not None for one in affines) else ()
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -77,6 +78,13 @@ class ElementExtract(Order):
         Raises:
             ParameterError: there is no such frame, or no axis of frames.
         """
+        if isinstance(x, Mapping):
+            raise ParameterError(
+                f"a sample of several parts, {', '.join(map(str, x))}",
+                source=self.name,
+                allowed="one array, Sequence or Batch, or a list of such",
+                advice="Take the elements of each part, or the frames of all by ops.Subsample",
+            )
         several = apply(self, x, layout=layout, epoch=epoch, index=index)
         return tuple(_element(several, x, layout, n, at) for n, at in enumerate(self.element_map))
 
