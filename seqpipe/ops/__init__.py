@@ -115,9 +115,11 @@ from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.fields import suggestion
+from .core.intensity import Range
 from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
+from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
 from .core.views import DEFAULT_LAYOUTS
@@ -143,6 +145,7 @@ from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of 
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.chain import VolumeChain
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
 from .volume.run import invert as invert_volume
 from .volume.run import replay
@@ -174,7 +177,9 @@ __all__ = [
     "Parameter",
     "Part",
     "PerFrame",
+    "Percentiles",
     "Planned",
+    "Range",
     "Reciprocal",
     "Run",
     "Spec",
@@ -227,6 +232,7 @@ __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
+__all__ += volume.labels.__all__
 __all__ += volume.spatial.__all__
 __all__ += volume.views.__all__
 

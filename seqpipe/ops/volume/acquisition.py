@@ -65,7 +65,8 @@ class GaussianBlur3d(Intensity):
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
     radius = int(_REACH * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    return (weights / weights.sum()).astype(np.float32)
+    found: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
+    return found
 
 
 def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
@@ -78,11 +79,10 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
         pictures = x.reshape(1, x.shape[0], -1) if axis == 0 else x
         found = np.empty_like(pictures, order="C")
         one = np.ones(1, np.float32)
-        kernels = (weights, one) if axis == 2 else (one, weights)
+        along, across = (weights, one) if axis == 2 else (one, weights)
         for picture, into in zip(pictures, found, strict=True):
-            cv2.sepFilter2D(
-                np.ascontiguousarray(picture), cv2.CV_32F, *kernels, into, borderType=cv2.BORDER_REFLECT
-            )
+            line = np.ascontiguousarray(picture)
+            cv2.sepFilter2D(line, cv2.CV_32F, along, across, into, borderType=cv2.BORDER_REFLECT)
         return found.reshape(x.shape)
     xp, size = namespace(x), x.shape[axis]
     padded = xp.pad(x, [(radius, radius) if a == axis else (0, 0) for a in range(3)], mode="symmetric")

@@ -36,6 +36,7 @@ class Volumetric(Declaration, register=False):
     dtypes: ClassVar[tuple[str, ...]] = MOVED
     by_frame: ClassVar[bool] = False
     geometric: ClassVar[bool] = False
+    on_labels: ClassVar[bool] = False
     keyed: ClassVar[bool] = False
     alike: ClassVar[tuple[str, ...]] = ()
 

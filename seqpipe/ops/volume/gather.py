@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
+from .kernel import launch
 from .mapping import Mapping3
 
 __all__ = ["INTERPOLATIONS", "Interpolation", "changed_places", "gather", "reference_gather", "work_row"]
@@ -74,9 +75,11 @@ def gather(
     values = volume if work == kind else volume.astype(work)
     out = _room(values, mapping.size)
     if device is not None:
-        from .kernel import launch
-
-        launch(device, work_row(values, out, mapping, interpolation, fill, positions))
+        xp = namespace(volume)
+        field = mapping.lattice if positions is None else None
+        lattice = None if field is None else xp.asarray(field.control)
+        at = None if positions is None else xp.asarray(positions)
+        launch(device, work_row(values, out, mapping, interpolation, fill, at, lattice))
     elif reference or _native() is None:
         out[...] = reference_gather(values, mapping, interpolation, fill, positions)
     else:

@@ -81,8 +81,7 @@ class Held:
                 values = transformed(self.affine, values)
             dtype = self.part.array.dtype
             return self.part.with_data(like(given, values.astype(dtype if dtype.kind == "f" else np.float64)))
-        values = self.values.astype(self.part.array.dtype, copy=False)
-        array = _of_layout(values, self.layout)
+        array = _of_layout(self._typed(), self.layout)
         array = namespace(array).ascontiguousarray(array)
         if _shared(array, self.part.array):
             array = array.copy()
@@ -91,6 +90,18 @@ class Held:
                 replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
             )
         return self.part.with_data(like(given, array))
+
+    def _typed(self) -> Array:
+        """The values in the type that was given; of labels that it does not hold, in their own."""
+        dtype, values = self.part.array.dtype, self.values
+        if (
+            isinstance(self.part, Labels)
+            and dtype.kind == "u"
+            and values.dtype.kind == "i"
+            and values.min() < 0
+        ):
+            return values
+        return values.astype(dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

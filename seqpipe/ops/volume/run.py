@@ -170,7 +170,7 @@ def sample_done(
                 continue
             if not op.geometric:
                 state, pending = _flushed(state, pending, doing), None
-                state = _changed(op, p, state, doing)
+                state = _renamed(op, state, doing) if op.on_labels else _changed(op, p, state, doing)
                 continue
             if pending is None or not pending.takes(op):
                 state = _flushed(state, pending, doing)
@@ -259,6 +259,16 @@ def _changed(op: Any, p: Drawn, state: State, doing: Doing) -> State:
         if op.only is None or name in op.only:
             parts[name] = replace(held, values=op.done_to(held.values, p, place, more))
         place += held.values.shape[3]
+    return replace(state, parts=parts)
+
+
+def _renamed(op: Any, state: State, doing: Doing) -> State:
+    """The sample with its labels changed."""
+    doing.passes.append(([op.name], "labels"))
+    parts = {
+        name: replace(held, values=op.reference(held.values, None)) if isinstance(held.part, Labels) else held
+        for name, held in state.parts.items()
+    }
     return replace(state, parts=parts)
 
 

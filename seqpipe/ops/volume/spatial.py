@@ -45,6 +45,7 @@ class RandomAffine3d(Spatial):
         size=3,
     )
     isotropic: bool = param(False, "whether the first scale is for all axes", drawn=False)
+    in_plane: bool = param(False, "whether slices are not scaled, so that they stay slices", drawn=False)
     shear: Number = param(
         (0.0,) * 6,
         "angles by which slices lean along rows and columns, rows along slices and columns, columns along both",
@@ -82,8 +83,11 @@ class RandomAffine3d(Spatial):
         spacing = spacing_of(self, grid, "translate_mm") if shift.any() else grid.spacing_mm
         spacing = np.ones(3) if spacing is None else spacing
         scale = np.asarray(p.scale, np.float64)
+        scale = scale[[0, 0, 0]] if self.isotropic else scale.copy()
+        if self.in_plane:
+            scale[0] = 1
         linear = _turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
-        linear = linear * (scale[[0, 0, 0]] if self.isotropic else scale)
+        linear = linear * scale
         center = (np.array(grid.size) - 1) / 2
         matrix = UNMOVED.copy()
         # what leaves an axis alone keeps its zeros, so that slices are known to stay what they are

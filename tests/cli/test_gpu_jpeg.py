@@ -21,7 +21,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 import seqpipe
-from seqpipe.cli import _card_jpeg, _images, _job, _request
+from seqpipe.cli import _gpu_jpeg, _images, _job, _request
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
 from tests.support.media import made

@@ -1,0 +1,218 @@
+"""Chains in the place of other libraries' transforms: dictionaries of nnU-Net and MONAI, subjects of TorchIO.
+
+None of these libraries is imported: what they hand over is taken by its form.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, admit, namespace, to_torch
+from ..errors import ParameterError
+from ..ops import VolumeChain
+from ..parts import Image, Labels
+from ..sequence import Sequence
+
+__all__ = ["DictionaryTransform", "NnunetTransform", "deep_supervision", "on_subject"]
+
+
+class _Counting:
+    """Indices for samples that come without one: a number for each call, apart in each process."""
+
+    def __init__(self) -> None:
+        self._process, self._next = os.getpid(), 0
+
+    def place(self, data: Mapping[str, Any]) -> dict[str, int]:
+        """The epoch and the index that draws are for."""
+        if "index" in data:
+            return {"epoch": int(data.get("epoch", 0)), "index": int(data["index"])}
+        # a process that was forked counts from where it was forked, too: it draws by its own number
+        own = os.getpid()
+        number, self._next = self._next, self._next + 1
+        return {"epoch": 0 if own == self._process else own, "index": number}
+
+
+def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
+    """Labels on the grids of a network's outputs, of each voxel the nearest, as nnU-Net has them.
+
+    Args:
+        labels: an array or a tensor whose last three axes are slices, rows and columns.
+        scales: for each output, its size in parts of the labels' along these axes.
+
+    Returns:
+        An array for each output, of the library that labels are of.
+    """
+    found = []
+    for scale in scales:
+        out = labels
+        for axis, part in zip((-3, -2, -1), scale, strict=True):
+            n = labels.shape[axis]
+            few = max(1, round(n * part))
+            if few != n:
+                out = _picked(out, axis, ((np.arange(few) + 0.5) * n / few).astype(np.int64))
+        found.append(out)
+    return found
+
+
+def _picked(labels: Any, axis: int, places: Any) -> Any:
+    if hasattr(labels, "index_select"):
+        return labels.index_select(labels.ndim + axis, labels.new_tensor(places.tolist()).long())
+    return labels.take(namespace(labels).asarray(places), axis=axis)
+
+
+class NnunetTransform:
+    """A chain as nnU-Net v2's data loader calls its transforms: by name, of tensors ``(C, D, H, W)``, one sample a time.
+
+    Args:
+        chain: what is done, as :func:`nnunet` gives it.
+        deep_supervision_scales: for each of the network's outputs its size in parts of the patch's; None for one target.
+    """
+
+    def __init__(self, chain: VolumeChain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
+        self.chain, self.scales = chain, deep_supervision_scales
+        self._counting = _Counting()
+
+    def __call__(self, **data: Any) -> dict[str, Any]:
+        """The sample, augmented.
+
+        Args:
+            **data: ``image`` and ``segmentation``; ``index`` and ``epoch`` if draws shall depend on them. All else is
+                passed on.
+
+        Raises:
+            ParameterError: there is no image.
+        """
+        if "image" not in data:
+            raise ParameterError(
+                f"a sample of {', '.join(data)}", source="NnunetTransform", allowed="image, segmentation"
+            )
+        sample: dict[str, Any] = {"image": Image(data["image"])}
+        if data.get("segmentation") is not None:
+            sample["segmentation"] = Labels(data["segmentation"])
+        done = self.chain(sample, layout="CDHW", **self._counting.place(data))
+        found = {**data, **{name: part.data for name, part in done.items()}}
+        if self.scales is not None and "segmentation" in sample:
+            found["segmentation"] = deep_supervision(found["segmentation"], self.scales)
+        return found
+
+
+class DictionaryTransform:
+    """A chain as a transform of dictionaries, as MONAI has them: arrays ``(C, D, H, W)`` by name.
+
+    Args:
+        chain: what is done.
+        images: the names of images.
+        labels: the names of labels.
+        layout: of the arrays, CDHW or DHW.
+    """
+
+    def __init__(
+        self,
+        chain: VolumeChain,
+        images: Seq[str] = ("image",),
+        labels: Seq[str] = ("label",),
+        layout: str = "CDHW",
+    ) -> None:
+        self.chain, self.images, self.labels, self.layout = chain, tuple(images), tuple(labels), layout
+        self._counting = _Counting()
+
+    def __call__(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The sample, augmented.
+
+        Args:
+            data: arrays by name, with ``affine`` (array axes to mm, RAS+) where they know one, as MetaTensors do;
+                ``index`` and ``epoch`` if draws shall depend on them. What is not named is passed on.
+
+        Returns:
+            A new dictionary, with ``history`` besides.
+
+        Raises:
+            ParameterError: an image is missing.
+        """
+        names = [name for name in (*self.images, *self.labels) if name in data]
+        missing = [name for name in self.images if name not in data]
+        if missing or not names:
+            raise ParameterError(
+                f"a sample of {', '.join(map(str, data))}",
+                source="DictionaryTransform",
+                allowed=f"with {', '.join(self.images)}",
+            )
+        sample = {name: self._part(name, data[name]) for name in names}
+        done = self.chain(sample, **self._counting.place(data))
+        made = {name: self._back(data[name], done[name].data) for name in names}
+        return {**data, **made, "history": done.history}
+
+    def _part(self, name: str, value: Any) -> Any:
+        kind: Callable[[Any], Any] = Labels if name in self.labels else Image
+        return kind(_as_sequence(value, self.layout))
+
+    def _back(self, given: Any, done: Sequence) -> Any:
+        data = _to_layout(done.data, self.layout)
+        affine = getattr(given, "affine", None)
+        made = _like(given, data)
+        if affine is not None and hasattr(made, "affine") and done.affine is not None:
+            made.affine = (
+                affine.new_tensor(done.affine.tolist()) if hasattr(affine, "new_tensor") else done.affine
+            )
+        return made
+
+
+def on_subject(chain: VolumeChain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
+    """A subject of TorchIO, augmented: its images by their data ``(C, W, H, D)`` and affines, label maps as labels.
+
+    Args:
+        chain: what is done; its axes are those of TorchIO's data, in their order.
+        subject: a ``torchio.Subject``.
+        epoch: the epoch that draws are for.
+        index: of the sample.
+
+    Returns:
+        A copy of the subject.
+    """
+    made = copy.copy(subject)
+    images = {
+        name: value
+        for name, value in subject.items()
+        if hasattr(value, "set_data") and hasattr(value, "affine")
+    }
+    sample = {}
+    for name, image in images.items():
+        kind: Callable[[Any], Any] = Labels if getattr(image, "type", None) == "label" else Image
+        sample[name] = kind(_as_sequence(image.data, "CDHW", image.affine))
+    done = chain(sample, epoch=epoch, index=index)
+    for name, image in images.items():
+        part = copy.deepcopy(image)
+        part.set_data(_like(image.data, _to_layout(done[name].data.data, "CDHW")))
+        part.affine = done[name].data.affine
+        made[name] = part
+    return made
+
+
+def _as_sequence(value: Any, layout: str, affine: Any = None) -> Sequence:
+    """An array with the space that it knows, as DHWC."""
+    affine = getattr(value, "affine", None) if affine is None else affine
+    plain = value.as_tensor() if hasattr(value, "as_tensor") else value
+    array = admit(plain)
+    array = namespace(array).moveaxis(array, 0, 3) if layout == "CDHW" else array
+    return Sequence(
+        array, "DHWC"[: array.ndim], affine=None if affine is None else np.asarray(affine, np.float64)
+    )
+
+
+def _to_layout(data: Array, layout: str) -> Array:
+    xp = namespace(data)
+    return xp.ascontiguousarray(xp.moveaxis(data, 3, 0)) if layout == "CDHW" else data
+
+
+def _like(given: Any, data: Array) -> Any:
+    """An array as what was given: a tensor of the same class for a tensor."""
+    if not hasattr(given, "new_tensor"):
+        return data
+    made = to_torch(data).to(given.dtype)
+    return type(given)(made) if hasattr(given, "as_tensor") else made

@@ -1,0 +1,133 @@
+"""The gather's kernel: compiled for every architecture, emulated on the CPU, and on a GPU, against the C form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seqpipe import ops
+from seqpipe.kernel import Source
+from seqpipe.ops import VolumeChain
+from seqpipe.ops.volume.gather import gather
+from seqpipe.ops.volume.lattice import Lattice, nodes_for
+from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.parts import Labels
+from tests.support.emulated import EmulatedDevice, missing_compiler
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
+
+SOURCE = Source("seqpipe.ops.cuda", "gather3.cu")
+TURN = np.array([[0.9, 0.2, -0.1, 1.0], [-0.2, 0.95, 0.1, 2.0], [0.1, -0.1, 1.05, -1.0], [0, 0, 0, 1]])
+
+
+def mappings(size, rng):
+    distance = (5.0, 6.0, 7.0)
+    control = rng.uniform(-1.5, 1.5, (*nodes_for(size, distance), 3)).astype(np.float32)
+    field, flip = Lattice(control, distance), np.diag([1.0, 1, -1, 1])
+    flip[2, 3] = size[2] - 1
+    return {
+        "affine": Mapping3(size, TURN),
+        "field": Mapping3(size, TURN).warped(field),
+        "flipped": Mapping3(size, TURN).warped(field).then(flip, size),
+        "general": Mapping3(size, TURN).warped(field).then(TURN, size),
+    }
+
+
+@pytest.mark.parametrize(("architecture", "defines"), spread(SOURCE.variants))
+@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
+def test_it_compiles_for_every_architecture(architecture, defines):
+    assert_compiles_well(SOURCE, architecture, defines)
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("name", ["affine", "field", "flipped", "general", "positions"])
+@pytest.mark.parametrize(
+    ("interpolation", "dtype"),
+    [
+        ("linear", "float32"),
+        ("linear", "int16"),
+        ("cubic", "float32"),
+        ("nearest", "int32"),
+        ("vote", "uint8"),
+    ],
+)
+def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
+    values = rng.integers(0, 9, (9, 11, 13, 2)).astype(dtype)
+    found_at = None
+    mapping = mappings((7, 9, 70), rng).get(name, Mapping3((7, 9, 70)))
+    if name == "positions":
+        found_at = rng.uniform(-2, 12, (7, 9, 70, 3)).astype(np.float32)
+    for fill in (2.0, None):
+        judged = gather(values, mapping, interpolation, fill, positions=found_at)
+        found = gather(values, mapping, interpolation, fill, positions=found_at, device=EmulatedDevice())
+        if interpolation in ("nearest", "vote"):
+            assert (found != judged).mean() < 2e-3
+        else:
+            assert np.abs(found.astype(float) - judged.astype(float)).max() <= (
+                1e-4 * 9 if dtype == "float32" else 1
+            )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_the_gpu_agrees_with_the_cpu(rng, dtype):
+    import cupy
+
+    size = (48, 64, 80)
+    values = (rng.random((*size, 2)) * 1000).astype(dtype)
+    labels = rng.integers(0, 5, (12, 16, 20, 1)).astype(np.uint8).repeat(4, 0).repeat(4, 1).repeat(4, 2)
+    for mapping in mappings(size, rng).values():
+        for interpolation in ("linear", "cubic"):
+            judged = gather(values, mapping, interpolation, 0.0)
+            device = _device()
+            found = gather(cupy.asarray(values), mapping, interpolation, 0.0, device=device).get()
+            off = np.abs(found.astype(float) - judged.astype(float)).max()
+            assert off <= (1e-4 * 1000 if dtype == "float32" else 1)
+        judged = gather(labels, mapping, "vote", 0)
+        assert (
+            gather(cupy.asarray(labels), mapping, "vote", 0, device=_device()).get() != judged
+        ).mean() < 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name", [n for n, cls in ops.REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe]
+)
+def test_every_operator_agrees_on_the_gpu(rng, name):
+    import cupy
+
+    from seqpipe.sequence import Sequence
+
+    affine = np.diag([2.0, 1.0, 1.5, 1.0])
+    image = rng.random((16, 20, 24, 2)).astype(np.float32)
+    labels = rng.integers(0, 4, (16, 20, 24)).astype(np.uint8)
+    for arguments in ops.REGISTRY[name].examples:
+        op = ops.REGISTRY[name](**{**arguments, "p": 1.0})
+        judged = op({"image": Sequence(image, "DHWC", affine=affine), "label": Labels(labels)}, index=3)
+        given = {
+            "image": Sequence(cupy.asarray(image), "DHWC", affine=affine),
+            "label": Labels(cupy.asarray(labels)),
+        }
+        found = op(given, index=3)
+        assert found["image"].device.startswith("cuda")
+        assert np.abs(found["image"].numpy() - judged["image"].data).max() <= 1e-4 * max(
+            1, np.ptp(judged["image"].data)
+        )
+        assert (found["label"].array.get() != judged["label"].array).mean() < 1e-3
+
+
+@pytest.mark.gpu
+def test_a_chain_on_the_gpu_agrees_with_the_cpu(rng):
+    import cupy
+
+    volume = rng.random((40, 40, 40)).astype(np.float32)
+    chain = VolumeChain(
+        ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(), ops.Flip3d(width=True), ops.GaussianBlur3d()
+    )
+    found = chain(cupy.asarray(volume), index=3)
+    assert np.abs(found.get() - chain(volume, index=3)).max() < 1e-4
+
+
+def _device():
+    from seqpipe.ops.cuda.kernel import cuda_device
+
+    return cuda_device(0)
