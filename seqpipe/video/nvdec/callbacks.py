@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from ..bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
-from ..decode.packet_decoder import DecodeError, DecodeResult, PictureParams
+from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,
@@ -22,8 +22,8 @@ from .cuvid import (
     Cuvid,
     Display,
     Packet,
+    PictureParams,
 )
-from .cuvid import PictureParams as PictureParams
 from .feeder import PacketBatch
 from .hardware import HardwareDecoder, Mapped
 
@@ -179,7 +179,7 @@ class PythonFeeder:
         """Hand over what waits, until it is enough."""
         while self._waiting and not self._enough():
             waiting = self._waiting.popleft()
-            self._news[2].append(PictureParams(waiting.number, waiting.map().surface))
+            self._news[2].append(DecodedFrame(waiting.number, waiting.map().surface))
             for surface in list(self._undecided):
                 if not self._judge(surface, wait=False):
                     break
@@ -285,5 +285,5 @@ class PythonFeeder:
         return True
 
 
-def _nothing() -> tuple[list[int], list[int], list[PictureParams]]:
+def _nothing() -> tuple[list[int], list[int], list[DecodedFrame]]:
     return [], [], []
