@@ -42,7 +42,7 @@ _DONE, _FAILED = 0, 1
 _FAREWELL = "All files are whole; the same command with --resume goes on."
 _SHEET = "contact_sheet.html"
 
-PlanOrError: TypeAlias = "Plan | SeqpipeError"
+PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
 
 
 def run(options: Options) -> int:

@@ -183,6 +183,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     partial = temporary_path(path, "part")  # which --resume replaces where a killed run has left it
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, temporary_path=partial), open_new(partial) as file:
+        with replacing(path, beside=partial), open_new(partial) as file:
             write(file)
             return file.tell()

@@ -16,7 +16,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
 from seqpipe.ops.core import blocks
 from seqpipe.ops.core.blocks import resolve, values_of_each
-from seqpipe.ops.core.spec import LEVELS, Spec
+from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
 from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
 from seqpipe.ops.policies.plan import kernel_of_steps
@@ -417,7 +417,7 @@ def test_types_and_batches_come_back_as_they_went(torch):
 
 
 SURVEYED = ("auto_contrast", "contrast", "equalize")
-LEVELS = ("brightness", "invert", "posterize", "solarize")
+LOOKED_UP = ("brightness", "invert", "posterize", "solarize")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -432,8 +432,8 @@ def test_a_launch_does_for_all_samples_what_comes_next(emulated, channels):
         (AutoAugment(policy="svhn"), 3),
         (RandAugment(n=1, **only("identity")), 1),
         (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 1),
-        (RandAugment(n=2, **only(*LEVELS)), 1),
-        (RandAugment(n=5, **only(*LEVELS)), 3),
+        (RandAugment(n=2, **only(*LOOKED_UP)), 1),
+        (RandAugment(n=5, **only(*LOOKED_UP)), 3),
         (RandAugment(n=1, **only(*SURVEYED)), 2),
         (RandAugment(n=3, **only(*SURVEYED)), 6),
         (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 6),
@@ -468,7 +468,7 @@ def test_parts_ask_for_their_own_blocks_and_memory(channels):
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 @pytest.mark.parametrize(
     ("architecture", "case"),
-    deep_but([("sm_90", ("uint8", 3))], [*spread([*product(LEVELS, (3, 1))]), ("sm_90", ("uint8", 3))]),
+    deep_but([("sm_90", ("uint8", 3))], [*spread([*product(LOOKED_UP, (3, 1))]), ("sm_90", ("uint8", 3))]),
 )
 def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
     dtype, channels = case

@@ -76,10 +76,10 @@ class Schedule:
         "between",
         "frames",
         "kept_at",
-        "stage",
-        "stages",
         "out",
         "size",
+        "stage",
+        "stages",
         "turn",
         "x",
     )

@@ -12,11 +12,11 @@ from ...param import Param
 
 __all__ = [
     "IDLE_GIB",
-    "device_bytes",
     "idle_bytes",
     "out_of_memory",
     "release_idle",
     "retry_when_full",
+    "total_bytes",
     "when_full",
 ]
 
@@ -95,7 +95,7 @@ def out_of_memory(what: str, size: int) -> DeviceMemoryError:
     )
 
 
-def device_bytes(device: int) -> int:
+def total_bytes(device: int) -> int:
     """All memory of a card, free or not."""
     cupy = load_cupy()
     with cupy.cuda.Device(device):
