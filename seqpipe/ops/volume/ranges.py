@@ -10,7 +10,8 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...param import Param
-from ..core.distributions import Distribution
+from ..core.distributions import Distribution, unframed
+from ..core.nodes import DataNode
 from ..core.parameters import KEY, Parameter
 from ..core.spec import RANGES
 
@@ -31,6 +32,8 @@ class _RangeParameter(Parameter):
 
     def normal(self, value: Any) -> Any:
         """See :meth:`Parameter.normal`."""
+        if isinstance(unframed(value), DataNode):
+            return super().normal(value)
         if value is None or (isinstance(value, str) and value in _NAMED):
             return value
         try:
