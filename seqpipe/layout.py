@@ -7,7 +7,7 @@ from typing import Final
 from .array import Array
 from .errors import ParameterError
 
-__all__ = ["LAYOUTS", "axis", "check_layout", "flatten", "frame_axis", "unflatten"]
+__all__ = ["LAYOUTS", "axis", "check_layout", "depth_axis", "flatten", "frame_axis", "unflatten"]
 
 LAYOUTS: Final = (
     "HW",
@@ -25,9 +25,15 @@ LAYOUTS: Final = (
     "NFHWC",
     "NFCHW",
     "NDHWC",
+    "CDHW",
+    "NDHW",
+    "NCDHW",
     "NFDHWC",
 )
-"""N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels."""
+"""N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels.
+
+Of ``FDHWC``, a series of volumes, F counts the time points of one sample, each a volume that operators see by itself.
+"""
 
 
 def check_layout(layout: str, ndim: int) -> str:
@@ -58,6 +64,11 @@ def frame_axis(layout: str) -> int | None:
     return frames if frames is not None else axis(layout, "D")
 
 
+def depth_axis(layout: str) -> int | None:
+    """The axis that counts the slices of a volume; None for pictures."""
+    return axis(layout, "D")
+
+
 def flatten(array: Array, layout: str) -> tuple[Array, str]:
     """View ``(N, F, …)`` as ``(N·F, …)``: the batch of images that a 2-D operator sees.
 
@@ -69,6 +80,12 @@ def flatten(array: Array, layout: str) -> tuple[Array, str]:
         The array with one leading axis for all images, and its layout (F leading).
     """
     check_layout(layout, array.ndim)
+    if layout == "FDHWC":
+        return array.reshape((-1, *array.shape[2:])), "DHWC"
+    if layout == "NCDHW":
+        return flatten(array.transpose((0, 2, 3, 4, 1)), "NDHWC")
+    if layout == "NFDHWC":
+        return array.reshape((-1, *array.shape[3:])), "DHWC"
     if layout[0] != "N":
         return array, layout
     if frame_axis(layout) is None:

@@ -70,6 +70,7 @@ ROOMS = (
             "interrupts",
             "opencv_threads",
             "whole_file",
+            "plugins",
             "limits",
             "forks",
         ),

@@ -33,7 +33,16 @@ OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_bu
 """Arguments that all of DALI's operators have and that decide no result."""
 
 _SOURCES: Final = (
-    *("readers.", "experimental.readers.", "random.", "external_source", "constant", "zeros", "ones"),
+    *(
+        "readers.",
+        "experimental.readers.",
+        "random.",
+        "transforms.",
+        "external_source",
+        "constant",
+        "zeros",
+        "ones",
+    ),
     *("python_function", "torch_python_function"),
 )
 """What operators are called that may act on nothing."""

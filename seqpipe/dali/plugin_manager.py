@@ -18,8 +18,8 @@ def load_library(library_path: Any, global_symbols: bool = False) -> NoReturn:  
     raise BackendError(
         f"{library_path}: operators compiled for DALI cannot be loaded",
         source="plugin_manager.load_library",
-        advice="Write the operator in Python (seqpipe.operator, or a class of seqpipe.ops.Op), or run your code by "
-        "fn.python_function",
+        advice="Write the operator in Python (seqpipe.operator, or a class of seqpipe.ops.Op); a package brings it by "
+        "an entry point of the group 'seqpipe.operators'. Or run your code by fn.python_function",
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..ops import REGISTRY
+from ..plugins import load_plugins
 from . import arrays, pictures, sources
 from .call import Row
+from .transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
 
@@ -207,11 +209,10 @@ _LIST: Final = (
     Row("to_decibels", why=_OTHER_DATA),
     Row("torch_python_function", build=pictures.torch_function),
     Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
+    Row("transforms.combine", build=combined),
     *(
-        Row(
-            f"transforms.{name}", why="give fn.warp_affine its matrix: six numbers, or a node of shape (2, 3)"
-        )
-        for name in ("combine", "crop", "rotation", "scale", "shear", "translation")
+        Row(f"transforms.{name}", build=transform(name))
+        for name in ("crop", "rotation", "scale", "shear", "translation")
     ),
     Row("transpose", build=arrays.transpose),
     Row("warp_affine", accept=("border",)),
@@ -275,7 +276,7 @@ def row_of(name: str) -> Row | None:
     """The row of an operator; that of ours of the same name where there is none."""
     name = ALIASES.get(name, name)
     found = ROWS.get(name)
-    if found is None and name in REGISTRY:
+    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
     return found
 

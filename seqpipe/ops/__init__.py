@@ -115,9 +115,11 @@ from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.fields import suggestion
+from .core.intensity import Range
 from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
+from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
 from .core.views import DEFAULT_LAYOUTS
@@ -175,7 +177,9 @@ __all__ = [
     "Parameter",
     "Part",
     "PerFrame",
+    "Percentiles",
     "Planned",
+    "Range",
     "Reciprocal",
     "Run",
     "Spec",

@@ -24,6 +24,7 @@ from .inputs import Input
 from .passes import AugmentedBatches, AugmentedSequences
 from .pipeline import Clip, Pipeline, PipelineState, external_source, read, read_items
 from .source import Dataset, LastBatch
+from .views import VideoScores, crop_views
 
 __all__ = [
     "Augmented",
@@ -40,6 +41,8 @@ __all__ = [
     "Pipeline",
     "PipelineState",
     "SampleInfo",
+    "VideoScores",
+    "crop_views",
     "external_source",
     "read",
     "read_items",

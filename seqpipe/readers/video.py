@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..array import IntArray
 from ..sampling import Order, choose_sampler
-from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, LastBatch, OnError, PadMode, SegmentMode
+from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, ClipMode, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
@@ -67,7 +67,8 @@ class Video:
         sequence_length: frames in a sequence.
         stride: distance between its frames, in frames (of the rate ``fps``, if given).
         step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
-        clips_per_video: how many random sequences each video gives in every epoch.
+        clips_per_video: how many sequences each video gives in every epoch.
+        clip_mode: where these begin: "random"; or "even", spread over the video, as evaluation wants them.
         segments: how many equal parts each video is cut into.
         segment_mode: which frame of each part: "random" or "center".
         fps: target frame rate in Hz.
@@ -127,6 +128,7 @@ class Video:
         stride: int = 1,
         step: int | None = None,
         clips_per_video: int | None = None,
+        clip_mode: ClipMode = "random",
         segments: int | None = None,
         segment_mode: SegmentMode = "random",
         fps: float | None = None,
@@ -166,6 +168,7 @@ class Video:
             stride=stride,
             step=step,
             clips_per_video=clips_per_video,
+            clip_mode=clip_mode,
             segments=segments,
             segment_mode=segment_mode,
             fps=fps,

@@ -10,11 +10,12 @@ from .order import Order
 from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
 from .segments import UniformSegments, every, uniform
 from .state import State, check_state, fingerprint
-from .windows import RandomClips, Windows
+from .windows import EvenClips, RandomClips, Windows
 
 __all__ = [
     "BatchPlan",
     "Clip",
+    "EvenClips",
     "Order",
     "RandomClips",
     "RandomRateClips",

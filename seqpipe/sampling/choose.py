@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ..errors import ParameterError
 from .clip import Sampler
-from .params import PAD_MODE, SEGMENT_MODE, STRIDE, PadMode, SegmentMode
+from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, PadMode, SegmentMode
 from .rate import RandomRateClips, RateWindows
 from .segments import UniformSegments
-from .windows import RandomClips, Windows
+from .windows import EvenClips, RandomClips, Windows
 
 __all__ = ["choose_sampler"]
 
@@ -20,6 +20,7 @@ def choose_sampler(
     stride: int = 1,
     step: int | None = None,
     clips_per_video: int | None = None,
+    clip_mode: ClipMode = "random",
     segments: int | None = None,
     segment_mode: SegmentMode = "random",
     fps: float | None = None,
@@ -27,7 +28,7 @@ def choose_sampler(
 ) -> Sampler:
     """The sampler that parameters describe.
 
-    ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` random clips; otherwise windows. With
+    ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` clips, random or even; otherwise windows. With
     ``fps``, windows and clips go by time, and lengths and distances count frames of that rate.
 
     Raises:
@@ -37,6 +38,11 @@ def choose_sampler(
     if segments is None and segment_mode != SEGMENT_MODE.choices[0]:
         raise ParameterError(
             f"segment_mode={segment_mode!r} has no meaning without segments", advice="Give segments too"
+        )
+    if clips_per_video is None and CLIP_MODE.check(clip_mode) != CLIP_MODE.choices[0]:
+        raise ParameterError(
+            f"clip_mode={clip_mode!r} has no meaning without clips_per_video",
+            advice="Give clips_per_video too",
         )
     stride, pad_mode = STRIDE.check(stride), PAD_MODE.check(pad_mode)
     given = {
@@ -58,9 +64,11 @@ def choose_sampler(
         _refuse(
             "clips_per_video", clips_per_video, {"step": step}, "draws starts at random, so they have no step"
         )
-        clips = RandomClips(
-            sequence_length=sequence_length, stride=stride, clips_per_video=clips_per_video, pad_mode=pad_mode
-        )
+        wanted = {"sequence_length": sequence_length, "stride": stride, "clips_per_video": clips_per_video}
+        if CLIP_MODE.check(clip_mode) == "even":
+            _refuse("clips_per_video", clips_per_video, {"fps": fps}, "spreads evenly by frames, not by time")
+            return EvenClips(**wanted, pad_mode=pad_mode)
+        clips = RandomClips(**wanted, pad_mode=pad_mode)
         return clips if fps is None else RandomRateClips(fps, clips)
     windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
     return windows if fps is None else RateWindows(fps, windows)

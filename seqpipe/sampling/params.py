@@ -10,6 +10,7 @@ from ..param import Param, choice
 __all__ = [
     "BATCH_SIZE",
     "CLIPS_PER_VIDEO",
+    "CLIP_MODE",
     "COUNT",
     "EPOCH",
     "EVEN_SHARDS",
@@ -27,6 +28,7 @@ __all__ = [
     "STEP",
     "STICK_TO_SHARD",
     "STRIDE",
+    "ClipMode",
     "LastBatch",
     "OnError",
     "PadMode",
@@ -36,6 +38,7 @@ __all__ = [
 
 PadMode: TypeAlias = Literal["none", "edge", "constant", "reflect", "wrap"]
 SegmentMode: TypeAlias = Literal["random", "center"]
+ClipMode: TypeAlias = Literal["random", "even"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
@@ -55,6 +58,11 @@ STEP: Final = Param(
 )
 CLIPS_PER_VIDEO: Final = Param(
     name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
+)
+CLIP_MODE: Final = choice(
+    "clip_mode",
+    "Where the sequences of a video begin: at random, or spread evenly, the same in every epoch",
+    ("random", "even"),
 )
 SEGMENTS: Final = Param(
     name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1, hi=_MOST

@@ -12,7 +12,7 @@ from ..param import keep_checked
 from .clip import Clip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
 
-__all__ = ["RandomClips", "Windows", "fitting", "require_rng"]
+__all__ = ["EvenClips", "RandomClips", "Windows", "fitting", "require_rng"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,57 @@ class RandomClips:
         check_sample(self, span, k)
         starts = max(1, fitting(span, self.sequence_length, self.stride))
         start = span.first + int(require_rng(rng).integers(starts))
+        return padded(
+            _real(span, start, self.sequence_length, self.stride), self.sequence_length, self.pad_mode
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvenClips:
+    """Sequences whose starts are spread evenly from the first that fits to the last; one alone is in the middle.
+
+    Attributes:
+        sequence_length: frames in a sequence.
+        stride: distance between its frames.
+        clips_per_video: sequences of each video; where fewer starts fit, some come several times.
+        pad_mode: how the sequences of videos that are too short are filled; "none" leaves such videos out.
+
+    Raises:
+        ParameterError: a parameter is out of bounds.
+    """
+
+    sequence_length: int
+    stride: int = 1
+    clips_per_video: int = 1
+    pad_mode: PadMode = "none"
+
+    def __post_init__(self) -> None:
+        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
+
+    @property
+    def is_random(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def length(self) -> int:
+        """``sequence_length``."""
+        return self.sequence_length
+
+    def count(self, span: Span) -> int:
+        """``clips_per_video``; 0 if the span is too short."""
+        starts = fitting(span, self.sequence_length, self.stride)
+        return self.clips_per_video if starts or (len(span) and self.pad_mode != "none") else 0
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:  # noqa: ARG002 - the protocol's
+        """The k-th sequence.
+
+        Raises:
+            ParameterError: there is no such sequence.
+        """
+        last = max(1, fitting(span, self.sequence_length, self.stride)) - 1
+        gaps, place = self.clips_per_video - 1, check_sample(self, span, k)
+        start = span.first + ((2 * place * last + gaps) // (2 * gaps) if gaps else last // 2)
         return padded(
             _real(span, start, self.sequence_length, self.stride), self.sequence_length, self.pad_mode
         )

@@ -291,3 +291,33 @@ def test_reading_ahead_begins_at_once_unless_it_is_not_wanted():
     pipe, iterator = made()
     assert not pipe.empty()
     assert epochs(iterator, 1) == [[[n, n] for n in range(4)]]
+
+
+def test_jax(numbered):
+    pytest.importorskip("jax")
+    from seqpipe.dali.plugin.jax import DALIGenericIterator as JaxIterator
+    from seqpipe.dali.plugin.jax import data_iterator
+
+    iterator = JaxIterator(
+        labels(numbered), ["l"], reader_name="R", last_batch_policy=PARTIAL, auto_reset=True
+    )
+    for _ in range(2):
+        assert [batch["l"].ravel().tolist() for batch in iterator] == [[0, 1], [2, 3], [4, 5], [6]]
+
+    @data_iterator(output_map=["l"], reader_name="R", last_batch_policy=DROP)
+    def loader(files):
+        return fn.readers.file(files=files, labels=list(range(len(files))), name="R")[1]
+
+    found = [batch["l"].ravel().tolist() for batch in loader(numbered[:5], batch_size=2, **ON_CPU)]
+    assert found == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("name", ["tf", "mxnet"])
+def test_what_there_is_not_says_what_to_do(name):
+    import importlib
+
+    from seqpipe.errors import BackendError
+
+    module = importlib.import_module(f"seqpipe.dali.plugin.{name}")
+    with pytest.raises(BackendError, match=r"there is no DALIDataset for .*pipe\.run\(\)"):
+        _ = module.DALIDataset

@@ -136,8 +136,8 @@ def test_parameters_that_cannot_be_are_refused(default, more, said):
             r"Stated\.dtypes=.*floaty.* is not valid; allowed: a tuple of uint8",
         ),
         (
-            {"dtypes": ("int8",)},
-            r"Stated\.dtypes=\('int8',\) .* Operators that only move values, .* take others",
+            {"dtypes": ("int64",)},
+            r"Stated\.dtypes=\('int64',\) .* Operators that only move values, .* take others",
         ),
         (
             {"channels": 3},
@@ -149,8 +149,8 @@ def test_parameters_that_cannot_be_are_refused(default, more, said):
 def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
     with pytest.raises(ParameterError, match=said):
         type("Stated", (Level,), {"__module__": __name__, **stated}, register=False)
-    assert type("Moved", (Level,), {"values": "moved", "dtypes": ("int8",)}, register=False).dtypes == (
-        "int8",
+    assert type("Moved", (Level,), {"values": "moved", "dtypes": ("int64",)}, register=False).dtypes == (
+        "int64",
     )
     with pytest.raises(
         ParameterError, match="an operator with the name 'to the left'; allowed: names as Python's"
@@ -160,9 +160,9 @@ def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
 
 def test_results_of_types_that_nothing_is_rounded_to_are_refused():
     """They were cut off, as NumPy casts."""
-    cls = type("Typed", (Level,), {"result_dtype": lambda *_: "int32"}, register=False)
+    cls = type("Typed", (Level,), {"result_dtype": lambda *_: "int64"}, register=False)
     with pytest.raises(
-        ParameterError, match="typed: results of the type 'int32'; allowed: uint8, uint16, int16, f"
+        ParameterError, match="typed: results of the type 'int64'; allowed: uint8, uint16, int16, f"
     ):
         cls(level=0.7)(X)
 

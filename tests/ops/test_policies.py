@@ -16,7 +16,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
 from seqpipe.ops.core import blocks
 from seqpipe.ops.core.blocks import resolve, values_of_each
-from seqpipe.ops.core.spec import RANGES, Spec
+from seqpipe.ops.core.spec import LEVELS, Spec
 from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
 from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
 from seqpipe.ops.policies.plan import kernel_of_steps
@@ -468,7 +468,7 @@ def test_parts_ask_for_their_own_blocks_and_memory(channels):
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 @pytest.mark.parametrize(
     ("architecture", "case"),
-    deep_but([("sm_90", ("uint8", 3))], [*spread([*product(RANGES, (3, 1))]), ("sm_90", ("uint8", 3))]),
+    deep_but([("sm_90", ("uint8", 3))], [*spread([*product(LEVELS, (3, 1))]), ("sm_90", ("uint8", 3))]),
 )
 def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
     dtype, channels = case

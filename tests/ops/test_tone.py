@@ -190,7 +190,7 @@ def test_what_is_out_of_bounds_is_refused_by_name():
         (lambda: fn.solarize(x, threshold=float("nan")), r"solarize: threshold=nan is not valid; allowed"),
         (
             lambda: fn.invert(x, gamma=2),
-            r"invert: there is no parameter 'gamma'; allowed: p, per_frame, seed",
+            r"invert: there is no parameter 'gamma'; allowed: range, p, per_frame, seed",
         ),
         (lambda: fn.brightness(x, brightness=(2, 1)), r"brightness: brightness=\(2, 1\) is not valid"),
         (lambda: fn.contrast(x, dtype="int8"), r"contrast: dtype='int8' is not valid; allowed: 'uint8'"),

@@ -51,7 +51,7 @@ def test_we_agree(theirs, name):
     assert not isinstance(yours, str), yours
     assert len(mine) == len(yours)
     for number, (one, other) in enumerate(zip(mine, yours, strict=True)):
-        assert one[:2] == other[:2]
+        assert (one[0], one[1]) == (other[0], other[1].replace("*", ""))  # letters that stand for none
         assert [part.shape for part in one[2]] == [part.shape for part in other[2]]
         for found, wanted in zip(one[2], other[2], strict=True):
             near = NEAR.get((name, number), 1)

@@ -114,15 +114,21 @@ def printed(text: str) -> NDArray[np.float64]:
 
 def five(array: NDArray[Any], layout: str) -> NDArray[Any]:
     """An array of any layout as NFHWC, written without seqpipe."""
+    layout = _flat(layout)
     for letter in "NFHWC":
-        if letter not in layout.replace("D", "F"):
+        if letter not in layout:
             array, layout = array[..., None], layout + letter
-    return np.transpose(array, [layout.replace("D", "F").index(letter) for letter in "NFHWC"])
+    return np.transpose(array, [layout.index(letter) for letter in "NFHWC"])
+
+
+def _flat(layout: str) -> str:
+    """A layout without slices: they are frames, and the time points of a series of volumes are samples."""
+    return (layout.replace("F", "N") if {"F", "D"} <= {*layout} else layout).replace("D", "F")
 
 
 def unfive(array: NDArray[Any], layout: str) -> NDArray[Any]:
     """What :func:`five` was given."""
-    letters = layout.replace("D", "F")
+    letters = _flat(layout)
     for place in reversed(range(5)):
         if "NFHWC"[place] not in letters:
             array = array.take(0, axis=place)

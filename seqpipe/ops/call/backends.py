@@ -19,7 +19,7 @@ from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
 from ..core.rounding import put
 from ..core.sampling import alike
-from ..core.spec import BACKENDS, Backend, Spec
+from ..core.spec import BACKENDS, FAST, WIDE, Backend, Spec
 from ..cuda.kernel import Item, cuda_device, run_kernel
 from .threads import side_by_side, threads
 
@@ -27,6 +27,7 @@ __all__ = [
     "applied",
     "check_backend",
     "cuda_device_of",
+    "has_fast_form",
     "looked_up",
     "on_device_of",
     "on_host",
@@ -72,6 +73,16 @@ def run(
         device: what the kernel runs on; None for the GPU that holds the images.
     """
     here = isinstance(items[0].x, np.ndarray)
+    if not has_fast_form(op, items[0]):
+        if backend == "cuda":
+            types = " and ".join(sorted({items[0].x.dtype.name, items[0].out.dtype.name} - {*FAST}))
+            raise ParameterError(
+                f"a kernel for {types}",
+                source=op.name,
+                allowed=", ".join(FAST),
+                advice="Give backend=None, which does these by the reference",
+            )
+        backend = "reference"
     backend = backend or ("cpu" if here else "cuda" if op.body or op.composed else "reference")
     if backend != "cuda":
         for item in items:
@@ -151,6 +162,7 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
         block: the parameters.
         fast: whether by its form for CPUs, instead of the reference.
     """
+    fast = fast and has_fast_form(op, item)
     form, count = op.cpu if fast else op.reference, item.x.shape[0]
 
     def make(place: int) -> None:
@@ -171,6 +183,16 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
     # to enumerate pairs takes longer than to make a view of each
     for place in range(count):
         make(place)
+
+
+def has_fast_form(op: Declaration, item: Item) -> bool:
+    """Whether kernels and the form for CPUs know the types of some images and of their results."""
+    return op.values == "moved" or (item.x.dtype.name in FAST and item.out.dtype.name in FAST)
+
+
+def _computed(x: Array) -> Array:
+    """Values as references are given them: in float32, or in float64 if that does not hold them."""
+    return x.astype(np.float64 if x.dtype.name in WIDE else np.float32)
 
 
 def _share(op: Declaration, x: Array) -> bool:
@@ -237,16 +259,16 @@ def _made(
     lent = x if op.of_seqpipe else _lent(x)
     if not op.keeps_frames:
         raw = op.values == "moved" or (fast and op.takes_raw)
-        return form(lent if raw else x.astype(np.float32), p)
+        return form(lent if raw else _computed(x), p)
     if op.values == "moved":
         return form(lent, p) if p.acts else x
     if not p.acts:
-        return x.astype(np.float32)
+        return _computed(x)
     if fast and op.takes_raw:
         return form(lent, p)
     if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
-    return form(x.astype(np.float32), p)
+    return form(_computed(x), p)
 
 
 def _lent(x: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +52,8 @@ class Call(NamedTuple):
         if len(parts) > 1:
             _check_alike(op, parts)
         op = op.among(parts)
-        specs = [spec for part in parts for spec in [part.form.spec] * part.form.samples]
-        return cls(op, parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
+        specs = [spec for part in parts for spec in op.specs_of(part)]
+        return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
         """Another operator's call, for what this one makes.
@@ -62,7 +63,7 @@ class Call(NamedTuple):
         """
         for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
-        return Call(op, self.parts, specs, resolve(op, specs, epoch, indices_of(op, index, len(specs))))
+        return Call(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
 
     def results(
         self, backend: Backend | None, device: KernelDevice | None, *, passing: bool = False
@@ -118,7 +119,7 @@ class Call(NamedTuple):
         moved: dict[str, Any] = {"data": data, "layout": layout}
         if given.affine is not None:
             moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.keeps_frames:
+        if not self.op.keeps_frames and "D" not in given.layout:
             order = self.op.frame_order(rows, spec)
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             moved |= {name: values[order] for name, values in clocks.items() if values is not None}
@@ -172,7 +173,7 @@ def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
     _check_takes(op)
     op = op.among((part,))
     form = part.form
-    block = resolve(op, [form.spec] * form.samples, epoch, indices_of(op, index, form.samples))
+    block = resolve(op, op.specs_of(part), epoch, _indices(op, (part,), index))
     out = part.result(form.dtype, _extent(op, part, block, 0))
     on_host(op, Item(form.view(part.array), form.seen(out), 0), block, fast=True)
     return out
@@ -220,15 +221,15 @@ def _batch(
     *,
     passing: bool,
 ) -> Batch:
-    if layout not in (None, batch.layout):
-        raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
     if batch.stacked is None:
+        if layout not in (None, batch.layout):
+            raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
         call = Call.of(op, batch.sequences, None, epoch, index)
         results = call.results(backend, device, passing=passing)
         fresh = Batch.of(call.finished(results))  # stacked, if they have one shape now
         sequences, stacked = fresh.sequences, fresh.stacked
     else:
-        call = Call.of(op, (batch.stacked,), batch.layout, epoch, index)
+        call = Call.of(op, (batch,), layout, epoch, index)
         stacked = call.results(backend, device, passing=passing)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
@@ -252,6 +253,22 @@ def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
                 source=op.name,
                 allowed="one for all",
             )
+
+
+def _indices(op: Declaration, parts: Seq[Given], index: Any) -> Seq[int]:
+    """The index of each sample of some parts; the time points of a volume have one."""
+    samples = [part.samples for part in parts]
+    if not any(part.view.is_series for part in parts):
+        return indices_of(op, index, sum(samples))
+    own = indices_of(op, index, sum(1 if part.view.is_series else part.samples for part in parts))
+    numbers = iter(own)
+    found: list[int] = []
+    for part in parts:
+        several = (
+            [next(numbers)] * part.samples if part.view.is_series else list(islice(numbers, part.samples))
+        )
+        found += several
+    return found
 
 
 def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:

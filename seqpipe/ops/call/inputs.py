@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, admit, namespace, to_torch
+from ...array import Array, FloatArray, admit, namespace, to_torch
 from ...errors import ParameterError
 from ...layout import LAYOUTS, check_layout
-from ...sequence import Sequence
+from ...sequence import Batch, Sequence
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
 from ..core.spec import COMPUTED, MOVED, Spec
@@ -62,11 +62,13 @@ class Given(NamedTuple):
         value: what the user gave.
         array: its pixels, NumPy or CuPy.
         form: what is known of it without looking at them.
+        affines: of its samples, from voxels to mm; empty if none is known.
     """
 
     value: Any
     array: Array
     form: Form
+    affines: tuple[FloatArray | None, ...] = ()
 
     @property
     def view(self) -> View:
@@ -100,7 +102,8 @@ class Given(NamedTuple):
 
     def back(self, out: Array) -> Any:
         """The result as the type that was given; of a sequence, the pixels alone."""
-        return out if self.value is self.array or isinstance(self.value, Sequence) else like(self.value, out)
+        held = self.value is self.array or isinstance(self.value, (Sequence, Batch))
+        return out if held else like(self.value, out)
 
     @property
     def channels_axis(self) -> int | None:
@@ -134,10 +137,14 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
     Raises:
         ParameterError: it is not one that the operator takes.
     """
-    if isinstance(value, Sequence):
+    affines: tuple[FloatArray | None, ...] = ()
+    if isinstance(value, (Sequence, Batch)):
         if layout not in (None, value.layout):
-            raise ParameterError(f"layout={layout!r} of a sequence of layout {value.layout}", source=op.name)
+            what = f"{type(value).__name__.lower()} of layout {value.layout}"
+            raise ParameterError(f"layout={layout!r} of a {what}", source=op.name)
         array, layout = value.data, value.layout
+        affines = tuple([one.affine for one in value]) if isinstance(value, Batch) else (value.affine,)
+        affines = affines if any(one is not None for one in affines) else ()
     else:
         array = value if type(value) is np.ndarray else admitted(op, value)
     forms: dict[Any, Form] = op.__dict__.setdefault("_forms", {})
@@ -151,7 +158,9 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         if len(forms) >= _KEPT:
             forms.clear()
         forms[place] = form
-    return Given(value, array, form)
+    if affines and form.view.is_series:
+        affines *= form.samples
+    return Given(value, array, form, affines)
 
 
 def _form(op: Declaration, array: Array, layout: str | None) -> Form:
@@ -160,7 +169,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
             check_layout(layout, array.ndim)
         view, dtype = _checked(op.dtypes, layout, array.ndim, array.dtype)
     samples, frames, height, width, channels = view(array).shape
-    spec = Spec(frames, height, width, channels, dtype)
+    spec = Spec(frames, height, width, channels, dtype, view.is_volume)
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
@@ -189,6 +198,7 @@ def check(op: Declaration, spec: Spec) -> None:
             raise _wrong_type(spec.dtype, op.dtypes)
     if op.channels and spec.channels not in op.channels:
         raise _wrong_channels(op, spec.channels)
+    op.check_sample(spec)
 
 
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ..call.op import Op
+from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.spec import COMPUTED, Spec, full_range, half_range
+from ..core.spec import COMPUTED, Spec
 
 __all__ = ["Brightness", "BrightnessContrast", "Contrast"]
 
 
-class _Levels(Op, register=False):
+class _Levels(Ranged, register=False):
     """An operator on each value, whose result may be of another type."""
 
     dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
@@ -28,12 +28,22 @@ class _Levels(Op, register=False):
         """The type that is asked for."""
         return self.dtype or dtype
 
+    @property
+    def needs_range(self) -> bool:
+        """Whether the range matters: for a shift, and for contrast around a center that is not given."""
+        shifts = getattr(self, "brightness_shift", 0.0) != 0
+        return shifts or (getattr(self, "contrast", 1.0) != 1 and getattr(self, "contrast_center", 0) is None)
+
+    def _width(self, spec: Spec) -> float:
+        """What a shift by 1 is, in levels."""
+        return self.intensities(spec, self.result_dtype(spec.dtype)).width
+
 
 class Brightness(_Levels):
     """Multiply all levels, then add to them.
 
-    ``out = brightness * in + brightness_shift * range``, where ``range`` is the greatest value of the result's type, 1
-    for floats.
+    ``out = brightness * in + brightness_shift * width``, where ``width`` is that of the range, of the result's type
+    where the range is that of a type.
     """
 
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
@@ -50,7 +60,7 @@ class Brightness(_Levels):
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The shift in levels."""
-        return {"shift": rows["brightness_shift"] * full_range(self.result_dtype(spec.dtype))}
+        return {"shift": rows["brightness_shift"] * self._width(spec)}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
@@ -67,7 +77,7 @@ class Contrast(_Levels):
 
     contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
-        None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
+        None, "level that contrast leaves alone; None for the middle of the range", kind=float
     )
 
     derived = ("center",)
@@ -82,7 +92,7 @@ class Contrast(_Levels):
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The center in levels."""
         center = rows["contrast_center"]
-        return {"center": np.where(np.isnan(center), half_range(spec.dtype), center)}
+        return {"center": np.where(np.isnan(center), self.intensities(spec).middle, center)}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
@@ -94,15 +104,15 @@ class Contrast(_Levels):
 class BrightnessContrast(_Levels):
     """Change contrast around a level, then brightness.
 
-    ``out = brightness_shift * range + brightness * (contrast_center + contrast * (in - contrast_center))``, where
-    ``range`` is the greatest value of the result's type, 1 for floats.
+    ``out = brightness_shift * width + brightness * (contrast_center + contrast * (in - contrast_center))``, where
+    ``width`` is that of the range, of the result's type where the range is that of a type.
     """
 
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
     brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
     contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
-        None, "level that contrast leaves alone; None for half of the range of the type given", kind=float
+        None, "level that contrast leaves alone; None for the middle of the range", kind=float
     )
 
     derived = ("center", "shift")
@@ -124,8 +134,8 @@ class BrightnessContrast(_Levels):
         """The center and the shift in levels."""
         center = rows["contrast_center"]
         return {
-            "center": np.where(np.isnan(center), half_range(spec.dtype), center),
-            "shift": rows["brightness_shift"] * full_range(self.result_dtype(spec.dtype)),
+            "center": np.where(np.isnan(center), self.intensities(spec).middle, center),
+            "shift": rows["brightness_shift"] * self._width(spec),
         }
 
     def reference(self, x: Array, p: Any) -> Array:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
+from ..call.ranged import Ranged
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.spec import COMPUTED, Spec, half_range
+from ..core.spec import COMPUTED, Spec
 from .matrix import ColorMatrix
 
 __all__ = ["ColorTwist", "Hsv", "Hue", "Saturation"]
@@ -113,18 +114,18 @@ class Hsv(_Turn):
         return _turned(rows["hue"], rows["saturation"], rows["value"])
 
 
-class ColorTwist(_Turn):
+class ColorTwist(Ranged, _Turn):
     """Turn hue, make colors stronger or weaker, then change contrast, then brightness.
 
-    The color is changed as by ``hue`` and ``saturation``, the result as by ``brightness_contrast``, around half of the
-    range of the type given: ``out = brightness * (half + contrast * (color - half))``. All of it is one matrix, in the
+    The color is changed as by ``hue`` and ``saturation``, the result as by ``brightness_contrast``, around the
+    middle of the range: ``out = brightness * (middle + contrast * (color - middle))``. All of it is one matrix, in the
     order that DALI has, and rounds once.
     """
 
     hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
     saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
     brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
-    contrast: Number = param(1.0, "factor of the distance from half of the range", lo=0, identity=1.0)
+    contrast: Number = param(1.0, "factor of the distance from the middle of the range", lo=0, identity=1.0)
 
     examples = (
         {"hue": -20.0, "saturation": 0.7, "brightness": 1.2, "contrast": 1.4},
@@ -133,6 +134,11 @@ class ColorTwist(_Turn):
     )
     errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
 
+    @property
+    def needs_range(self) -> bool:
+        """Whether the range matters: for contrast."""
+        return self.contrast != 1
+
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
         """The turn and the factors."""
         factor = rows["brightness"].astype(np.float64) * rows["contrast"]
@@ -140,5 +146,7 @@ class ColorTwist(_Turn):
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The matrices, and what contrast adds."""
-        offset = half_range(spec.dtype) * (1 - rows["contrast"].astype(np.float64)) * rows["brightness"]
+        offset = (
+            self.intensities(spec).middle * (1 - rows["contrast"].astype(np.float64)) * rows["brightness"]
+        )
         return {**super().derive(rows, spec), "offset": offset[:, None]}

@@ -9,36 +9,39 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ..call.op import Op
+from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.rounding import put
-from ..core.spec import RANGES, Spec, full_range, half_range
+from ..core.spec import LEVELS, RANGES, Spec
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 
-_LEVELS: Final = 256  # of 8 bits
+_TABLE: Final = 256  # of 8 bits
 _MERGED: Final = 4  # channels of images that OpenCV looks up in tables of their own
 _PLANES: Final = 128  # channels of images that OpenCV takes
 
 
-class AutoContrast(Op):
+class AutoContrast(Ranged):
     """Spread the levels of each frame and channel over the whole range, from the darkest to the lightest.
 
-    ``out = least + range * (in - lowest) / (highest - lowest)``, where ``least`` and ``range`` are those of the type, 0
-    and 1 for floats: Pillow's ``ImageOps.autocontrast`` and torchvision's, which cut results off where this rounds
-    them. What has one level stays.
+    ``out = least + width * (in - lowest) / (highest - lowest)``, where ``least`` and ``width`` are those of the range,
+    of all values of the type where it is that of a type: Pillow's ``ImageOps.autocontrast`` and torchvision's, which
+    cut results off where this rounds them. What has one level stays.
     """
 
     takes_raw = True
-    derived = ("least", "range")
+    derived = ("least", "width")
     examples = ({}, {"p": 0.5, "seed": 1})
-    errors = (({"cutoff": 2}, "there is no parameter 'cutoff'; allowed: p, per_frame, seed"),)
+    errors = (({"cutoff": 2}, "there is no parameter 'cutoff'; allowed: range, p, per_frame, seed"),)
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
-        """The lowest level of the type, and how far it is to the highest."""
-        least, most = RANGES.get(spec.dtype, (0, 1))
-        return {"least": least, "range": most - least}
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  one for all
+        """The lowest level of the range, and how far it is to the highest."""
+        least, most, _ = self.intensities(spec)
+        if self.range in (None, "dtype"):
+            least, most = RANGES.get(spec.dtype, (0, 1))
+        return {"least": least, "width": most - least}
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each plane by its own levels; NaN is none."""
@@ -46,12 +49,12 @@ class AutoContrast(Op):
         lowest = library.fmin(x, np.inf).min(axis=(1, 2), keepdims=True)
         highest = library.fmax(x, -np.inf).max(axis=(1, 2), keepdims=True)
         reach = highest - lowest
-        spread = (x - lowest) * p.range / library.where(reach > 0, reach, 1) + p.least
+        spread = (x - lowest) * p.width / library.where(reach > 0, reach, 1) + p.least
         return library.where(reach > 0, spread, x)
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Levels of 8 bits by a table for each plane, where a plane has more pixels than a table levels."""
-        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _LEVELS:
+        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _TABLE:
             return self._of_few(x, p)
         if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
             return self.reference(x.astype(np.float32), p)
@@ -76,7 +79,7 @@ class AutoContrast(Op):
         if 0 in reach.ravel().tolist():
             return self.reference(x.astype(np.float32), p)
         planes -= lowest
-        planes *= p.range
+        planes *= p.width
         planes /= reach
         if p.least:
             planes += p.least
@@ -89,7 +92,7 @@ class AutoContrast(Op):
         """constexpr bool LUMA = false;
 __device__ __forceinline__ Real changed(Real value, const Known& known, const Row& row) {
     const Real reach = known.highest - known.lowest;
-    return reach > 0.0f ? (value - known.lowest) * row.range / reach + row.least : value;
+    return reach > 0.0f ? (value - known.lowest) * row.width / reach + row.least : value;
 }""",
     )
 
@@ -101,7 +104,7 @@ class Equalize(Op):
     the histogram equalization of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
     """
 
-    dtypes = tuple(RANGES)
+    dtypes = LEVELS
     takes_raw = True
     derived = ("least", "bins")
     examples = ({}, {"p": 0.5, "seed": 2})
@@ -148,19 +151,19 @@ def _equalized(levels: Array, bins: int) -> Array:
     return library.rint(up_to * (np.float32(bins - 1) / np.float32(rest)))[levels]
 
 
-class Gamma(Op):
+class Gamma(Ranged):
     """Raise levels to a power.
 
-    ``out = range * gain * (in / range) ** gamma``, where ``range`` is the greatest value of the type, 1 for floats:
-    a gamma below 1 makes dark pixels lighter. Levels below 0 are changed as those above, with the sign that they have.
-    The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
+    ``out = lo + width * gain * ((in - lo) / width) ** gamma``, where ``width`` is that of the range and ``lo`` its
+    least value: a gamma below 1 makes dark pixels lighter. Levels below the range are changed as those above its least
+    value, to the other side of it. The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
     """
 
     gamma: Number = param(1.0, "exponent", lo=0, hi=100, identity=1.0)
     gain: Number = param(1.0, "factor of the result", lo=0, identity=1.0)
 
     pointwise = True
-    derived = ("range", "top")
+    derived = ("low", "width", "top")
     derived_from = ("gain",)
     tolerance = (8, 1)  # of floats, since libraries round powers differently; levels hardly ever differ
     examples = (
@@ -171,107 +174,113 @@ class Gamma(Op):
     errors = (({"gamma": -1}, "gamma=-1 is not valid; allowed: a number from 0 to 100"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """What means full intensity, and what that becomes."""
-        full = full_range(spec.dtype)
-        return {"range": full, "top": rows["gain"] * full}
+        """What means dark, how far it is from there to full intensity, and what that becomes."""
+        known = self.intensities(spec)
+        return {"low": known.lo, "width": known.width, "top": rows["gain"] * known.width}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
-        return namespace(x).copysign((abs(x) / p.range) ** p.gamma * p.top, x)
+        above = x - p.low
+        return namespace(x).copysign((abs(above) / p.width) ** p.gamma * p.top, above) + p.low
 
     body = Body(
         "value",
-        "const Real power = powf((Real(fabsf(value.v)) / row.range).v, row.gamma.v);\n"
-        "    value = copysignf((power * row.top).v, value.v);",
+        "const Real above = value - row.low;\n"
+        "    const Real power = powf((Real(fabsf(above.v)) / row.width).v, row.gamma.v);\n"
+        "    value = Real(copysignf((power * row.top).v, above.v)) + row.low;",
     )
 
 
-class Invert(Op):
+class Invert(Ranged):
     """Make dark what is light.
 
-    ``out = range - in``, where ``range`` is the greatest value of the type, 1 for floats.
+    ``out = least + greatest - in``, the ends of the range; of a type that is its greatest value, 1 for floats, less
+    what is given.
     """
 
     pointwise = True
-    derived = ("range",)
+    derived = ("ends",)
     examples = ({}, {"p": 0.5, "seed": 3})
     errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
-        """What means full intensity."""
-        return {"range": full_range(spec.dtype)}
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  one for all
+        """The sum of the range's ends."""
+        known = self.intensities(spec)
+        return {"ends": known.lo + known.hi}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
-        return p.range - x
+        return p.ends - x
 
-    body = Body("value", "value = row.range - value;")
+    body = Body("value", "value = row.ends - value;")
 
     def inverse(self) -> Op:
         """The same again."""
         return self
 
 
-class Posterize(Op):
+class Posterize(Ranged):
     """Keep the highest bits of levels only.
 
-    ``out = floor(in / step) * step``, where ``step`` is the range divided by ``2 ** bits``: of 255 levels and their
-    like, all other bits become 0, as with Pillow and torchvision; int16 has 15 bits and its sign. Floats are limited to
-    the levels from 0 to ``1 - step``, as with torchvision.
+    ``out = floor((in - least) / step) * step + least``, where ``step`` is the range divided by ``2 ** bits``:
+    of 255 levels and their like, all other bits become 0, as with Pillow and torchvision; int16 has 15 bits and its
+    sign. Floats are limited to the levels from 0 to ``1 - step``, as with torchvision, and so is what is given a range
+    of its own, from its least value up to a step below its greatest.
     """
 
     bits: Number = param(4, "that are kept", kind=int, lo=0, hi=16)
 
     pointwise = True
-    derived = ("step", "least", "most")
+    derived = ("low", "step", "least", "most")
     examples = ({"bits": 3}, {"bits": (1, 6), "seed": 4}, {})
     errors = (({"bits": 2.5}, "bits=2.5 is not valid; allowed: a whole number from 0 to 16"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """The distance of levels, and the least and the greatest of them in such steps."""
         levels = np.exp2(rows["bits"].astype(np.float64))
-        if spec.dtype not in RANGES:
-            return {"step": 1 / levels, "least": 0, "most": levels - 1}
+        known = self.intensities(spec)
+        if self.range not in (None, "dtype") or spec.dtype not in RANGES:
+            return {"low": known.lo, "step": known.width / levels, "least": 0, "most": levels - 1}
         least, most = RANGES[spec.dtype]
         step = np.maximum((most + 1) / levels, 1)
-        return {"step": step, "least": least // step, "most": (most + 1) / step - 1}
+        return {"low": 0, "step": step, "least": least // step, "most": (most + 1) / step - 1}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula, within the levels that there are."""
         library = namespace(x)
-        return library.fmin(library.fmax(library.floor(x / p.step), p.least), p.most) * p.step
+        steps = library.floor((x - p.low) / p.step)
+        return library.fmin(library.fmax(steps, p.least), p.most) * p.step + p.low
 
     body = Body(
-        "value", "value = fminf(fmaxf(floorf((value / row.step).v), row.least.v), row.most.v) * row.step;"
+        "value",
+        "const float steps = floorf(((value - row.low) / row.step).v);\n"
+        "    value = Real(fminf(fmaxf(steps, row.least.v), row.most.v)) * row.step + row.low;",
     )
 
 
-class Solarize(Op):
+class Solarize(Ranged):
     """Invert levels from a threshold on.
 
-    ``out = range - in`` where ``in >= threshold``, else ``in``, as with Pillow and torchvision; ``range`` is the
-    greatest value of the type, 1 for floats.
+    ``out = least + greatest - in`` where ``in >= threshold``, else ``in``, as with Pillow and torchvision; ``least``
+    and ``greatest`` are the ends of the range, 0 and the greatest value of a type, 1 for floats.
     """
 
     threshold: Number = param(
-        None, "the least level that is inverted; None for half of the range of the type", kind=float
+        None, "the least level that is inverted; None for the middle of the range", kind=float
     )
 
     pointwise = True
-    derived = ("range", "least")
+    derived = ("ends", "least")
     examples = ({}, {"threshold": (0.0, 256.0), "seed": 5}, {"threshold": 100.0})
     errors = (({"threshold": "half"}, "threshold='half' is not valid; allowed: a number or None"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """What means full intensity, and the threshold in levels."""
-        threshold = rows["threshold"]
-        return {
-            "range": full_range(spec.dtype),
-            "least": np.where(np.isnan(threshold), half_range(spec.dtype), threshold),
-        }
+        """The sum of the range's ends, and the threshold in levels."""
+        threshold, known = rows["threshold"], self.intensities(spec)
+        return {"ends": known.lo + known.hi, "least": np.where(np.isnan(threshold), known.middle, threshold)}
 
     def reference(self, x: Array, p: Any) -> Array:
         """The formula."""
-        return namespace(x).where(x < p.least, x, p.range - x)
+        return namespace(x).where(x < p.least, x, p.ends - x)
 
-    body = Body("value", "if (!(value < row.least)) value = row.range - value;")
+    body = Body("value", "if (!(value < row.least)) value = row.ends - value;")

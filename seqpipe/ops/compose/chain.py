@@ -233,9 +233,9 @@ def _batch(
     device: KernelDevice | None,
 ) -> Batch | None:
     """A batch whose sequences lie in one array; others go one operator after the other."""
-    if batch.stacked is None or layout not in (None, batch.layout):
+    if batch.stacked is None:
         return None
-    work = fused(group, (batch.stacked,), batch.layout, epoch, batch.indices if index is None else index)
+    work = fused(group, (batch,), layout, epoch, batch.indices if index is None else index)
     if work is None:
         return None
     stacked = work.results(device)[0]

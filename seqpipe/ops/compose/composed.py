@@ -62,7 +62,7 @@ class Composed:
         values: Seq[Any] = x if isinstance(x, (list, tuple)) else (x,)
         if isinstance(x, Batch):
             index = x.indices if index is None else index
-            values, layout = (x.sequences, None) if x.stacked is None else ((x.stacked,), x.layout)
+            values, layout = (x.sequences, None) if x.stacked is None else ((x,), layout)
         calls = [Call.of(self.ops[0], values, layout, epoch, index)]
         for op in self.ops[1:]:
             calls.append(calls[-1].then(op, after(calls[-1]), epoch, index))

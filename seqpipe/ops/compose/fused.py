@@ -18,14 +18,14 @@ import numpy.typing as npt
 from ...array import Array, FloatArray
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...sequence import Sequence
+from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.dispatch import Call, as_list
 from ..call.inputs import Given
 from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
 from ..core.sampling import alike
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import Spec
 from ..core.views import DEFAULT_LAYOUTS, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import Geometry, check_sides
@@ -44,7 +44,7 @@ def can_lead(op: Declaration) -> bool:
 
 def can_join(op: Declaration) -> bool:
     """Whether an operator can join others that come before it in their kernel."""
-    return op.keeps_frames and (_moves(type(op)) or _changes(op))
+    return op.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
 
 
 @lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
@@ -117,7 +117,7 @@ class Fused(NamedTuple):
     def _seen(self, part: Given) -> View:
         """How the result of a part is seen, in the layout that the last operator makes."""
         value = part.value
-        letters = value.layout if isinstance(value, Sequence) else self.layout
+        letters = value.layout if isinstance(value, (Sequence, Batch)) else self.layout
         letters = letters or DEFAULT_LAYOUTS[part.array.ndim]
         for call in self.calls:
             letters = call.op.result_layout(letters)
@@ -207,28 +207,38 @@ def fused(
     calls = [Call.of(ops[0], values, layout, epoch, index)]
     specs = calls[0].specs
     channels = {spec.channels for spec in specs}
-    if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in COMPUTED:
+    if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in TYPES:
         return None
     for op in ops[1:]:
         specs = after(calls[-1])
+        if specs[0].dtype not in TYPES:
+            return None
         calls.append(calls[-1].then(op, specs, epoch, index))
-    return Fused(calls, after(calls[-1]), layout)
+    made = after(calls[-1])
+    return Fused(calls, made, layout) if made[0].dtype in TYPES else None
 
 
 def after(call: Call) -> list[Spec]:
     """The samples that an operator makes."""
     op, specs = call.op, call.specs
-    if alike(specs):
+    if alike(specs) and specs[0].spacing is None:
         extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
-            spec = specs[0]
-            after = Spec(*extents.pop(), op.result_channels(spec.channels), op.result_dtype(spec.dtype))
-            return [after] * len(specs)
+            return [_becomes(op, specs[0], extents.pop(), None)] * len(specs)
     made = []
     for sample, spec in enumerate(specs):
-        extent = op.extent(call.block.of(sample, spec.frames), spec)
-        made.append(Spec(*extent, op.result_channels(spec.channels), op.result_dtype(spec.dtype)))
+        rows = call.block.of(sample, spec.frames)
+        spacing = op.moved_spacing(rows, spec) if isinstance(op, Geometry) else spec.spacing
+        made.append(_becomes(op, spec, op.extent(rows, spec), spacing))
     return made
+
+
+def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing: Any) -> Spec:
+    """A sample of some frames, rows and columns, and some spacing, that an operator makes of another one."""
+    frames, height, width = extent
+    channels, dtype = op.result_channels(spec.channels), op.result_dtype(spec.dtype)
+    changes = {"height": height, "width": width, "channels": channels, "dtype": dtype, "limits": None}
+    return spec._replace(frames=frames, spacing=spacing, **changes)
 
 
 class _Step(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from .spec import COMPUTED
+from .spec import FAST
 
 __all__ = ["WORK", "Body", "Cut", "Pass", "Work"]
 
@@ -108,7 +108,7 @@ _FOURS: Final = Work(pixels=16)
 _BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
 _SURVEYS: Final = Work(pixels=64, fewer=2)
 _LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
-_TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(COMPUTED, 16))
+_TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(FAST, 16))
 WORK: Final = MappingProxyType(
     {
         "canvas": _FOURS,

@@ -236,6 +236,22 @@ class Declaration(Settings, ABC):
         """The operator for the parts of a call, :class:`Given` each: one that knows what follows from all of them."""
         return self
 
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether parameters follow from the values themselves, which have to be there then."""
+        return False
+
+    def check_sample(self, spec: Spec) -> None:
+        """See that it takes such samples, beyond their type and channels.
+
+        Raises:
+            ParameterError: it does not.
+        """
+
+    def specs_of(self, part: Any) -> list[Spec]:
+        """What the operator is told of each sample of a :class:`Given`."""
+        return [part.form.spec] * part.form.samples
+
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
         """The fields of :attr:`derived`, from the parameters in the other fields of the rows.
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 from ...errors import ParameterError
+from .percentiles import Percentiles
 
 __all__ = [
     "Choice",
@@ -287,6 +288,8 @@ def encoded(value: Any) -> Any:
         return {"per_frame": encoded(value.values)}
     if isinstance(value, Table):
         return {"per_sample": value.values.tolist()}
+    if isinstance(value, Percentiles):
+        return {Percentiles.__name__: dataclasses.asdict(value)}
     if isinstance(value, Distribution):
         fields = dataclasses.fields(value)  # type: ignore[arg-type]  # every distribution is a dataclass
         return {type(value).__name__: {field.name: _plain(getattr(value, field.name)) for field in fields}}
@@ -310,6 +313,8 @@ def _decoded(value: Any) -> Any:
         return PerFrame(_decoded(inner))
     if kind == "per_sample":
         return np.asarray(inner)
+    if kind == Percentiles.__name__:
+        return Percentiles(**inner)
     if kind not in Distribution.kinds:
         known = ", ".join(sorted(Distribution.kinds))
         raise ParameterError(f"there is no distribution {kind!r}", allowed=known)

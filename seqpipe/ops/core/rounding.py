@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
-from .spec import RANGES
+from .spec import RANGES, WIDE
 
 __all__ = ["placed", "put", "typed"]
 
-_BOUNDS: Final = {np.dtype(name): (np.float32(lo), np.float32(hi)) for name, (lo, hi) in RANGES.items()}
+# in float64 where float32 would round the bounds to values beyond them
+_BOUNDS: Final = {
+    np.dtype(name): tuple((np.float64 if name in WIDE else np.float32)(end) for end in ends)
+    for name, ends in RANGES.items()
+}
 _HALF: Final = np.dtype(np.float16)
 
 
@@ -41,6 +45,8 @@ def put(out: Array, values: Array) -> None:
     if values.dtype.kind != "f":
         raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators give floats")
     # fmax before fmin: with NaN it gives the bound, as the kernels do. CuPy's arrays take these functions as well
+    if bounds[0].dtype != np.float32:
+        values = values.astype(np.float64)
     levels = np.fmax(values, bounds[0])
     if type(levels) is np.ndarray:  # in the memory that this has taken
         np.rint(np.fmin(levels, bounds[1], levels), levels)

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-__all__ = ["BACKENDS", "COMPUTED", "MOVED", "RANGES", "Backend", "Spec", "full_range", "half_range"]
+__all__ = [
+    "BACKENDS",
+    "COMPUTED",
+    "FAST",
+    "LEVELS",
+    "MOVED",
+    "RANGES",
+    "WIDE",
+    "Backend",
+    "Spec",
+    "full_range",
+    "half_range",
+]
 
 Backend: TypeAlias = Literal["reference", "cpu", "cuda"]
 BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
 
-COMPUTED: Final = ("uint8", "uint16", "int16", "float16", "float32")
-"""Types that operators compute with; in float32, which holds every value of each."""
-MOVED: Final = ("bool", "int8", *COMPUTED, "uint32", "int32", "uint64", "int64", "float64")
+LEVELS: Final = ("uint8", "uint16", "int16")
+"""Types of so few values that each may have an entry in a table."""
+FAST: Final = (*LEVELS, "float16", "float32")
+"""Types that kernels and the fast forms on CPUs compute with; of others the reference is what is done."""
+WIDE: Final = ("uint32", "int32", "float64")
+"""Types that are computed in float64, for float32 does not hold their values."""
+COMPUTED: Final = (*FAST, "int8", *WIDE)
+"""Types that operators compute with; in float32 but for those of :data:`WIDE`."""
+MOVED: Final = ("bool", "int8", *FAST, "uint32", "int32", "uint64", "int64", "float64")
 """Types that operators which only move values take."""
-RANGES: Final = {"uint8": (0, 255), "uint16": (0, 65535), "int16": (-32768, 32767)}
+RANGES: Final = {
+    "uint8": (0, 255),
+    "uint16": (0, 65535),
+    "int16": (-32768, 32767),
+    "int8": (-128, 127),
+    "uint32": (0, 2**32 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+}
 """The least and the greatest value of each type whose results saturate."""
 
 
@@ -26,6 +51,9 @@ class Spec(NamedTuple):
         width: columns.
         channels: values of a pixel.
         dtype: their type, such as ``"uint8"``.
+        volume: whether frames are the slices of a volume.
+        limits: the range of its intensities, for operators that ask for one that follows from the values; else None.
+        spacing: of voxels along slices, rows and columns in mm, for operators that ask for it; None if it is not known.
     """
 
     frames: int
@@ -33,6 +61,9 @@ class Spec(NamedTuple):
     width: int
     channels: int
     dtype: str
+    volume: bool = False
+    limits: tuple[float, float] | None = None
+    spacing: tuple[float, float, float] | None = None
 
 
 def full_range(dtype: str) -> float:

@@ -25,6 +25,8 @@ class View(NamedTuple):
         places: for each axis of the array, its place among the five.
         shape: of the lengths of the five axes, those of an array of the layout.
         batched: whether it has N.
+        is_volume: whether it has D.
+        is_series: whether it has the time points of one volume in place of N, which are drawn for together.
     """
 
     axes: tuple[int, ...] | None
@@ -32,6 +34,8 @@ class View(NamedTuple):
     places: tuple[int, ...]
     shape: Callable[[tuple[int, ...]], tuple[int, ...]]
     batched: bool
+    is_volume: bool = False
+    is_series: bool = False
 
     def __call__(self, array: Array) -> Array:
         """The array as ``(N, F, H, W, C)``."""
@@ -46,7 +50,9 @@ def view_of(layout: str, ndim: int) -> View:
     Raises:
         ParameterError: the layout is unknown or does not fit the number of axes.
     """
-    letters = check_layout(layout, ndim).replace("D", "F")
+    known = check_layout(layout, ndim)
+    is_series = "F" in known and "D" in known
+    letters = (known.replace("F", "N") if is_series else known).replace("D", "F")
     axes = tuple(letters.index(letter) for letter in "NFHWC" if letter in letters)
     places = tuple("NFHWC".index(letter) for letter in letters)
     extend = tuple(slice(None) if letter in letters else None for letter in "NFHWC")
@@ -55,5 +61,7 @@ def view_of(layout: str, ndim: int) -> View:
         None if ndim == len(extend) else extend,
         places,
         itemgetter(*places),
-        "N" in letters,
+        "N" in known,
+        "D" in known,
+        is_series,
     )

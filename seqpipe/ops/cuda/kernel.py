@@ -20,6 +20,7 @@ from ...source_text import source_text
 from ..core.blocks import Block
 from ..core.body import WORK, Cut, Work
 from ..core.declaration import Declaration
+from ..core.spec import FAST
 
 __all__ = [
     "GRID",
@@ -47,7 +48,7 @@ _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _SHORT: Final = 4000  # bytes of tables by value, on any device
 _LONG: Final = 32000  # where arguments may be so long; a copy to the device takes longer than most kernels
-TYPES: Final = {"uint8": 0, "uint16": 1, "int16": 2, "float16": 3, "float32": 4}
+TYPES: Final = {name: number for number, name in enumerate(FAST)}
 """The numbers of types in kernels that compute."""
 GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
 """Macros that are the same for all kernels."""

@@ -21,7 +21,7 @@ from ..core.body import Body
 from ..core.fields import replaces
 from ..core.spec import MOVED, Spec
 from ..cuda.kernel import Item
-from .mapping import Mapping, Mappings, scaling
+from .mapping import Mapping, Mappings, scaling, spacing_of
 
 __all__ = ["Geometry", "Nearest", "check_sides"]
 
@@ -64,6 +64,26 @@ class Geometry(Op, register=False):
             height: rows of what is given.
             width: columns of what is given.
         """
+
+    def specs_of(self, part: Any) -> list[Spec]:
+        """What the operator is told of each sample: also the spacing of its voxels, where an affine says it."""
+        specs = super().specs_of(part)
+        if not part.affines:
+            return specs
+        with naming(self):
+            return [
+                spec if affine is None else spec._replace(spacing=spacing_of(affine))
+                for spec, affine in zip(specs, part.affines, strict=True)
+            ]
+
+    def moved_spacing(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[float, float, float] | None:
+        """The spacing of the result of one sample."""
+        if spec.spacing is None:
+            return None
+        slices, down, across = spec.spacing
+        matrix = self.mappings(rows, spec).matrices[0]
+        moved = np.hypot(*(matrix[:2, :2] / matrix[2, 2] * [[across], [down]])).tolist()
+        return slices, moved[1], moved[0]
 
     def mappings(self, rows: npt.NDArray[Any], spec: Spec) -> Mappings:
         """The mapping of each row of a block; where the operator does not act, that which changes nothing."""

@@ -12,7 +12,7 @@ from ...errors import ParameterError
 from .horizon import across_horizon, shown_box
 from .interpolate import places_of
 
-__all__ = ["Mapping", "Mappings", "scaling"]
+__all__ = ["Mapping", "Mappings", "scaling", "spacing_of"]
 
 
 class Mapping(NamedTuple):
@@ -166,6 +166,25 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
     matrix[..., 1, 1], matrix[..., 1, 2] = down, top
     matrix[..., 2, 2] = 1
     return matrix
+
+
+def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
+    """The spacing of voxels along slices, rows and columns in mm.
+
+    Args:
+        affine: 4×4, from voxel ``(slice, row, column)`` to millimeters.
+
+    Raises:
+        ParameterError: along one of them it is 0, or no number.
+    """
+    spacing: tuple[float, float, float] = tuple(np.linalg.norm(affine[:3, :3], axis=0).tolist())
+    if not all(0 < one < np.inf for one in spacing):
+        raise ParameterError(
+            f"an affine with a spacing of {' × '.join(f'{one:g}' for one in spacing)} mm",
+            allowed="numbers above 0",
+            advice="Mend the affine of the sequence, or leave it out",
+        )
+    return spacing
 
 
 def _homogeneous(matrix: FloatArray, places: FloatArray) -> FloatArray:

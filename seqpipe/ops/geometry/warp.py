@@ -6,9 +6,12 @@ import math
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
+from ..core.spec import Spec
 from .mapping import Mapping
 from .warped import Warped
 
@@ -18,7 +21,9 @@ __all__ = ["Rotate", "WarpAffine", "WarpPerspective"]
 class WarpAffine(Warped):
     """Move pixels by an affine map.
 
-    ``out(x, y) = in(m11 x + m12 y + m13, m21 x + m22 y + m23)``, where the corner of the first pixel is at (0, 0).
+    ``out(x, y) = in(m11 x + m12 y + m13, m21 x + m22 y + m23)``, where the corner of the first pixel is at (0, 0). With
+    ``unit="mm"``, x and y are millimeters along the columns and rows of a volume's slices, whose spacing its affine
+    says: a rotation is one of the anatomy, whatever the shape of voxels.
     """
 
     matrix: Number = param(
@@ -28,7 +33,12 @@ class WarpAffine(Warped):
         True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
     )
 
+    unit: Literal["pixel", "mm"] = param(
+        "pixel", "what x and y count; mm is for sequences with an affine", choices=("pixel", "mm")
+    )
+
     maps_rows = True
+    derived = ("whole", ("steps", 2))
     examples = (
         {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5), "size": (4, 6), "fill_value": 42.0},
         {
@@ -54,7 +64,27 @@ class WarpAffine(Warped):
         matrix = np.zeros((*maps, 3, 3))
         matrix[..., :2, :] = np.reshape(p.matrix, (*maps, 2, 3))
         matrix[..., 2, 2] = 1
+        if self.unit == "mm":
+            steps = np.ones((*maps, 3))
+            steps[..., :2] = p.steps
+            matrix *= steps[..., None, :] / steps[..., :, None]
         return self.mapped(matrix, height, width, inverse_map=self.inverse_map)
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """Whether the results are whole numbers, and the unit's length of a column and of a row.
+
+        Raises:
+            ParameterError: it is in mm, and the spacing is not known.
+        """
+        if self.unit == "mm" and spec.spacing is None:
+            raise ParameterError(
+                "matrix in mm, for images whose spacing is not known",
+                source=self.name,
+                allowed='sequences with an affine, or unit="pixel"',
+                advice="Give Sequence(data, layout, affine=…), whose columns have the length of a voxel in mm",
+            )
+        steps = (1.0, 1.0) if spec.spacing is None else spec.spacing[:0:-1]
+        return {**super().derive(rows, spec), "steps": steps}
 
 
 class WarpPerspective(Warped):
@@ -108,11 +138,15 @@ class Rotate(Warped):
 
     Unless a size is given or kept, the result is as large as it takes to show all of the image. As in DALI, its sides
     are then even where those of the image are, so that the center stays what it is, a pixel or a corner of four.
+
+    The slices of a volume with an affine are rotated in millimeters: where pixels are not square, what they show is
+    neither sheared nor stretched, and the spacing stays.
     """
 
     angle: Number = param(0.0, "counter-clockwise", unit="degrees")
     keep_size: bool = param(False, "whether the result has the size of the image", drawn=False)
 
+    derived = ("whole", "aspect")
     examples = (
         {"angle": 30.0, "size": (6, 8), "fill_value": 0.0},
         {"angle": (-20.0, 20.0), "keep_size": True, "seed": 1},
@@ -137,33 +171,41 @@ class Rotate(Warped):
         cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         if angle % 90 == 0:
             cosine, sine = round(cosine), round(sine)
-        size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width)
+        aspect = float(p.aspect)
+        size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width, aspect)
         x, y = size[1] / 2, size[0] / 2
+        right, down = sine * aspect, sine / aspect
         matrix = np.array(
             [
-                [cosine, -sine, width / 2 - cosine * x + sine * y],
-                [sine, cosine, height / 2 - sine * x - cosine * y],
+                [cosine, -right, width / 2 - cosine * x + right * y],
+                [down, cosine, height / 2 - down * x - cosine * y],
                 [0, 0, 1],
             ],
             np.float64,
         )
         return Mapping(matrix, *size)
 
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
+        """Whether the results are whole numbers, and how many times as long as a column a row is."""
+        _, down, across = spec.spacing or (1, 1, 1)
+        return {**super().derive(rows, spec), "aspect": down / across}
 
-def _canvas(angle: float, height: int, width: int) -> tuple[int, int]:
+
+def _canvas(angle: float, height: int, width: int, aspect: float) -> tuple[int, int]:
     """Rows and columns that show all of a rotated image, by DALI's rule.
 
     Args:
         angle: in degrees.
         height: rows of the image.
         width: columns of the image.
+        aspect: the distance between rows, in that between columns.
     """
     turn = float(
         np.float32(angle) * np.float32(math.pi / 180)
     )  # as DALI, which decides by its last bit at 45 degrees
     cosine, sine = abs(math.cos(turn)), abs(math.sin(turn))
     # a hundredth of a pixel is cut off rather than a row or column added
-    columns = math.ceil(cosine * width + sine * height - 0.01)
-    rows = math.ceil(cosine * height + sine * width - 0.01)
+    columns = math.ceil(cosine * width + sine * height * aspect - 0.01)
+    rows = math.ceil(cosine * height + sine * width / aspect - 0.01)
     across, down = (width, height) if sine <= cosine else (height, width)
     return rows + (rows - down) % 2, columns + (columns - across) % 2

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from ...array import Array
 from ...native import memory
 from ...philox import Bits
+from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
-from ..core.spec import RANGES, Spec, full_range
+from ..core.spec import RANGES, Spec
 from .base import Noise
 from .native import native_noise
 from .normal_numbers import Floats, normal, normal_places, quick_normal
@@ -116,16 +117,19 @@ class NoiseShot(Noise):
     )
 
 
-class NoiseSaltAndPepper(Noise):
+class NoiseSaltAndPepper(Ranged, Noise):
     """Replace values by the brightest or the darkest (DALI's ``noise.salt_and_pepper``)."""
 
     prob: Number = param(0.05, "probability that a value is replaced", lo=0, hi=1, identity=0.0)
     salt_vs_pepper: Number = param(0.5, "how many of these become salt", unit="of 1", lo=0, hi=1)
     salt_val: Number = param(
-        None, "level of salt; None for the greatest of the type, 1 for floats", unit="levels", kind=float
+        None, "level of salt; None for the greatest of the range", unit="levels", kind=float
     )
     pepper_val: Number = param(
-        None, "level of pepper; None for the least of the type, -1 for floats", unit="levels", kind=float
+        None,
+        "level of pepper; None for the least of the range: of a type its least, -1 for floats",
+        unit="levels",
+        kind=float,
     )
     per_channel: Flag = param(False, "whether each channel is replaced by itself, instead of whole pixels")
 
@@ -139,12 +143,19 @@ class NoiseSaltAndPepper(Noise):
     )
     errors = (({"prob": 1.5}, "prob=1.5 is not valid; allowed: a number from 0 to 1"),)
 
+    @property
+    def needs_range(self) -> bool:
+        """Whether the range matters: for levels that are not given."""
+        return self.salt_val is None or self.pepper_val is None
+
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Both levels, and the probability of salt."""
-        lowest = RANGES[spec.dtype][0] if spec.dtype in RANGES else -1
+        lowest, greatest, _ = self.intensities(spec)
+        if self.range in (None, "dtype"):
+            lowest = RANGES[spec.dtype][0] if spec.dtype in RANGES else -1
         salt, pepper = rows["salt_val"], rows["pepper_val"]
         return {
-            "salt": np.where(np.isnan(salt), full_range(spec.dtype), salt),
+            "salt": np.where(np.isnan(salt), greatest, salt),
             "pepper": np.where(np.isnan(pepper), lowest, pepper),
             "salted": rows["prob"] * rows["salt_vs_pepper"],
         }

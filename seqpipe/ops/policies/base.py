@@ -20,7 +20,7 @@ from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.parameters import at_most_one, param
 from ..core.sampling import InSteps
-from ..core.spec import RANGES, Spec
+from ..core.spec import LEVELS, Spec
 from ..cuda.kernel import Item
 from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, Kind
@@ -96,7 +96,7 @@ class Policy(InSteps, Geometry, register=False):
         "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
     )
 
-    dtypes = tuple(RANGES)
+    dtypes = LEVELS
     channels = (3, 1)
     by_frame = False
     body = None

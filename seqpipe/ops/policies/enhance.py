@@ -16,7 +16,7 @@ from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.rounding import put
-from ..core.spec import RANGES
+from ..core.spec import LEVELS
 
 __all__ = ["MeanContrast", "Sharpness"]
 
@@ -33,7 +33,7 @@ class MeanContrast(Op, register=False):
 
     contrast: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
 
-    dtypes = tuple(RANGES)
+    dtypes = LEVELS
     channels = (3, 1)
     takes_raw = True
 
@@ -68,7 +68,7 @@ class Sharpness(Op, register=False):
 
     amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
 
-    dtypes = tuple(RANGES)
+    dtypes = LEVELS
     takes_raw = True
 
     def reference(self, x: Array, p: Any) -> Array:

@@ -44,7 +44,7 @@ _TURN: Final = Rotate(angle=1.0, keep_size=True)
 
 def _turned(angle: float, spec: Spec) -> dict[str, Any]:
     """A rotation as a matrix, so that it is done together with other maps."""
-    mapping = _TURN.mapping(SimpleNamespace(angle=angle), spec.height, spec.width)
+    mapping = _TURN.mapping(SimpleNamespace(angle=angle, aspect=1.0), spec.height, spec.width)
     return {"matrix": mapping.matrix[:2].ravel()}
 
 

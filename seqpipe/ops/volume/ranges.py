@@ -1,63 +1,20 @@
-"""What intensities span: a parameter of its own kind; and statistics, which leave out what is no number."""
+"""What intensities span, and statistics, which leave out what is no number."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...param import Param
-from ..core.distributions import Distribution, unframed
-from ..core.nodes import DataNode
-from ..core.parameters import KEY, Parameter
+from ..core.distributions import Distribution
+from ..core.intensity import Range, range_param
+from ..core.percentiles import Percentiles
 from ..core.spec import RANGES
 
 __all__ = ["Range", "Reciprocal", "TwoSided", "moments", "percentiles", "range_of", "range_param"]
-
-Range: TypeAlias = tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | None
-_NAMED: Final = ("minmax", "percentiles", "dtype")
-_PERCENTILES: Final = (0.5, 99.5)
-
-
-class _RangeParameter(Parameter):
-    """A pair of numbers, or how one is found."""
-
-    @property
-    def hint(self) -> str:
-        """See :attr:`Parameter.hint`."""
-        return 'tuple[float, float] | Literal["minmax", "percentiles", "dtype"]'
-
-    def normal(self, value: Any) -> Any:
-        """See :meth:`Parameter.normal`."""
-        if isinstance(unframed(value), DataNode):
-            return super().normal(value)
-        if value is None or (isinstance(value, str) and value in _NAMED):
-            return value
-        try:
-            lo, hi = (float(end) for end in value)
-        except (TypeError, ValueError):
-            lo, hi = np.nan, np.nan
-        if isinstance(value, str) or not (np.isfinite([lo, hi]).all() and lo < hi):
-            raise ParameterError(f"{self.name}={value!r} is not valid", allowed=self._words(self.param))
-        return lo, hi
-
-    def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  it has none
-        return "(least, greatest), 'minmax', 'percentiles' (0.5 and 99.5) or 'dtype'"
-
-
-def range_param(doc: str) -> Any:
-    """Declare the range of intensities that an operator needs; volumes give none by themselves.
-
-    Args:
-        doc: what it is for.
-    """
-    declared = Param(name="", doc=doc, kind=str, optional=True)
-    return dataclasses.field(
-        default=None, metadata={KEY: _RangeParameter(declared, None, None, 0, drawn=False)}
-    )
 
 
 def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
@@ -82,15 +39,16 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     if given == "dtype":
         least, most = RANGES.get(dtype, (0, 1))
         return float(least), float(most)
-    if given == "percentiles":
-        return percentiles(x, _PERCENTILES)
+    if isinstance(given, Percentiles):
+        return percentiles(x, (given.lo, given.hi))
     if given == "minmax":
         lo, hi = float(x.min()), float(x.max())
         if not np.isfinite([lo, hi]).all():
             known = _finite(x)
             lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return lo, hi
-    return given[0], given[1]
+    lo, hi = given
+    return float(lo), float(hi)
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:

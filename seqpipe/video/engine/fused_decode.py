@@ -57,8 +57,9 @@ class WholeRuns:
         if converter is None or video in self._odd or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
-        with contextlib.closing(HeldPackets(reader())) as packets:
-            learn(video.index, packets, wanted)
+        if not table.whole:
+            with contextlib.closing(HeldPackets(reader())) as held:
+                learn(video.index, held, wanted)
         segments = make_plan(table, wanted).segments
         if not _are_short(video, segments):
             return False

@@ -338,6 +338,23 @@ def python():
 
 
 @case
+def transforms():
+    turned = fn.transforms.rotation(angle=num(10, 20, 30), center=(3.0, 4.0))
+    return (
+        fn.transforms.translation(offset=(5.0, -2.0)),
+        turned,
+        fn.transforms.scale(turned, scale=(2.0, 0.5), center=(1.0, 1.0)),
+        fn.transforms.shear(shear=(0.5, 0.25)),
+        fn.transforms.shear(angles=(20.0, -10.0), center=(2.0, 1.0)),
+        fn.transforms.rotation(turned, angle=-15.0, reverse_order=True),
+        fn.transforms.crop(from_start=(1.0, 2.0), from_end=(5.0, 8.0), to_start=(0.0, 0.0), to_end=(1.0, 2.0)),
+        fn.transforms.combine(turned, fn.transforms.translation(offset=(1.0, 2.0)), fn.transforms.scale(scale=(2.0, 2.0))),
+        fn.transforms.rotation(angle=25.0, axis=(0.0, 1.0, 1.0)),
+        fn.warp_affine(img(), matrix=turned, fill_value=0),
+    )
+
+
+@case
 def indexing():
     return (
         img()[0],

@@ -1,0 +1,144 @@
+"""``fn.transforms.*``: matrices of affine maps, float32 ``(D, D + 1)``, of numbers or nodes, and their products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..ops import DataNode as NativeNode
+from ..ops import Run
+from ..pipeline.value import Value
+from .call import Call
+from .data_node import DataNode, node_of
+
+__all__ = ["combined", "transform"]
+
+Matrix = npt.NDArray[np.float64]
+
+
+def _square(rows: Any) -> Matrix:
+    """A matrix of an affine map with the last row that it lacks."""
+    found = np.asarray(rows, np.float64)
+    return np.vstack([found, [*[0.0] * (found.shape[1] - 1), 1.0]])
+
+
+def _around(linear: Matrix, center: Any) -> Matrix:
+    """A linear map around a point."""
+    size = len(linear)
+    fixed = np.zeros(size) if center is None else np.asarray(center, np.float64).reshape(-1)
+    return np.column_stack([linear, fixed - linear @ fixed])
+
+
+def _translation(offset: Any) -> Matrix:
+    found = np.asarray(offset, np.float64).reshape(-1)
+    return np.column_stack([np.eye(len(found)), found])
+
+
+def _scale(scale: Any, center: Any = None, ndim: Any = None) -> Matrix:
+    found = np.asarray(scale, np.float64).reshape(-1)
+    if len(found) == 1 and ndim is not None:
+        found = np.repeat(found, int(ndim))
+    return _around(np.diag(found), center)
+
+
+def _rotation(angle: Any, axis: Any = None, center: Any = None) -> Matrix:
+    turn = np.radians(float(np.asarray(angle).reshape(-1)[0]))
+    cos, sin = np.cos(turn), np.sin(turn)
+    if axis is None:
+        return _around(np.array([[cos, -sin], [sin, cos]]), center)
+    x, y, z = (v := np.asarray(axis, np.float64).reshape(-1)) / np.linalg.norm(v)
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return _around(np.eye(3) * cos + sin * cross + (1 - cos) * np.outer([x, y, z], [x, y, z]), center)
+
+
+def _shear(shear: Any = None, angles: Any = None, center: Any = None) -> Matrix:
+    given = (
+        np.tan(np.radians(np.asarray(angles, np.float64))) if shear is None else np.asarray(shear, np.float64)
+    )
+    if given.size == 2:
+        x, y = given.reshape(-1)
+        return _around(np.array([[1.0, x], [y, 1.0]]), center)
+    (xy, xz), (yx, yz), (zx, zy) = given.reshape(3, 2)
+    return _around(np.array([[1.0, xy, xz], [yx, 1.0, yz], [zx, zy, 1.0]]), center)
+
+
+def _crop(
+    from_start: Any = (0.0, 0.0),
+    from_end: Any = (1.0, 1.0),
+    to_start: Any = (0.0, 0.0),
+    to_end: Any = (1.0, 1.0),
+) -> Matrix:
+    points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
+    size = max(map(len, points))
+    a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
+    factor = (d - c) / (b - a)
+    return np.column_stack([np.diag(factor), c - factor * a])
+
+
+_KINDS: dict[str, tuple[Callable[..., Matrix], tuple[str, ...]]] = {
+    "translation": (_translation, ("offset",)),
+    "scale": (_scale, ("scale", "center", "ndim")),
+    "rotation": (_rotation, ("angle", "axis", "center")),
+    "shear": (_shear, ("shear", "angles", "center")),
+    "crop": (_crop, ("from_start", "from_end", "to_start", "to_end")),
+}
+
+
+def transform(name: str) -> Callable[[Call], DataNode]:
+    """A matrix of some kind, after another one where that is given."""
+    make, known = _KINDS[name]
+
+    def build(call: Call) -> DataNode:
+        reverse = bool(call.take("reverse_order", False))
+        call.args.pop("absolute", None)
+        given = {key: call.take(key) for key in known}
+        call.done()
+        nodes = {key: node_of(one).cpu() for key, one in given.items() if isinstance(one, NativeNode)}
+        fixed = {key: one for key, one in given.items() if one is not None and key not in nodes}
+        first = [node.cpu() for node in call.inputs[:1]]
+
+        def compute(values: list[Value], run: Run) -> Value:
+            before, settings = values[: len(first)], dict(zip(nodes, values[len(first) :], strict=True))
+            parts = []
+            for number in range(len(run.index)):
+                made = make(**fixed, **{key: one[number] for key, one in settings.items()})
+                parts.append(
+                    _product([before[0][number], made], reverse) if before else made.astype(np.float32)
+                )
+            return Value.of(parts)
+
+        return call.node(compute, *nodes.values(), told=f"{fixed} {reverse}", inputs=first)
+
+    return build
+
+
+def combined(call: Call) -> DataNode:
+    """``fn.transforms.combine``: the first matrix is applied first, unless the order is reversed."""
+    reverse = bool(call.take("reverse_order", False))
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        return Value.of([_product(list(row), reverse) for row in zip(*values, strict=True)])
+
+    return call.node(compute, told=str(reverse))
+
+
+def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
+    """One matrix for several, the first of which is applied first.
+
+    Raises:
+        ParameterError: they are of different sizes.
+    """
+    shapes = {np.shape(one) for one in matrices}
+    if len(shapes) > 1:
+        raise ParameterError(
+            f"matrices of the shapes {sorted(shapes)}", source="fn.transforms", allowed="one shape"
+        )
+    found = np.eye(next(iter(shapes))[1])
+    for one in reversed(matrices) if reverse else matrices:
+        found = _square(one) @ found
+    return found[:-1].astype(np.float32)

@@ -1,0 +1,34 @@
+"""Percentiles: a range of intensities by the share of values beneath its ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import ParameterError
+from ...param import Param, keep_checked
+
+__all__ = ["Percentiles"]
+
+_LO = Param(name="lo", doc="The percentile at the least intensity", kind=float, lo=0, hi=100)
+_HI = Param(name="hi", doc="The percentile at the greatest intensity", kind=float, lo=0, hi=100)
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """The range between two percentiles of the values of a sample, with linear interpolation as NumPy has it.
+
+    Attributes:
+        lo: percentile at the least intensity, from 0 to 100.
+        hi: percentile at the greatest intensity.
+
+    Raises:
+        ParameterError: they are none, or upside down.
+    """
+
+    lo: float = 0.5
+    hi: float = 99.5
+
+    def __post_init__(self) -> None:
+        keep_checked(self, _LO, _HI)
+        if not self.lo < self.hi:
+            raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is upside down", allowed="lo below hi")

@@ -1,0 +1,94 @@
+"""Evaluation views: several windows of each sequence, and scores averaged over all views of a video.
+
+reader = seqpipe.readers.Video(files=…, sequence_length=16, clips_per_video=10, clip_mode="even", short_side=256)
+for batch in reader.batches(4):
+    views = crop_views(batch, (256, 256), count=3)          # 12 sequences, those of one clip one after the other
+    mean = VideoScores()
+    mean.add(model(views), views.sources)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..array import FloatArray, to_numpy
+from ..errors import ParameterError
+from ..ops import REGISTRY
+from ..sequence import Batch
+
+__all__ = ["VideoScores", "crop_views"]
+
+
+def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
+    """Windows spread evenly along the longer side of each sequence, centered along the other.
+
+    Args:
+        batch: sequences ``FHWC``.
+        size: rows and columns of a window.
+        count: windows of each sequence; one alone is in the middle.
+
+    Returns:
+        ``count`` times as many sequences, those of one sequence one after the other, with labels, indices and sources.
+
+    Raises:
+        ParameterError: the sequences are smaller than a window, or there is to be none.
+    """
+    if count < 1:
+        raise ParameterError(f"count={count} is not valid", source="crop_views", allowed="1 or more")
+    places = [0.5] if count == 1 else [n / (count - 1) for n in range(count)]
+    found = []
+    for sequence in batch.sequences:
+        letters = sequence.layout
+        rows, columns = (sequence.shape[letters.index(letter)] for letter in "HW")
+        side = "crop_pos_x" if columns >= rows else "crop_pos_y"
+        found += [REGISTRY["crop"](crop=tuple(size), **{side: place})(sequence) for place in places]
+    known: dict[str, Any] = {
+        name: None if (values := getattr(batch, name)) is None else np.repeat(np.asarray(values), count)
+        for name in ("labels", "indices")
+    }
+    made = Batch.of(found)
+    return replace(made, **known)
+
+
+@dataclass(eq=False)
+class VideoScores:
+    """Scores averaged over all views of each video."""
+
+    _sums: dict[str, FloatArray] = field(default_factory=dict, init=False)
+    _counts: dict[str, int] = field(default_factory=dict, init=False)
+
+    def add(self, scores: Any, sources: tuple[str, ...]) -> None:
+        """Take the scores of some views.
+
+        Args:
+            scores: ``(N, classes)``, NumPy, CuPy or torch.
+            sources: what each view comes from, as :attr:`seqpipe.Batch.sources` says.
+
+        Raises:
+            ParameterError: there are not as many of both.
+        """
+        table = np.asarray(to_numpy(scores), np.float64)
+        if table.ndim != 2 or len(table) != len(sources):
+            raise ParameterError(
+                f"scores of the shape {table.shape} for {len(sources)} views",
+                source="VideoScores",
+                allowed="(views, classes)",
+            )
+        for source, row in zip(sources, table, strict=True):
+            if source in self._sums and self._sums[source].shape != row.shape:
+                raise ParameterError(
+                    f"scores of {len(row)} classes after some of {len(self._sums[source])}", source=source
+                )
+            self._sums[source] = self._sums.get(source, 0.0) + row
+            self._counts[source] = self._counts.get(source, 0) + 1
+
+    def mean(self) -> dict[str, FloatArray]:
+        """The mean of each video's scores."""
+        return {source: total / self._counts[source] for source, total in self._sums.items()}
+
+    def counts(self) -> dict[str, int]:
+        """How many views of each video there were."""
+        return dict(self._counts)

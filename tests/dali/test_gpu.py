@@ -1,0 +1,111 @@
+"""What is declared for a GPU is done there, and gives what the CPU gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import seqpipe.torch
+from seqpipe import fn as native
+from seqpipe.dali import fn, pipeline_def, types
+from seqpipe.dali.plugin.pytorch import DALIGenericIterator
+from seqpipe.dali.tensors import TensorListGPU
+from seqpipe.pipeline import Pipeline, read
+from seqpipe.readers import Video
+from tests.support.datasets import files
+
+pytestmark = pytest.mark.gpu
+
+IMAGES = np.random.default_rng(1).integers(0, 255, (4, 24, 32, 3), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def on_the_gpu(monkeypatch, on_the_cpu):
+    monkeypatch.setenv("SEQPIPE_DALI_DEVICE", "gpu")
+
+
+def both(function, **options):
+    """What a pipeline gives on a GPU, and on the CPU."""
+    made = []
+    for device in (0, None):
+        pipe = pipeline_def(function, batch_size=4, num_threads=2, device_id=device, **options)()
+        made.append(pipe.run())
+    gpu, cpu = made
+    return [(one, other.as_array()) for one, other in zip(gpu, cpu, strict=True)]
+
+
+def images():
+    return fn.external_source(lambda: IMAGES, layout="HWC").gpu()
+
+
+def test_operators_arithmetic_and_indices():
+    def function():
+        x = images()
+        y = fn.resize(fn.rotate(x, angle=30.0, fill_value=0, keep_size=True), size=(12, 16))
+        return x, x * 2, x[:, ::-1], fn.flip(x), y, fn.crop_mirror_normalize(x, mean=[1.0], std=[2.0]), x + x
+
+    for number, (gpu, cpu) in enumerate(both(function)):
+        assert isinstance(gpu, TensorListGPU)
+        found = gpu.as_cpu().as_array()
+        assert (found.shape, found.dtype) == (cpu.shape, cpu.dtype)
+        assert np.abs(found.astype(float) - cpu.astype(float)).max() <= (1 if number == 4 else 1e-4)
+
+
+def test_conditions_and_draws():
+    def function():
+        x = images()
+        if fn.random.coin_flip(dtype=types.BOOL):
+            x = fn.brightness(x, brightness=fn.random.uniform(range=[0.5, 1.5]))
+        else:
+            x = fn.flip(x)
+        return x
+
+    ((gpu, cpu),) = both(function, enable_conditionals=True)
+    assert np.abs(gpu.as_cpu().as_array().astype(int) - cpu).max() <= 1
+
+
+def test_mixed_devices_are_refused():
+    def function():
+        return images() + fn.external_source(lambda: IMAGES, layout="HWC")
+
+    with pytest.raises(Exception, match=r"a value on the CPU and one on a GPU; .*x\.gpu\(\)"):
+        pipeline_def(function, batch_size=4, num_threads=1, device_id=0)().run()
+
+
+def test_iterators_give_tensors_of_the_gpu():
+    @pipeline_def(batch_size=4, num_threads=2, device_id=0)
+    def clips():
+        frames, label = fn.readers.video(
+            device="gpu", filenames=files("h264"), labels=[3], sequence_length=4, name="Reader"
+        )
+        return fn.crop_mirror_normalize(frames, output_layout="FCHW", mean=[128.0], std=[64.0]), label
+
+    iterator = DALIGenericIterator(clips(), ["data", "label"], reader_name="Reader", auto_reset=True)
+    first = [batch[0]["data"] for batch in iterator]
+    again = [batch[0]["data"] for batch in iterator]
+    assert all(one.device.type == "cuda" and one.shape == (4, 4, 3, 96, 128) for one in first)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+
+def test_the_native_iterator_moves_what_is_in_main_memory():
+    clip = read(Video(files=files("h264"), sequence_length=4), 4)
+    pipe = Pipeline(native.flip(clip.pixels, horizontal=True), clip.label)
+    batches = seqpipe.torch.Iterator(pipe, names=("pixels", "label"), device="cuda:0", layout="NCFHW")
+    batch = next(batches)
+    assert batch["pixels"].device.type == "cuda"
+    assert batch["pixels"].shape == (4, 3, 4, 96, 128)
+    assert batch["label"].device.type == "cuda"
+    batches.close()
+
+
+def test_memory_does_not_grow():
+    pipe = pipeline_def(lambda: fn.flip(images()), batch_size=4, num_threads=1, device_id=0)()
+    import cupy
+
+    used = []
+    for number in range(60):
+        pipe.run()
+        if number in (9, 59):
+            used.append(cupy.get_default_memory_pool().total_bytes())
+    assert used[1] <= used[0] * 1.5
