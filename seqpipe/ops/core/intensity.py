@@ -12,6 +12,8 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...param import Param
+from .distributions import unframed
+from .nodes import DataNode
 from .parameters import KEY, Parameter
 from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
@@ -64,6 +66,8 @@ class _RangeParameter(Parameter):
         Raises:
             ParameterError: it is of none of the forms.
         """
+        if isinstance(unframed(value), DataNode):
+            return super().normal(value)  # type: ignore[no-any-return]  # it refuses that
         if isinstance(value, str) and value == "percentiles":
             return Percentiles()
         if (

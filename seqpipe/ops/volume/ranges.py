@@ -37,8 +37,8 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
         )
     if given == "dtype":
-        lo, hi = RANGES.get(dtype, (0, 1))
-        return float(lo), float(hi)
+        least, most = RANGES.get(dtype, (0, 1))
+        return float(least), float(most)
     if isinstance(given, Percentiles):
         return percentiles(x, (given.lo, given.hi))
     if given == "minmax":
@@ -73,7 +73,8 @@ def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
     known = _finite(x)
     if not known.size:
         return 0.0, 1.0
-    lo, hi = (float(end) for end in namespace(x).percentile(known, np.array(ends)))
+    xp = namespace(x)
+    lo, hi = (float(end) for end in xp.percentile(known, xp.asarray(ends)))
     return lo, hi
 
 
