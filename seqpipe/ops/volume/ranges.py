@@ -72,7 +72,8 @@ def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
     known = _finite(x)
     if not known.size:
         return 0.0, 1.0
-    lo, hi = (float(end) for end in namespace(x).percentile(known, np.array(ends)))
+    xp = namespace(x)
+    lo, hi = (float(end) for end in xp.percentile(known, xp.asarray(ends)))
     return lo, hi
 
 
