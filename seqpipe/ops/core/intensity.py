@@ -67,7 +67,8 @@ class _RangeParameter(Parameter):
             ParameterError: it is of none of the forms.
         """
         if isinstance(unframed(value), DataNode):
-            return super().normal(value)  # type: ignore[no-any-return]  # it refuses that
+            refused: Range = super().normal(value)
+            return refused
         if isinstance(value, str) and value == "percentiles":
             return Percentiles()
         if (
@@ -75,7 +76,7 @@ class _RangeParameter(Parameter):
             or (isinstance(value, str) and value in ("minmax", "dtype"))
             or isinstance(value, Percentiles)
         ):
-            return value  # type: ignore[no-any-return]  # one of the forms
+            return value  # type: ignore[return-value]  # one of the forms
         try:
             lo, hi = (float(end) for end in value)
         except (TypeError, ValueError):

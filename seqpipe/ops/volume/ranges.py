@@ -47,8 +47,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
             known = _finite(x)
             lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return lo, hi
-    lo, hi = given
-    return float(lo), float(hi)
+    return float(given[0]), float(given[1])
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
