@@ -197,6 +197,7 @@ def test_two_stream(torch):
     assert frame < 60 < 80 < min(flow, both), "the classes differ in their motion alone"
 
 
+@pytest.mark.deep
 def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
     pytest.importorskip("torch")
     words = ("train_segmentation.py", tmp_path, "--volumes", 2, "--seeds", 1, "--epochs")
