@@ -100,7 +100,7 @@ HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
-    "nvidia": ("cli._card_jpeg",),
+    "nvidia": ("cli._gpu_jpeg",),
     "jax": ("plugin", "dali.plugin.jax"),
     "tensorflow": ("plugin", "dali.plugin.tf"),
     "lightning": ("plugin",),

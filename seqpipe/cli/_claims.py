@@ -22,8 +22,8 @@ from ..errors import OutputError, printable
 from ..interrupts import tidied
 from ._files import told
 from ._lock import ADVICE, WAIT_S, Lock, held
-from ._plan import Plan
-from ._record import own_place
+from ._plan import SourcePlan
+from ._record import own_path
 
 __all__ = ["claimed"]
 
@@ -31,7 +31,7 @@ _Digests: TypeAlias = NDArray[np.uint64]
 
 
 @contextlib.contextmanager
-def claimed(plans: Seq[Plan], folder: Path, out: str) -> Iterator[None]:
+def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
     """Keep other exports off the files of these plans while the block runs.
 
     Args:
@@ -43,11 +43,11 @@ def claimed(plans: Seq[Plan], folder: Path, out: str) -> Iterator[None]:
         OutputError: another export that is running writes one of them, or the claim cannot be written.
     """
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
-    claim = Lock(own_place(folder, f"{uuid.uuid4().hex}.lock"))
+    claim = Lock(own_path(folder, f"{uuid.uuid4().hex}.lock"))
     with tidied(claim.give_back):
         try:
             with held(
-                own_place(folder, "claims"),
+                own_path(folder, "claims"),
                 "the list of what is being written into this folder",
                 wait_s=WAIT_S,
             ):
@@ -63,7 +63,7 @@ def claimed(plans: Seq[Plan], folder: Path, out: str) -> Iterator[None]:
 
 def _others(folder: Path) -> Iterator[_Digests]:
     """What exports that are running have claimed; what a killed one has left is taken away."""
-    for path in folder.glob(own_place(Path(), "*.lock").name):
+    for path in folder.glob(own_path(Path(), "*.lock").name):
         left = Lock(path)
         with told(path):
             if left.take():
@@ -73,7 +73,7 @@ def _others(folder: Path) -> Iterator[_Digests]:
                 yield np.frombuffer(path.read_bytes(), np.uint64)
 
 
-def _refuse_shared(plans: Seq[Plan], digests: Seq[_Digests], others: _Digests, out: str) -> None:
+def _refuse_shared(plans: Seq[SourcePlan], digests: Seq[_Digests], others: _Digests, out: str) -> None:
     for plan, own in zip(plans, digests, strict=True):
         if (shared := np.flatnonzero(np.isin(own, others))).size:
             name = printable(plan.name(int(shared[0])))

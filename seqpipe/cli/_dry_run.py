@@ -9,9 +9,9 @@ import click
 
 from ..errors import SeqpipeError, printable
 from ..video.reader import VideoReader
-from ._plan import Plan
-from ._report import Report
-from ._request import Request
+from ._plan import SourcePlan
+from ._report import ExportReport
+from ._request import ExportRequest
 from ._resume import Finished
 
 __all__ = ["show_plans"]
@@ -20,7 +20,11 @@ _SHOWN = 20
 
 
 def show_plans(
-    plans: Seq[Plan], before: Finished, errors: Seq[SeqpipeError], request: Request, report: Report
+    plans: Seq[SourcePlan],
+    before: Finished,
+    errors: Seq[SeqpipeError],
+    request: ExportRequest,
+    report: ExportReport,
 ) -> None:
     """Print the plans on stdout and the errors on stderr. Decodes one frame, to see how large files become.
 
@@ -50,7 +54,7 @@ def show_plans(
         click.echo(f"{more}{sum(counts):,} files{about} would be written to {request.options.out}.")
 
 
-def _estimate(plans: Seq[Plan], counts: Seq[int], request: Request) -> int | None:
+def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) -> int | None:
     """Bytes of all files, judged by one frame from the middle of the first source; None if it cannot be had."""
     if not plans:
         return 0

@@ -20,17 +20,17 @@ from ..video.engine.engine import Engine, available_cores
 from ..video.packet_index import PacketIndex
 from ._claims import claimed
 from ._dry_run import show_plans
-from ._files import Input, find_inputs, write_whole
-from ._frames import Outcome, Work
+from ._files import InputFile, find_inputs, write_whole
+from ._frames import ExportWork, SourceOutcome
 from ._indexing import for_each_index
 from ._job import export_source
 from ._lock import held
-from ._manifest import Manifest, Row, manifest_exists, read_rows, written_by_manifest
-from ._plan import Plan, check_collisions, first_existing, make_plan
+from ._manifest import Manifest, ManifestRow, manifest_exists, read_rows, written_by_manifest
+from ._plan import SourcePlan, check_collisions, first_existing, make_plan
 from ._progress import progress_bar
-from ._record import NOTE, Settings, note, own_place
-from ._report import Report
-from ._request import Options, Request
+from ._record import NOTE, OptionDigests, note, own_path
+from ._report import ExportReport
+from ._request import ExportRequest, Options
 from ._resume import Finished, finished
 from ._sheet import Gallery, Panel
 from ._volume_export import run_volumes
@@ -42,7 +42,7 @@ _DONE, _FAILED = 0, 1
 _FAREWELL = "All files are whole; the same command with --resume goes on."
 _SHEET = "contact_sheet.html"
 
-Planned: TypeAlias = "Plan | SeqpipeError"
+PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
 
 
 def run(options: Options) -> int:
@@ -56,13 +56,13 @@ def run(options: Options) -> int:
     """
     volumes, others = split(find_inputs(options.paths))
     if volumes and options.takes_volumes:
-        if any(isinstance(item, Input) for item in others):
+        if any(isinstance(item, InputFile) for item in others):
             raise refuse_mixture()
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
-    request = Request.of(options)
-    report = Report(as_json=options.as_json)
+    request = ExportRequest.of(options)
+    report = ExportReport(as_json=options.as_json)
     planned = _plan_all(request)
-    plans = [plan for _, plan in planned if isinstance(plan, Plan)]
+    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     _refuse_collisions(plans, request)
     if options.dry_run:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
@@ -71,7 +71,7 @@ def run(options: Options) -> int:
     with working(_FAREWELL), _claimed(plans, request):
         before = _look_back(plans, request)
         sources = (plan.source for plan in plans)
-        note(request.folder, sources, Settings.of(request), anew=options.overwrite)
+        note(request.folder, sources, OptionDigests.of(request), anew=options.overwrite)
         try:
             _export_to_manifest(planned, before, request, report)
         except KeyboardInterrupt:
@@ -81,13 +81,15 @@ def run(options: Options) -> int:
     return _DONE if report.all_done else _FAILED
 
 
-def _sum_up(planned: Seq[tuple[str, Planned]], before: Finished, request: Request, report: Report) -> None:
+def _sum_up(
+    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
+) -> None:
     kept = sum(int(files.sum()) for files in before.files)
     report.summary(sources=len(planned), kept=kept, out=request.options.out)
 
 
 @contextlib.contextmanager
-def _claimed(plans: Seq[Plan], request: Request) -> Iterator[None]:
+def _claimed(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
     """Keep other exports off the files, the manifest and the contact sheet.
 
     Raises:
@@ -97,17 +99,17 @@ def _claimed(plans: Seq[Plan], request: Request) -> Iterator[None]:
         if request.manifest is not None:
             stack.enter_context(held(request.manifest, "this manifest"))
         if request.options.contact_sheet:
-            stack.enter_context(held(own_place(request.folder, _SHEET), "the contact sheet of this folder"))
+            stack.enter_context(held(own_path(request.folder, _SHEET), "the contact sheet of this folder"))
         stack.enter_context(claimed(plans, request.folder, request.options.out))
         yield
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ExportRun:
     """What belongs to one run."""
 
-    request: Request
-    report: Report
+    request: ExportRequest
+    report: ExportReport
     manifest: Manifest
     gallery: Gallery | None
 
@@ -116,7 +118,7 @@ class _Run:
         """Whether the first error of an input ends the run."""
         return self.request.options.on_error == "raise"
 
-    def pictures(self, plan: Plan, place: int) -> IntArray:
+    def pictures(self, plan: SourcePlan, place: int) -> IntArray:
         """The frames of the ``place``-th plan that the contact sheet shows."""
         return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
 
@@ -131,7 +133,7 @@ class _Run:
         Raises:
             SeqpipeError: that error, with ``--on-error raise``.
         """
-        self.manifest.add(Row(source=source, status="failed", error=error.fact))
+        self.manifest.add(ManifestRow(source=source, status="failed", error=error.fact))
         self.tell(error)
 
     def tell(self, error: SeqpipeError) -> None:
@@ -146,13 +148,13 @@ class _Run:
 
 
 def _export_to_manifest(
-    planned: Seq[tuple[str, Planned]], before: Finished, request: Request, report: Report
+    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
 ) -> None:
     """Export everything, with the manifest and the contact sheet."""
     gallery = Gallery(request.options.sheet_grid, len(planned)) if request.options.contact_sheet else None
     manifest = Manifest(request.manifest, before.kept, listener=report.row)
     try:
-        _export_all(planned, before, _Run(request, report, manifest, gallery))
+        _export_all(planned, before, _ExportRun(request, report, manifest, gallery))
         if gallery is not None:
             page = gallery.page().encode("utf-8")
             write_whole(request.folder / _SHEET, lambda file: file.write(page))
@@ -160,14 +162,14 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: Request) -> list[tuple[str, Planned]]:
+def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
     """For each source its path and its plan, or the error that it has none for."""
     options = request.options
 
-    def plan(found: Input, index: PacketIndex) -> Plan:
+    def plan(found: InputFile, index: PacketIndex) -> SourcePlan:
         return make_plan(found, index, request)
 
-    planned: list[tuple[str, Planned]] = []
+    planned: list[tuple[str, PlanOrError]] = []
     found = list(find_inputs(options.paths))
     for source, result in for_each_index(
         found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
@@ -178,8 +180,8 @@ def _plan_all(request: Request) -> list[tuple[str, Planned]]:
     return planned
 
 
-def _refuse_collisions(plans: Seq[Plan], request: Request) -> None:
-    note_place = own_place(request.folder, NOTE)
+def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
+    note_place = own_path(request.folder, NOTE)
     others = {os.path.relpath(note_place, request.folder): "the note of what is in this folder"}
     if request.options.contact_sheet:
         others[_SHEET] = "the contact sheet"
@@ -191,11 +193,13 @@ def _refuse_collisions(plans: Seq[Plan], request: Request) -> None:
         raise click.UsageError(str(error), click.get_current_context()) from error
 
 
-def _look_back(plans: Seq[Plan], request: Request) -> Finished:
+def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
     """What is there already: the finished part of an earlier run, or nothing."""
     options, manifest = request.options, request.manifest
     if options.resume:
-        return finished(plans, request.folder, read_rows(manifest) if manifest else (), Settings.of(request))
+        return finished(
+            plans, request.folder, read_rows(manifest) if manifest else (), OptionDigests.of(request)
+        )
     if not options.overwrite:
         there = first_existing(plans, request.folder, *[_SHEET] * options.contact_sheet)
         if there is None and manifest is not None and manifest_exists(manifest):
@@ -208,17 +212,17 @@ def _look_back(plans: Seq[Plan], request: Request) -> Finished:
     return Finished([np.zeros(len(plan), dtype=bool) for plan in plans])
 
 
-def _export_all(planned: Seq[tuple[str, Planned]], before: Finished, run: _Run) -> None:
-    plans = [plan for _, plan in planned if isinstance(plan, Plan)]
+def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _ExportRun) -> None:
+    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     todo = [np.flatnonzero(~files) for files in before.files]
     jobs = run.request.options.jobs or available_cores()
     frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
     stop, devices = threading.Event(), run.request.devices
     with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
-        work = Work(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
+        work = ExportWork(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
-        def job(place: int) -> Outcome:
+        def job(place: int) -> SourceOutcome:
             try:
                 device = devices[place % len(devices)]
                 outcome = export_source(
@@ -245,7 +249,7 @@ def _export_all(planned: Seq[tuple[str, Planned]], before: Finished, run: _Run) 
             stop.set()
 
 
-def _conclude(plan: Plan, outcome: Outcome, run: _Run) -> None:
+def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
     """Record and name what went wrong with one source.
 
     Raises:

@@ -19,7 +19,7 @@ from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
 from ..whole_file import open_new, replacing
 from ._progress import say
 
-__all__ = ["Input", "beside", "find_inputs", "told", "write_whole"]
+__all__ = ["InputFile", "find_inputs", "temporary_path", "told", "write_whole"]
 
 _PIECE = 1 << 20
 _VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
@@ -27,7 +27,7 @@ _DICOM_ENDINGS = ("", ".dcm", ".ima")
 
 
 @dataclass(frozen=True)
-class Input:
+class InputFile:
     """One video to work on.
 
     Attributes:
@@ -41,7 +41,7 @@ class Input:
     parent: str
 
 
-def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
+def find_inputs(paths: Iterable[str]) -> Iterator[InputFile | SeqpipeError]:
     """The videos that files, folders (searched through) and URLs stand for, each once, in the given order.
 
     Yields:
@@ -60,20 +60,20 @@ def find_inputs(paths: Iterable[str]) -> Iterator[Input | SeqpipeError]:
                 yield found
 
 
-def _expand(path: str) -> Iterator[Input | SeqpipeError]:
+def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
     if path == "-":
         try:
-            yield Input(_standard_input(), "stdin", "_")
+            yield InputFile(_standard_input(), "stdin", "_")
         except OSError as error:
             reason = error.strerror or str(error)
             yield SourceError(f"it cannot be kept in a temporary file ({reason})", source="standard input")
     elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
-        yield Input(path, _stem(name.name) or "video", name.parent.name or "_")
+        yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     else:
-        yield Input(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+        yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
 
 
 @functools.cache
@@ -91,7 +91,7 @@ def _standard_input() -> str:
     return file.name
 
 
-def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
+def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
     found, passed = False, PassedOver()
     for root, folders, names in os.walk(folder, onerror=failures.append):
@@ -101,12 +101,12 @@ def _search(folder: Path) -> Iterator[Input | SeqpipeError]:
             found = True
             folders.clear()
             above = here.parent.relative_to(folder).as_posix() if here != folder else "."
-            yield Input(root, _stem(here.absolute().name), above)
+            yield InputFile(root, _stem(here.absolute().name), above)
             continue
         for name in sorted(name for name in names if not name.startswith(".")):
             if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
                 found, path = True, Path(root, name)
-                yield Input(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
+                yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
             else:
                 passed.note(name)
     for failure in failures:
@@ -141,7 +141,7 @@ def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz") if name.lower().endswith(".nii.gz") else name).stem
 
 
-def beside(path: Path, ending: str) -> Path:
+def temporary_path(path: Path, ending: str) -> Path:
     """A hidden file beside a place, the same every time. The place's name may be as long as names can be."""
     digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
     return path.with_name(f".{digest}.{ending}")
@@ -180,7 +180,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     Raises:
         OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
     """
-    partial = beside(path, "part")  # which --resume replaces where a killed run has left it
+    partial = temporary_path(path, "part")  # which --resume replaces where a killed run has left it
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, beside=partial), open_new(partial) as file:

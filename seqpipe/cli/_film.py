@@ -15,9 +15,9 @@ from ..video.film import write_film
 from ..video.reader import VideoReader
 from ._files import write_whole
 from ._flow import FlowEncoder
-from ._frames import Outcome, Work, clock_of, record_losses, stacked
+from ._frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 from ._images import thumbnail
-from ._plan import Plan
+from ._plan import SourcePlan
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
 __all__ = ["export_films"]
@@ -27,7 +27,9 @@ class _StoppedError(Exception):
     """The work must end early."""
 
 
-def export_films(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, device: Device) -> Outcome:
+def export_films(
+    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+) -> SourceOutcome:
     """Export the films of one source, as :func:`seqpipe.cli._job.export_source` does other files.
 
     A film whose source is damaged is not written.
@@ -35,7 +37,7 @@ def export_films(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, dev
     Raises:
         OutputError: files cannot be written.
     """
-    outcome, lost = Outcome(), list[int]()
+    outcome, lost = SourceOutcome(), list[int]()
     for file in todo.tolist():
         try:
             with work.open(plan.source, device) as reader:
@@ -60,7 +62,9 @@ def export_films(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, dev
 class _Film:
     """One file of a plan."""
 
-    def __init__(self, plan: Plan, file: int, pictures: IntArray, work: Work, outcome: Outcome) -> None:
+    def __init__(
+        self, plan: SourcePlan, file: int, pictures: IntArray, work: ExportWork, outcome: SourceOutcome
+    ) -> None:
         known = {picture.frame for picture in outcome.thumbnails}
         self._plan, self._work, self._outcome = plan, work, outcome
         self._frames = np.unique(plan.frames[file])

@@ -53,7 +53,7 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
     yield from (_part(name, *about) for name, about in _PARTS.items())
     yield _compiler()
     yield from _gpu()
-    yield _card_jpeg()
+    yield _gpu_jpeg()
 
 
 def _ffmpeg() -> Finding:
@@ -109,11 +109,11 @@ def _compiler() -> Finding:
     )
 
 
-def _card_jpeg() -> Finding:
-    from ._card_jpeg import card_jpeg, nvimgcodec_version
+def _gpu_jpeg() -> Finding:
+    from ._gpu_jpeg import gpu_jpeg, nvimgcodec_version
 
     try:
-        card_jpeg(0)
+        gpu_jpeg(0)
     except BackendError as error:
         value = f"{error.fact}; without it jpg is encoded on the CPU"
         return Finding("JPEG on a GPU", value, ok=None, advice=error.advice or "")
@@ -125,17 +125,17 @@ def _installed(name: str) -> bool:
 
 
 def _gpu() -> Iterator[Finding]:
-    from ..video.cuda.devices import cards
+    from ..video.cuda.devices import gpus
     from ..video.nvdec.cuvid import load
 
     try:
         load()
         yield Finding("NVDEC", "the driver's decoder library is there")
-        for card in cards():
+        for gpu in gpus():
             yield Finding(
-                f"cuda:{card.number}",
-                f"{card.name}, compute capability {card.capability}, {card.memory_bytes / 2**30:.0f} GiB, "
-                f"{card.engines} NVDEC engines; decodes {', '.join(card.decodes)}",
+                f"cuda:{gpu.number}",
+                f"{gpu.name}, compute capability {gpu.capability}, {gpu.memory_bytes / 2**30:.0f} GiB, "
+                f"{gpu.engines} NVDEC engines; decodes {', '.join(gpu.decodes)}",
             )
     except BackendError as error:
         yield Finding("GPU", error.fact, ok=None, advice=error.advice or "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from ..errors import ParameterError
 from ..sequence import Sequence
-from ._images import Content, Encoder, Form, write_jpeg
+from ._images import Content, Encoder, EncoderSetup, write_jpeg
 from ._request import Options
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class FlowEncoder(Encoder):
         grid = self.operator.output_grid
         return -(-width // grid), -(-height // grid)
 
-    def form(self, device: Device, threads: int) -> Form:
+    def form(self, device: Device, threads: int) -> EncoderSetup:
         """How it works for frames that are decoded for a device: flow is computed where they are.
 
         Raises:
@@ -104,7 +104,7 @@ class FlowEncoder(Encoder):
         threads = (
             threads if device.kind == "cpu" else min(threads, MOST_IDLE)
         )  # each has a session of its own
-        return Form(device.kind == "cpu", 1, threads, self._contents)
+        return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
         return [partial(self, one) for one in sequences]

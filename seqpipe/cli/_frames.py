@@ -13,16 +13,16 @@ from ..sequence import Sequence
 from ..video.device import Device
 from ..video.reader import VideoReader
 from ._manifest import Manifest
-from ._plan import Plan
+from ._plan import SourcePlan
 from ._progress import Bar
-from ._request import Request
+from ._request import ExportRequest
 from ._sheet import Thumbnail
 
-__all__ = ["Outcome", "Work", "clock_of", "record_losses", "stacked"]
+__all__ = ["ExportWork", "SourceOutcome", "clock_of", "record_losses", "stacked"]
 
 
 @dataclass(frozen=True)
-class Work:
+class ExportWork:
     """What the exports of all sources share.
 
     Attributes:
@@ -33,7 +33,7 @@ class Work:
         stop: set when the work must end early.
     """
 
-    request: Request
+    request: ExportRequest
     threads: int
     manifest: Manifest
     bar: Bar
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass
-class Outcome:
+class SourceOutcome:
     """What became of one source: pictures for the contact sheet, how many files are lost, and why."""
 
     thumbnails: list[Thumbnail] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Outcome:
     error: SeqpipeError | None = None
 
 
-def record_losses(plan: Plan, files: IntArray, work: Work, outcome: Outcome) -> None:
+def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: SourceOutcome) -> None:
     """Put rows of the files that a source did not give into the manifest.
 
     Args:

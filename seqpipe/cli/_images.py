@@ -23,11 +23,11 @@ __all__ = [
     "ENCODE",
     "FORMAT",
     "QUALITY",
-    "CardEncoder",
     "Content",
     "Encode",
     "Encoder",
-    "Form",
+    "EncoderSetup",
+    "GpuEncoder",
     "encoder",
     "thumbnail",
     "write_jpeg",
@@ -50,7 +50,7 @@ _THUMBNAIL_QUALITY = 80
 _log = logging.getLogger(__name__)
 
 
-class CardEncoder(Protocol):
+class GpuEncoder(Protocol):
     """What encodes frames in a card's memory; any thread may use it."""
 
     @property
@@ -66,7 +66,7 @@ class CardEncoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Form:
+class EncoderSetup:
     """How an encoder works for one device.
 
     Attributes:
@@ -95,7 +95,7 @@ class Encoder:
         lossy: whether a quality means something.
         largest: how many pixels a side may have; None for no limit.
         quality: 1 to 100.
-        card: makes what encodes frames on a card, by the card's number; None where no card does.
+        gpu: makes what encodes frames on a card, by the card's number; None where no card does.
         encode: who encodes frames that are on a card.
         pairs: whether it writes what is between frames, so that a file is made of two frames or more.
         streamed: whether a file is written while its frames are decoded; it may hold all of a source.
@@ -109,7 +109,7 @@ class Encoder:
     lossy: bool = False
     largest: int | None = None
     quality: int = _QUALITY
-    card: Callable[[int], CardEncoder] | None = None
+    gpu: Callable[[int], GpuEncoder] | None = None
     encode: Encode = "auto"
     pairs: bool = False
     streamed: bool = False
@@ -137,7 +137,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def form(self, device: Device, threads: int) -> Form:
+    def form(self, device: Device, threads: int) -> EncoderSetup:
         """How it works for frames that are decoded for a device.
 
         Args:
@@ -148,14 +148,14 @@ class Encoder:
             ParameterError: a GPU is to encode, but the frames are on the CPU.
             BackendError: a GPU is to encode, and cannot.
         """
-        card = self._card(device)
-        if card is None:
-            return Form(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
-        return Form(False, card.together, min(card.threads, threads), partial(self._from_card, card))
+        gpu = self._gpu(device)
+        if gpu is None:
+            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+        return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
-    def _card(self, device: Device) -> CardEncoder | None:
+    def _gpu(self, device: Device) -> GpuEncoder | None:
         """What encodes on the device itself, if anything does."""
-        if self.card is None or self.encode == "cpu":
+        if self.gpu is None or self.encode == "cpu":
             return None
         if device.kind == "cpu":
             if self.encode == "gpu":
@@ -165,20 +165,20 @@ class Encoder:
                 )
             return None
         try:
-            return self.card(device.number)
+            return self.gpu(device.number)
         except BackendError as error:
             if self.encode == "gpu":
                 raise
             _note(f"{self.name} is encoded on the CPU for {device}, because {error}")
             return None
 
-    def _from_card(self, card: CardEncoder, frames: Seq[Sequence]) -> list[Content]:
+    def _from_gpu(self, gpu: GpuEncoder, frames: Seq[Sequence]) -> list[Content]:
         """The contents of files, by the card where it can.
 
         Raises:
             OutputError: the card does not encode a frame, and nobody else is to.
         """
-        coded = card([frame.data for frame in frames], self.quality, frames[0].source)
+        coded = gpu([frame.data for frame in frames], self.quality, frames[0].source)
         if self.encode == "gpu" and None in coded:
             frame = frames[coded.index(None)]
             raise OutputError(
@@ -205,8 +205,8 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
         ParameterError: the format has no quality, does not hold the dtype, or is encoded on no GPU.
     """
     found = replace(_ENCODERS[name], encode=encode)
-    if encode == "gpu" and found.card is None:
-        cards = ", ".join(known.name for known in _ENCODERS.values() if known.card is not None)
+    if encode == "gpu" and found.gpu is None:
+        cards = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
         raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {cards}")
     if quality is not None and not found.lossy:
         raise ParameterError(
@@ -248,10 +248,10 @@ def _note(reason: str) -> None:
     _log.info("%s", reason)
 
 
-def _jpeg_card(device: int) -> CardEncoder:
-    from ._card_jpeg import card_jpeg
+def _jpeg_gpu(device: int) -> GpuEncoder:
+    from ._gpu_jpeg import gpu_jpeg
 
-    return card_jpeg(device)
+    return gpu_jpeg(device)
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
@@ -309,7 +309,7 @@ def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # n
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     known.name: known
     for known in (
-        Encoder("jpg", _write_jpg, lossy=True, largest=65_500, card=_jpeg_card),
+        Encoder("jpg", _write_jpg, lossy=True, largest=65_500, gpu=_jpeg_gpu),
         Encoder("png", _write_png, deep=True),
         Encoder("webp", _write_webp, lossy=True, largest=16_383),
         Encoder("npy", _write_npy, packed=True, deep=True),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import SeqpipeError
-from ._files import Input
+from ._files import InputFile
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ ResultT = TypeVar("ResultT")
 
 
 def for_each_index(
-    found: Seq[Input | SeqpipeError],
-    use: Callable[[Input, PacketIndex], ResultT],
+    found: Seq[InputFile | SeqpipeError],
+    use: Callable[[InputFile, PacketIndex], ResultT],
     *,
     jobs: int | None,
     cache_dir: str | None,
@@ -48,7 +48,7 @@ def for_each_index(
 
     get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
 
-    def work(item: Input | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
+    def work(item: InputFile | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
         if isinstance(item, SeqpipeError):
             return item.source or "", item
         try:

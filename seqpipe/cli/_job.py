@@ -16,10 +16,10 @@ from ..video.device import Device
 from ..video.engine.engine import Engine
 from ._files import write_whole
 from ._film import export_films
-from ._frames import Outcome, Work, clock_of, record_losses, stacked
+from ._frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 from ._images import thumbnail
-from ._manifest import Row
-from ._plan import Plan
+from ._manifest import ManifestRow
+from ._plan import SourcePlan
 from ._sheet import THUMBNAIL_WIDTH, Thumbnail
 
 __all__ = ["export_source"]
@@ -28,7 +28,9 @@ Piece: TypeAlias = tuple[int, Sequence]
 """A file's place among those to be written, and its content."""
 
 
-def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, device: Device) -> Outcome:
+def export_source(
+    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+) -> SourceOutcome:
     """Export the files of one source.
 
     Args:
@@ -44,7 +46,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
     Raises:
         OutputError: files cannot be written, so there is no point in going on with any source.
     """
-    outcome = Outcome()
+    outcome = SourceOutcome()
     encoder = work.request.encoder
     if encoder.streamed:
         return export_films(plan, todo, pictures, work, device)
@@ -53,7 +55,7 @@ def export_source(plan: Plan, todo: IntArray, pictures: IntArray, work: Work, de
     form = encoder.form(device, work.threads)
     pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=form.host)
 
-    def write(batch: Seq[Piece]) -> list[Row]:
+    def write(batch: Seq[Piece]) -> list[ManifestRow]:
         rows = []
         contents = form.contents([sequence for _, sequence in batch])
         for (place, _), content in zip(batch, contents, strict=True):
@@ -107,11 +109,11 @@ class _Assembler:
 
 
 def _pieces(
-    plan: Plan,
+    plan: SourcePlan,
     pictures: IntArray,
-    work: Work,
+    work: ExportWork,
     assembler: _Assembler,
-    outcome: Outcome,
+    outcome: SourceOutcome,
     device: Device,
     *,
     host: bool,
@@ -145,8 +147,8 @@ def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
 
 
 def _mapped(
-    function: Callable[[Seq[Piece]], list[Row]], items: Iterator[list[Piece]], threads: int
-) -> Iterator[list[Row]]:
+    function: Callable[[Seq[Piece]], list[ManifestRow]], items: Iterator[list[Piece]], threads: int
+) -> Iterator[list[ManifestRow]]:
     """Like :func:`map`, with several threads where there are several to use."""
     if threads == 1:
         yield from map(function, items)

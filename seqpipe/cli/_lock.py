@@ -13,7 +13,7 @@ from typing import Final
 
 from ..errors import OutputError
 from ..interrupts import tidied
-from ._files import beside, told
+from ._files import temporary_path, told
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
 
@@ -41,7 +41,7 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     Raises:
         OutputError: another export holds it still, or the lock cannot be written.
     """
-    lock = Lock(beside(path, "lock"))
+    lock = Lock(temporary_path(path, "lock"))
     with tidied(lock.give_back):
         try:
             with told(path):

@@ -22,7 +22,7 @@ from ._files import told, write_whole
 
 __all__ = [
     "Manifest",
-    "Row",
+    "ManifestRow",
     "in_utf8",
     "manifest_exists",
     "manifest_format",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ManifestRow:
     """What became of one output, or of one source.
 
     Attributes:
@@ -70,7 +70,7 @@ class Row:
         return json.dumps(asdict(self))
 
 
-_COLUMNS: Final = tuple(field.name for field in fields(Row))
+_COLUMNS: Final = tuple(field.name for field in fields(ManifestRow))
 _TEXTS: Final = {"source", "status", "output", "error"}
 _STATUSES: Final = {"done", "lost", "failed"}
 
@@ -88,7 +88,11 @@ class Manifest:
     """
 
     def __init__(
-        self, path: Path | None, kept: Iterable[Row] = (), *, listener: Callable[[Row], object]
+        self,
+        path: Path | None,
+        kept: Iterable[ManifestRow] = (),
+        *,
+        listener: Callable[[ManifestRow], object],
     ) -> None:
         self._path, self._listener = path, listener
         self._lock = threading.Lock()
@@ -99,7 +103,7 @@ class Manifest:
             with told(path):
                 self._journal = _journal(path).open("ab")
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ManifestRow) -> None:
         """Append a row; once this returns it survives a kill.
 
         Raises:
@@ -158,7 +162,7 @@ def written_by_manifest(path: Path) -> tuple[Path, Path]:
     return path, _journal(path)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[ManifestRow]:
     """The rows of a manifest, or of the journal a killed export left beside it; none if there is neither.
 
     Raises:
@@ -183,7 +187,7 @@ def _journal(path: Path) -> Path:
     return path if path.suffix.lower() == ".jsonl" else path.with_name(f"{path.name}.journal.jsonl")
 
 
-def _read_jsonl(path: Path) -> list[Row]:
+def _read_jsonl(path: Path) -> list[ManifestRow]:
     lines = path.read_bytes().split(b"\n")
     # What follows the last newline is empty, or half a line that a kill left.
     return [_row(_json(line, path, number), path, number) for number, line in enumerate(lines[:-1], 1)]
@@ -199,7 +203,7 @@ def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
     return values
 
 
-def _read_csv(path: Path) -> list[Row]:
+def _read_csv(path: Path) -> list[ManifestRow]:
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != _COLUMNS:
@@ -221,7 +225,7 @@ def _value(name: str, text: str | None) -> Any:
         return text
 
 
-def _read_parquet(path: Path) -> list[Row]:
+def _read_parquet(path: Path) -> list[ManifestRow]:
     parquet = _pyarrow()
     try:
         rows = parquet.read_table(path).to_pylist()
@@ -230,7 +234,7 @@ def _read_parquet(path: Path) -> list[Row]:
     return [_row(values, path, number) for number, values in enumerate(rows, 1)]
 
 
-def _row(values: Mapping[str, Any], path: Path, number: int) -> Row:
+def _row(values: Mapping[str, Any], path: Path, number: int) -> ManifestRow:
     if set(values) != set(_COLUMNS):
         raise _unreadable(path, number, f"has not the columns {', '.join(_COLUMNS)}")
     for name, value in values.items():
@@ -239,7 +243,7 @@ def _row(values: Mapping[str, Any], path: Path, number: int) -> Row:
             raise _unreadable(path, number, f"has {name}={value!r}, which is not of the type {kind.__name__}")
     if values["status"] not in _STATUSES or values["source"] is None:
         raise _unreadable(path, number, f"has status={values['status']!r} and source={values['source']!r}")
-    return Row(**values)
+    return ManifestRow(**values)
 
 
 def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
@@ -258,7 +262,7 @@ def _unopened(path: Path, error: OSError) -> ManifestError:
     )
 
 
-def _write_csv(rows: Iterable[Row], file: BinaryIO) -> None:
+def _write_csv(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="", write_through=True)
     writer = csv.DictWriter(text, _COLUMNS)
     writer.writeheader()
@@ -266,7 +270,7 @@ def _write_csv(rows: Iterable[Row], file: BinaryIO) -> None:
     text.detach()
 
 
-def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
+def _write_parquet(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
     parquet = _pyarrow()
     import pyarrow
 
@@ -276,7 +280,7 @@ def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:
     parquet.write_table(table, file)
 
 
-def in_utf8(row: Row) -> Row:
+def in_utf8(row: ManifestRow) -> ManifestRow:
     """The row with names that are not UTF-8 escaped: parquet holds nothing else."""
     texts: dict[str, str | None] = {name: getattr(row, name) for name in _TEXTS}
     escaped: dict[str, Any] = {
@@ -301,12 +305,12 @@ def _pyarrow() -> Any:
     return pyarrow.parquet
 
 
-_READERS: Final[Mapping[str, Callable[[Path], list[Row]]]] = {
+_READERS: Final[Mapping[str, Callable[[Path], list[ManifestRow]]]] = {
     "jsonl": _read_jsonl,
     "csv": _read_csv,
     "parquet": _read_parquet,
 }
-_WRITERS: Final[Mapping[str, Callable[[Iterable[Row], BinaryIO], None]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Iterable[ManifestRow], BinaryIO], None]]] = {
     "csv": _write_csv,
     "parquet": _write_parquet,
 }

@@ -75,7 +75,7 @@ class _Pattern(ParamType):
         return self.fail(f"{value!r} has not the form {self.name}, such as {self._example}.", param, ctx)
 
 
-class _Window(ParamType):
+class _WindowType(ParamType):
     """Center and width of a window of values."""
 
     name = "C,W"
@@ -90,7 +90,7 @@ class _Window(ParamType):
         return float(numbers[0]), float(numbers[1])
 
 
-WINDOW = _Window()
+WINDOW = _WindowType()
 SIZE = _Pattern("WxH", r"[1-9]\d*x[1-9]\d*", "640x360")
 CROP = _Pattern("x:y:w:h", r"\d+:\d+:[1-9]\d*:[1-9]\d*", "0:60:640:360")
 GRID = _Pattern("CxR", r"[1-9]\d?x[1-9]\d?", "6x4")

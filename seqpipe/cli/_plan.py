@@ -14,17 +14,17 @@ import numpy as np
 from ..array import FloatArray, IntArray
 from ..errors import FrameRangeError, OutputError, printable
 from ..video.packet_index import PacketIndex
-from ._files import Input
-from ._manifest import Row
+from ._files import InputFile
+from ._manifest import ManifestRow
 from ._pattern import Pattern
-from ._request import Request
+from ._request import ExportRequest
 from ._sheet import clock
 
-__all__ = ["Plan", "check_collisions", "first_existing", "make_plan"]
+__all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan"]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SourcePlan:
     """The files of one source.
 
     Attributes:
@@ -45,7 +45,7 @@ class Plan:
         between: how many frames fewer a file holds than it is made of: 1 of what is between frames.
     """
 
-    input: Input
+    input: InputFile
     pattern: Pattern
     ending: str
     frames: IntArray
@@ -91,14 +91,14 @@ class Plan:
         """The names of all files in order."""
         return map(self.name, range(len(self)))
 
-    def row(self, file: int, **outcome: Any) -> Row:
+    def row(self, file: int, **outcome: Any) -> ManifestRow:
         """The manifest's row for a file.
 
         Args:
             file: its number.
             **outcome: ``status``, and ``bytes`` or ``error``.
         """
-        return Row(
+        return ManifestRow(
             source=self.source,
             output=self.name(file),
             sequence=None if self.sequence is None else int(self.sequence[file]),
@@ -112,7 +112,7 @@ class Plan:
         )
 
 
-def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
+def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
     """Plan the export of one source.
 
     Raises:
@@ -125,7 +125,7 @@ def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
     request.encoder.check_size(width, height, found.path)
     frames, sequence, position = _files_of(request.selection.of(index), request, found.path)
     firsts = frames[:, 0]
-    return Plan(
+    return SourcePlan(
         input=found,
         pattern=request.pattern,
         ending=request.encoder.name,
@@ -143,7 +143,9 @@ def make_plan(found: Input, index: PacketIndex, request: Request) -> Plan:
     )
 
 
-def _files_of(frames: IntArray, request: Request, source: str) -> tuple[IntArray, IntArray | None, IntArray]:
+def _files_of(
+    frames: IntArray, request: ExportRequest, source: str
+) -> tuple[IntArray, IntArray | None, IntArray]:
     """The frames of each file, its sequence, and its number within that.
 
     Args:
@@ -176,7 +178,7 @@ def _files_of(frames: IntArray, request: Request, source: str) -> tuple[IntArray
     return frames, np.repeat(sequence, length), np.tile(np.arange(length), len(sequence))
 
 
-def check_collisions(plans: Seq[Plan], others: Mapping[str, str]) -> None:
+def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
     """Make sure that no two files have one name.
 
     Args:
@@ -191,7 +193,7 @@ def check_collisions(plans: Seq[Plan], others: Mapping[str, str]) -> None:
     given = [np.array([hash(name) for name in others], np.int64), *hashes]
     values, counts = np.unique(np.concatenate(given), return_counts=True)
     twice = set(values[counts > 1].tolist())
-    seen: dict[str, tuple[Plan, int]] = {}
+    seen: dict[str, tuple[SourcePlan, int]] = {}
     for plan, column in zip(plans, hashes, strict=True):
         for file in np.flatnonzero(np.isin(column, list(twice))).tolist() if twice else ():
             name = plan.name(file)
@@ -206,7 +208,7 @@ def check_collisions(plans: Seq[Plan], others: Mapping[str, str]) -> None:
             seen[name] = plan, file
 
 
-def first_existing(plans: Seq[Plan], folder: Path, *others: str) -> Path | None:
+def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path | None:
     """The first file of the plans, or of other names in the output folder, that is there already."""
     if not _exists(folder):
         return None
@@ -228,7 +230,7 @@ def _facts(index: PacketIndex) -> str:
     return f"{codec}, {width}×{height}{rate}, {len(index):,} frames, {length}"
 
 
-def _collision(name: str, first: tuple[Plan, int], second: tuple[Plan, int]) -> OutputError:
+def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
     return OutputError(
         f"the outputs of two inputs would be called {printable(name)}: {sides[0]} and {sides[1]}",
@@ -236,7 +238,7 @@ def _collision(name: str, first: tuple[Plan, int], second: tuple[Plan, int]) -> 
     )
 
 
-def _apart(first: Plan, second: Plan) -> str:
+def _apart(first: SourcePlan, second: SourcePlan) -> str:
     """How two files of these sources could have names of their own."""
     begin, way = "Give", "tell the sources apart with {parent}"
     if first is second:
@@ -249,5 +251,5 @@ def _apart(first: Plan, second: Plan) -> str:
     return f"{begin} a --pattern that can {way}; now it is '{first.pattern.text}'"
 
 
-def _folder(plan: Plan) -> Path:
+def _folder(plan: SourcePlan) -> Path:
     return Path(plan.source).absolute().parent

@@ -17,16 +17,16 @@ from typing import Any
 
 from ._files import told, write_whole
 from ._lock import WAIT_S, held
-from ._request import Request
+from ._request import ExportRequest
 
-__all__ = ["NOTE", "Entry", "Settings", "note", "own_place", "read_entries", "source_key"]
+__all__ = ["NOTE", "NoteEntry", "OptionDigests", "note", "own_path", "read_entries", "source_key"]
 
 _OWN = ".seqpipe-"
 NOTE = "export.json"
 
 
 @dataclass(frozen=True)
-class Settings:
+class OptionDigests:
     """Digests of the options that decide what a file of some name holds.
 
     Attributes:
@@ -38,7 +38,7 @@ class Settings:
     frames: str
 
     @classmethod
-    def of(cls, request: Request) -> Settings:
+    def of(cls, request: ExportRequest) -> OptionDigests:
         """Those of an export."""
         encoder = request.encoder
         others: list[Any] = [encoder.settings] if encoder.settings else []
@@ -50,17 +50,17 @@ class Settings:
         )
 
     @classmethod
-    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> Settings:
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> OptionDigests:
         """Those of what makes a picture of a frame, and of what chooses the frames and names the files."""
         return cls(_digest(*pixels), _digest(*frames))
 
 
 @dataclass(frozen=True)
-class Entry:
+class NoteEntry:
     """What the files of one source were made with.
 
     Attributes:
-        pixels: as :class:`Settings` has it.
+        pixels: as :class:`OptionDigests` has it.
         frames: the same.
         since_ns: when the first export with these options began, by the clock of the file system; what is older is
             another export's.
@@ -70,12 +70,12 @@ class Entry:
     frames: str
     since_ns: int
 
-    def is_of(self, settings: Settings) -> bool:
+    def is_of(self, settings: OptionDigests) -> bool:
         """Whether these options made them."""
         return (self.pixels, self.frames) == (settings.pixels, settings.frames)
 
 
-def own_place(folder: Path, name: str) -> Path:
+def own_path(folder: Path, name: str) -> Path:
     """A file of seqpipe's own in an output folder."""
     return folder / f"{_OWN}{name}"
 
@@ -85,16 +85,16 @@ def source_key(source: str) -> str:
     return source if "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
 
 
-def read_entries(folder: Path) -> dict[str, Entry]:
+def read_entries(folder: Path) -> dict[str, NoteEntry]:
     """The entries by source; none where there is no note, or none that can be read: then nothing is known."""
     try:
-        found = json.loads(own_place(folder, NOTE).read_bytes())
-        return {source: Entry(**values) for source, values in found.items()}
+        found = json.loads(own_path(folder, NOTE).read_bytes())
+        return {source: NoteEntry(**values) for source, values in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool) -> None:
+def note(folder: Path, sources: Iterable[str], settings: OptionDigests, *, anew: bool) -> None:
     """Note the options of an export before its first file is written.
 
     Args:
@@ -106,17 +106,17 @@ def note(folder: Path, sources: Iterable[str], settings: Settings, *, anew: bool
     Raises:
         OutputError: it cannot be written, and so nothing else could.
     """
-    place = own_place(folder, NOTE)
+    place = own_path(folder, NOTE)
     with held(place, "the note of what is in this folder", wait_s=WAIT_S):
         entries = read_entries(folder)
         since_ns = _now_ns(place)
         for key in map(source_key, sources):
             if anew or key not in entries or not entries[key].is_of(settings):
-                entries[key] = Entry(settings.pixels, settings.frames, since_ns)
+                entries[key] = NoteEntry(settings.pixels, settings.frames, since_ns)
         _write(place, entries)
 
 
-def _write(place: Path, entries: Mapping[str, Entry]) -> None:
+def _write(place: Path, entries: Mapping[str, NoteEntry]) -> None:
     text = json.dumps({source: asdict(entry) for source, entry in entries.items()}, indent=0)
     write_whole(place, lambda file: file.write(text.encode("ascii")))
 

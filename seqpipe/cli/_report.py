@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from ..errors import SeqpipeError
-from ._manifest import Row
+from ._manifest import ManifestRow
 from ._progress import say
 from ._wording import option_names, worded
 
-__all__ = ["Report"]
+__all__ = ["ExportReport"]
 
 
-class Report:
+class ExportReport:
     """Counts rows and says what was lost.
 
     Args:
@@ -36,7 +36,7 @@ class Report:
         """Whether nothing failed or was lost."""
         return not (self._counts["failed"] or self._counts["lost"])
 
-    def row(self, row: Row) -> None:
+    def row(self, row: ManifestRow) -> None:
         """Count a row of the manifest; the manifest calls this from one thread at a time."""
         self._counts[row.status] += 1
         self.json("output", asdict(row))

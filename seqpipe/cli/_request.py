@@ -13,10 +13,10 @@ from ..volume.pictures import Axis
 from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern
-from ._select import Range, Selection
+from ._select import FrameSelection, TimeRange
 from ._time import Mark
 
-__all__ = ["Options", "Request"]
+__all__ = ["ExportRequest", "Options"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportRequest:
     """A checked export.
 
     Attributes:
@@ -104,7 +104,7 @@ class Request:
     """
 
     options: Options
-    selection: Selection
+    selection: FrameSelection
     output: OutputSpec
     encoder: Encoder
     pattern: Pattern
@@ -113,7 +113,7 @@ class Request:
     devices: tuple[Device, ...]
 
     @classmethod
-    def of(cls, options: Options) -> Request:
+    def of(cls, options: Options) -> ExportRequest:
         """Check options.
 
         Raises:
@@ -152,9 +152,9 @@ class Request:
         )
 
 
-def _selection(options: Options) -> Selection:
-    within = Range(options.start or Range.start, options.end, options.duration)
-    return Selection(
+def _selection(options: Options) -> FrameSelection:
+    within = TimeRange(options.start or TimeRange.start, options.end, options.duration)
+    return FrameSelection(
         fps=options.fps,
         every=options.every,
         frames=options.frames,

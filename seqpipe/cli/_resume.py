@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from ..array import BoolArray
-from ._manifest import Row, in_utf8, text_in_utf8
-from ._plan import Plan
-from ._record import Entry, Settings, read_entries, source_key
+from ._manifest import ManifestRow, in_utf8, text_in_utf8
+from ._plan import SourcePlan
+from ._record import NoteEntry, OptionDigests, read_entries, source_key
 
 __all__ = ["Finished", "finished"]
 
@@ -28,10 +28,12 @@ class Finished:
     """
 
     files: list[BoolArray] = field(default_factory=list)
-    kept: list[Row] = field(default_factory=list)
+    kept: list[ManifestRow] = field(default_factory=list)
 
 
-def finished(plans: Seq[Plan], folder: Path, rows: Iterable[Row], settings: Settings) -> Finished:
+def finished(
+    plans: Seq[SourcePlan], folder: Path, rows: Iterable[ManifestRow], settings: OptionDigests
+) -> Finished:
     """Compare the plans with the folder, its note and the manifest of the earlier run.
 
     A file counts as finished if it holds what this run would write: if the manifest has that very row for it, its size
@@ -46,16 +48,16 @@ def finished(plans: Seq[Plan], folder: Path, rows: Iterable[Row], settings: Sett
         settings: this run's options.
     """
     entries = read_entries(folder)
-    sources = {in_utf8(Row(source=plan.source, status="done")).source for plan in plans}
-    by_output: dict[str, Row] = {}
-    others: dict[str, Row] = {}
+    sources = {in_utf8(ManifestRow(source=plan.source, status="done")).source for plan in plans}
+    by_output: dict[str, ManifestRow] = {}
+    others: dict[str, ManifestRow] = {}
     for row in rows:
         known = in_utf8(row)  # as every manifest can hold it
         if known.output is not None:
             by_output[known.output] = known
             if known.source not in sources and known.status == "done":
                 others[known.output] = row
-    result, wanted = Finished(), list[Row]()
+    result, wanted = Finished(), list[ManifestRow]()
     for plan in plans:
         entry = entries.get(source_key(plan.source))
         before = _Before(folder, by_output, entry, settings)
@@ -78,11 +80,11 @@ class _Before:
     """
 
     folder: Path
-    by_output: Mapping[str, Row]
-    entry: Entry | None
-    settings: Settings
+    by_output: Mapping[str, ManifestRow]
+    entry: NoteEntry | None
+    settings: OptionDigests
 
-    def finished(self, plan: Plan, rows: list[Row]) -> BoolArray:
+    def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
         """Which files of a plan are; their rows are added to those given."""
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):
@@ -95,7 +97,7 @@ class _Before:
                 done[file] = True
         return done
 
-    def _is_finished(self, wanted: Row, changed_ns: int) -> bool:
+    def _is_finished(self, wanted: ManifestRow, changed_ns: int) -> bool:
         entry, row = self.entry, self.by_output.get(wanted.output or "")
         if row is not None:
             return row == wanted and (entry is None or entry.pixels == self.settings.pixels)

@@ -19,13 +19,13 @@ from ._time import Mark
 if TYPE_CHECKING:
     from ..video.packet_index import PacketIndex
 
-__all__ = ["Range", "Selection"]
+__all__ = ["FrameSelection", "TimeRange"]
 
 _FIRST = Mark(0, in_frames=True)
 
 
 @dataclass(frozen=True)
-class Range:
+class TimeRange:
     """The part of each video that is looked at, its end not included.
 
     Attributes:
@@ -92,7 +92,7 @@ class Range:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class FrameSelection:
     """Which frames of the range are taken: at most one of the rules; every frame if there is none.
 
     Attributes:
@@ -119,7 +119,7 @@ class Selection:
     sequence_length: int | None = None
     stride: int | None = None
     step: int | None = None
-    within: Range = Range()
+    within: TimeRange = TimeRange()
 
     def __post_init__(self) -> None:
         rules = ("fps", "every", "frames", "num", "keyframes", "sequence_length")
@@ -130,7 +130,7 @@ class Selection:
             raise ParameterError(
                 "--stride and --step belong to --sequence-length", advice="Give the length too"
             )
-        if self.frames is not None and self.within != Range():
+        if self.frames is not None and self.within != TimeRange():
             raise ParameterError(
                 "--frames and a range exclude one another", advice="Leave out --start and --end"
             )

@@ -19,14 +19,14 @@ from ..sequence import Sequence
 from ..volume.pictures import AXES, montage, picture, window_of, windowed
 from ..volume.reader import VolumeReader
 from ..volume.write import content
-from ._files import Input, write_whole
+from ._files import InputFile, write_whole
 from ._images import Encoder, encoder
 from ._lock import held
-from ._manifest import Manifest, Row, manifest_format, read_rows
+from ._manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ._pattern import Pattern
 from ._progress import progress_bar
-from ._record import Settings, note, read_entries, source_key
-from ._report import Report
+from ._record import OptionDigests, note, read_entries, source_key
+from ._report import ExportReport
 
 if TYPE_CHECKING:
     from ._request import Options
@@ -52,12 +52,12 @@ class _Job:
         slices: the slice of each file; of projections, montages and whole volumes the first.
     """
 
-    input: Input
+    input: InputFile
     names: tuple[str, ...]
     slices: tuple[int, ...]
 
 
-def run_volumes(options: Options, inputs: Seq[Input], errors: Seq[SeqpipeError]) -> int:
+def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeError]) -> int:
     """Export volumes, and return the exit code.
 
     Args:
@@ -71,7 +71,7 @@ def run_volumes(options: Options, inputs: Seq[Input], errors: Seq[SeqpipeError])
         SeqpipeError: the first error of an input, with ``--on-error raise``.
     """
     writer, pattern = _checked(options)
-    report, folder = Report(as_json=options.as_json), Path(options.out)
+    report, folder = ExportReport(as_json=options.as_json), Path(options.out)
     failed: list[tuple[str, SeqpipeError]] = [(error.source or "", error) for error in errors]
     jobs: list[_Job] = []
     for item in inputs:
@@ -84,7 +84,7 @@ def run_volumes(options: Options, inputs: Seq[Input], errors: Seq[SeqpipeError])
     _refuse_twice(jobs)
     if options.dry_run:
         return _told(jobs, failed, options, report)
-    settings = Settings.by(
+    settings = OptionDigests.by(
         (
             options.axis,
             options.window,
@@ -109,7 +109,7 @@ def run_volumes(options: Options, inputs: Seq[Input], errors: Seq[SeqpipeError])
         manifest = Manifest(manifest_path, kept, listener=report.row)
         try:
             for source, wrong in failed:
-                manifest.add(Row(source=source, status="failed", error=wrong.fact))
+                manifest.add(ManifestRow(source=source, status="failed", error=wrong.fact))
                 report.error(wrong)
             _export(jobs, done, writer, options, manifest, report)
         finally:
@@ -155,7 +155,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
     return writer, Pattern(text, sequences=False)
 
 
-def _job(item: Input, options: Options, pattern: Pattern) -> _Job:
+def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
     with VolumeReader(item.path) as reader:
         count = len(_turned(reader, options))
     single = options.format in _ARRAYS or options.mip or options.montage is not None
@@ -204,7 +204,12 @@ def _slices(count: int, options: Options, source: str) -> list[int]:
 
 
 def _export(
-    jobs: Seq[_Job], done: set[str], writer: Encoder, options: Options, manifest: Manifest, report: Report
+    jobs: Seq[_Job],
+    done: set[str],
+    writer: Encoder,
+    options: Options,
+    manifest: Manifest,
+    report: ExportReport,
 ) -> None:
     files = sum(len(job.names) for job in jobs) - len(done)
     with progress_bar("Exporting", files, "files", len(jobs)) as bar:
@@ -214,7 +219,7 @@ def _export(
                     size = write_whole(Path(options.out) / name, partial(_write, frame, writer))
                     rows, columns = frame.shape[-3:-1]
                     manifest.add(
-                        Row(
+                        ManifestRow(
                             source=job.input.path,
                             status="done",
                             output=name,
@@ -229,7 +234,7 @@ def _export(
             except OutputError:
                 raise
             except SeqpipeError as error:
-                manifest.add(Row(source=job.input.path, status="failed", error=error.fact))
+                manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
                 if options.on_error == "raise":
                     raise
                 report.error(error)
@@ -284,7 +289,7 @@ def _write(frame: Sequence, writer: Encoder, file: BinaryIO) -> None:
     writer(frame, file)
 
 
-def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: Settings) -> set[str]:
+def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionDigests) -> set[str]:
     """The files that an earlier run with the same options has written.
 
     Raises:
@@ -321,7 +326,9 @@ def _refuse_twice(jobs: Seq[_Job]) -> None:
             seen[name] = job.input.path
 
 
-def _told(jobs: Seq[_Job], failed: Seq[tuple[str, SeqpipeError]], options: Options, report: Report) -> int:
+def _told(
+    jobs: Seq[_Job], failed: Seq[tuple[str, SeqpipeError]], options: Options, report: ExportReport
+) -> int:
     for _, error in failed:
         report.error(error)
     for job in jobs:

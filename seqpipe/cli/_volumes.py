@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SeqpipeError, printable
-from ._files import Input
+from ._files import InputFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
@@ -20,19 +20,19 @@ __all__ = ["check_volume", "refuse_mixture", "show_volumes", "split", "volume_js
 
 
 def split(
-    found: Iterable[Input | SeqpipeError],
-) -> tuple[list[Input], list[Input | SeqpipeError]]:
+    found: Iterable[InputFile | SeqpipeError],
+) -> tuple[list[InputFile], list[InputFile | SeqpipeError]]:
     """Inputs that are volumes, and everything else, by content; what cannot be opened is left to who opens videos."""
     from ..volume.open import is_volume
 
-    volumes: list[Input] = []
-    others: list[Input | SeqpipeError] = []
+    volumes: list[InputFile] = []
+    others: list[InputFile | SeqpipeError] = []
     for item in found:
         try:
-            volume = isinstance(item, Input) and is_volume(item.path)
+            volume = isinstance(item, InputFile) and is_volume(item.path)
         except SeqpipeError:
             volume = False
-        if volume and isinstance(item, Input):
+        if volume and isinstance(item, InputFile):
             volumes.append(item)
         else:
             others.append(item)
@@ -44,7 +44,7 @@ def volume_json(info: VolumeInfo) -> str:
     return json.dumps({"type": "volume", **info.to_json()})
 
 
-def check_volume(item: Input) -> dict[str, Any]:
+def check_volume(item: InputFile) -> dict[str, Any]:
     """Read all voxels of a volume once, and say what ``index`` says of it.
 
     Raises:

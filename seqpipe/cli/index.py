@@ -11,7 +11,7 @@ import click
 from ..errors import SeqpipeError, printable
 from ..video.device import STREAM
 from . import _options as options
-from ._files import Input, find_inputs
+from ._files import InputFile, find_inputs
 from ._progress import say
 from ._volumes import check_volume, split
 from ._wording import worded
@@ -52,7 +52,7 @@ def index(
     from ._indexing import for_each_index, is_indexed
 
     volumes, found = split(find_inputs(paths))
-    inputs = [item.path for item in found if isinstance(item, Input)]
+    inputs = [item.path for item in found if isinstance(item, InputFile)]
     fresh = {
         path for path in inputs if is_indexed(path, cache_dir, whole=True, verified=verify, stream=stream)
     }
@@ -86,7 +86,7 @@ def index(
     click.get_current_context().exit(1 if counts["failed"] else 0)
 
 
-def _index_volume(volume: Input, *, as_json: bool) -> str:
+def _index_volume(volume: InputFile, *, as_json: bool) -> str:
     """Read a volume through: it needs no index, but may be damaged."""
     try:
         values = check_volume(volume)
@@ -104,7 +104,7 @@ def _index_volume(volume: Input, *, as_json: bool) -> str:
     return str(values["status"])
 
 
-def _facts(_: Input, index: PacketIndex) -> tuple[int, int, str]:
+def _facts(_: InputFile, index: PacketIndex) -> tuple[int, int, str]:
     from ..video.index.verify import lost_frames
 
     return len(index), len(lost_frames(index)), index.cut

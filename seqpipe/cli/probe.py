@@ -12,7 +12,7 @@ import click
 from ..errors import SeqpipeError, printable
 from ..video.device import STREAM
 from . import _options as options
-from ._files import Input, find_inputs
+from ._files import InputFile, find_inputs
 from ._volumes import show_volumes, split, volume_json
 from ._wording import worded
 
@@ -65,7 +65,7 @@ def probe(
         click.get_current_context().exit(1)
 
 
-def _probe_volume(found: Input | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
+def _probe_volume(found: InputFile | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
     """Print one volume's facts as JSON, or yield them for the table."""
     from ..volume.reader import VolumeReader
 
@@ -79,7 +79,12 @@ def _probe_volume(found: Input | SeqpipeError, *, as_json: bool) -> Iterator[Vol
 
 
 def _probe_one(
-    found: Input | SeqpipeError, *, packets: bool, stream: int | None, as_json: bool, cache_dir: str | None
+    found: InputFile | SeqpipeError,
+    *,
+    packets: bool,
+    stream: int | None,
+    as_json: bool,
+    cache_dir: str | None,
 ) -> Iterator[StreamInfo]:
     """Print one source's facts as JSON, or yield them for the table; list its packets if wanted."""
     from ..video.index.open import open_index

@@ -20,7 +20,7 @@ from ..pipeline.pipeline import form_of
 from ..pipeline.source import Indexed, Source
 from ..pipeline.value import Value
 from ..readers import Range, Video
-from ..sampling import Order
+from ..sampling import EpochOrder
 from .call import Call, Row
 from .data_node import DataNode, current
 from .pictures import resize
@@ -309,7 +309,7 @@ def file_reader(call: Call) -> tuple[DataNode, DataNode]:
     paths, labels = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
         lambda n: (_bytes_of(paths[n]), np.int64(labels[n])),
-        Order(**_order(call, len(paths))),
+        EpochOrder(**_order(call, len(paths))),
         "file",
         ("bytes", "label"),
         {"files": paths, "labels": labels},
@@ -344,7 +344,7 @@ def numpy_reader(call: Call) -> DataNode:
         except (OSError, ValueError, EOFError) as error:
             raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
 
-    order = Order(**_order(call, len(paths)))
+    order = EpochOrder(**_order(call, len(paths)))
     (node,) = _started(call, Items(load, order, "numpy", ("array",), {"files": paths}, paths, _values))
     made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
     return made.gpu() if call.device == "gpu" else made
@@ -391,7 +391,7 @@ def sequence_reader(call: Call) -> DataNode:
         return Value.of(items, "FHWC", sources)
 
     dataset = Items(
-        load, Order(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered
+        load, EpochOrder(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered
     )
     (node,) = _started(call, dataset)
     return DataNode(call.name or call.row.name, [node], lambda v, _: v[0])

@@ -13,7 +13,7 @@ from ..array import IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..readers import Video
 from ..readers.collate import collate
-from ..sampling import Order
+from ..sampling import EpochOrder
 from ..video.engine.workers import Workers
 
 __all__ = ["Clips", "Items"]
@@ -104,7 +104,7 @@ class Items:
     """
 
     read: Callable[[int], tuple[Any, ...]]
-    order: Order
+    order: EpochOrder
     name: str
     parts: tuple[str, ...]
     facts: Mapping[str, object]
@@ -170,7 +170,7 @@ class Items:
             self._workers.pop().close()
 
 
-def _lockstep(order: Order) -> tuple[int, int]:
+def _lockstep(order: EpochOrder) -> tuple[int, int]:
     world = order.shard[1]
     most = -(-order.size // world)
     return (most if order.even else order.size // world), most

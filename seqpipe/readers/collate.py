@@ -11,7 +11,7 @@ import numpy as np
 from ..array import Array, BoolArray, namespace
 from ..param import choice
 from ..sequence import Batch, Sequence
-from .fetch import Fetched
+from .fetch import FetchedSamples
 from .selection import Sample
 
 __all__ = ["RAGGED", "Ragged", "collate"]
@@ -25,7 +25,7 @@ RAGGED: Final = choice(
 )
 
 
-def collate(fetched: Fetched, *, ragged: Ragged, fill: float) -> Batch:
+def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
     """The batch of samples that arrived.
 
     Args:

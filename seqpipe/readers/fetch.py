@@ -15,11 +15,11 @@ from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine, PendingRead
 from ..video.plan.request import Request
 from .lazy_engine import LazyEngine
-from .outputs import Group, Outputs, fill_in, group_of
+from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import Sample, Selection
 
-__all__ = ["Fetched", "Fetcher", "Pair", "Pending"]
+__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending"]
 
 _NEARBY = 1024
 _TRIES = 16
@@ -46,7 +46,7 @@ class Pending:
 
     epoch: int
     positions: IntArray
-    group: Group
+    group: SampleGroup
     stacked: Array | None
     size: int
     read: PendingRead
@@ -54,7 +54,7 @@ class Pending:
 
 
 @dataclass(frozen=True, eq=False)
-class Fetched:
+class FetchedSamples:
     """Samples that arrived.
 
     Attributes:
@@ -105,7 +105,7 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
     outputs: Outputs | None = None
-    _last: dict[tuple[int, bytes], Group] = field(default_factory=dict, init=False)
+    _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
@@ -140,7 +140,7 @@ class Fetcher:
         size = self.size(epoch, positions)
         return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
 
-    def finish(self, pending: Pending) -> Fetched:
+    def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and deal with those that cannot be read.
 
         Raises:
@@ -148,7 +148,7 @@ class Fetcher:
         """
         group = pending.group
         if group.broken is not None:
-            return Fetched((group.broken,) * len(group.samples))
+            return FetchedSamples((group.broken,) * len(group.samples))
         arrived = iter(pending.read.result())
         outcomes: list[Pair | SeqpipeError | None] = []
         for place, sample in enumerate(group.samples):
@@ -158,7 +158,7 @@ class Fetcher:
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
-        return Fetched(tuple(outcomes), pending.stacked if whole else None)
+        return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
 
     def single(self, sample: Sample, epoch: int) -> Sequence:
         """Read one sample.
@@ -179,7 +179,7 @@ class Fetcher:
     def _itemsize(self) -> int:
         return np.dtype(self.output.dtype).itemsize
 
-    def _group(self, epoch: int, positions: IntArray) -> Group:
+    def _group(self, epoch: int, positions: IntArray) -> SampleGroup:
         """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again.
 
         Not with what failed: the next time, a file may be there again.
@@ -193,7 +193,9 @@ class Fetcher:
                 self._last[place] = found
         return found
 
-    def _grouped(self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int) -> Group:
+    def _grouped(
+        self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int
+    ) -> SampleGroup:
         return group_of(samples, failed, self.selection.catalog, self.output, self.outputs, epoch)
 
     def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
@@ -244,7 +246,7 @@ class Fetcher:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
-    def _stack(self, group: Group) -> Array | None:
+    def _stack(self, group: SampleGroup) -> Array | None:
         """One array for all samples, if their pictures have one shape."""
         if group.common is None:
             return None

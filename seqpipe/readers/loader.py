@@ -16,10 +16,10 @@ from ..sampling import BatchPlan, State, check_state
 from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
-from .fetch import Fetched, Fetcher, Pending
+from .fetch import FetchedSamples, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["Batches", "Feed", "Pass", "Sequences", "Singles"]
+__all__ = ["Batches", "Pass", "PassContext", "Sequences", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Feed:
+class PassContext:
     """What all passes through one dataset share.
 
     Attributes:
@@ -97,7 +97,7 @@ class Pass(ABC, Generic[ItemT]):
     """
 
     def __init__(
-        self, feed: Feed, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
+        self, feed: PassContext, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
     ) -> None:
         self._feed, self._fetcher = feed, feed.fetching(outputs)
         self._batch_size, self._last_batch, self._ahead = BATCH_SIZE.check(batch_size), last_batch, ahead
@@ -161,7 +161,7 @@ class Pass(ABC, Generic[ItemT]):
         self._given = self._begun = 0
         self._room = self._feed.room
 
-    def _next_batch(self, *, stack: bool = True) -> Fetched | None:
+    def _next_batch(self, *, stack: bool = True) -> FetchedSamples | None:
         """The next batch once it has arrived; None at the end."""
         if self._queue and self._queue[0][1].engine is not self._fetcher.engine.get():
             # The dataset was closed, or this is a forked process: what was begun will not arrive.
@@ -181,7 +181,7 @@ class Pass(ABC, Generic[ItemT]):
         # Not above: the error would hold what it has met on its way, pixels among it.
         return self._next_batch(stack=stack)
 
-    def _arrived(self, *, stack: bool) -> Fetched | None:
+    def _arrived(self, *, stack: bool) -> FetchedSamples | None:
         if not self._queue:
             self._begin_next(stack=stack)
         self._read_ahead(self._ahead + 1, stack=stack)
@@ -250,7 +250,7 @@ class Batches(Pass[Batch]):
 
     def __init__(
         self,
-        feed: Feed,
+        feed: PassContext,
         *,
         batch_size: int,
         last_batch: LastBatch,
@@ -291,7 +291,7 @@ class Batches(Pass[Batch]):
 class Singles(Pass[ItemT]):
     """The samples of a dataset one by one."""
 
-    def __init__(self, feed: Feed, *, group: int, outputs: Outputs | None = None) -> None:
+    def __init__(self, feed: PassContext, *, group: int, outputs: Outputs | None = None) -> None:
         self._ready: deque[tuple[int, Any]] = deque()
         self._index = -1
         # Read in groups, so that neighbors that share a GOP share its decoding.

@@ -13,7 +13,7 @@ from ..errors import ParameterError, SeqpipeError
 from ..video.convert.output import OutputSpec
 from .selection import Catalog, Sample
 
-__all__ = ["Group", "Outputs", "fill_in", "group_of"]
+__all__ = ["Outputs", "SampleGroup", "fill_in", "group_of"]
 
 Outputs: TypeAlias = Callable[[Seq[Sample], int], Seq[OutputSpec]]
 """What the pictures of some samples of an epoch are to be, one value for each; asked again for the same ones it must
@@ -22,7 +22,7 @@ answer the same."""
 _PEAKS: Final = {"uint8": 255, "uint16": 65535, "float16": 1, "float32": 1}
 
 
-class Group(NamedTuple):
+class SampleGroup(NamedTuple):
     """Samples that are read together, and what is made of them.
 
     Attributes:
@@ -68,7 +68,7 @@ def group_of(
     plain: OutputSpec,
     outputs: Outputs | None,
     epoch: int,
-) -> Group:
+) -> SampleGroup:
     """Samples with what is made of them.
 
     Args:
@@ -90,8 +90,8 @@ def group_of(
             for place, sample in enumerate(samples)
         )
     except SeqpipeError as error:
-        return Group(samples, failed, (plain,) * len(samples), ((),) * len(samples), error)
-    return Group(samples, failed, tuple(specs.get(sample.index, plain) for sample in samples), shapes)
+        return SampleGroup(samples, failed, (plain,) * len(samples), ((),) * len(samples), error)
+    return SampleGroup(samples, failed, tuple(specs.get(sample.index, plain) for sample in samples), shapes)
 
 
 def _asked(outputs: Outputs, samples: list[Sample], epoch: int) -> tuple[OutputSpec, ...]:

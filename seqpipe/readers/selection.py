@@ -10,7 +10,7 @@ import numpy as np
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError, SourceError
-from ..sampling import Order, Sampler, Span, fingerprint
+from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
 from .clock import Clock
@@ -104,7 +104,7 @@ class Selection:
 
     catalog: Catalog
     sampler: Sampler
-    order: Order
+    order: EpochOrder
     clock: Clock
     by_time: bool
 

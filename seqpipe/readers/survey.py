@@ -46,7 +46,7 @@ class _Use(NamedTuple):
     samples: int
 
 
-class _Row(NamedTuple):
+class _VideoRow(NamedTuple):
     """An entry of the catalog."""
 
     entry: Entry
@@ -78,7 +78,7 @@ class Survey:
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
     stream: int | None = None
-    _rows: dict[int, _Row] = field(default_factory=dict)
+    _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
     _pictures: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class Survey:
         self._longest = max(self._longest, (length, entry.name))
         if use.samples:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
-            self._rows[place] = _Row(entry, use, shape, picture)
+            self._rows[place] = _VideoRow(entry, use, shape, picture)
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
             self._too_short += length >= (self.min_frames or 0)
@@ -254,7 +254,9 @@ class Survey:
         return " and ".join(words) or "a sample needs 1 frame"
 
 
-def _tabulate(rows: Seq[_Row], shapes: tuple[_Shape, ...], pictures: tuple[tuple[int, ...], ...]) -> Catalog:
+def _tabulate(
+    rows: Seq[_VideoRow], shapes: tuple[_Shape, ...], pictures: tuple[tuple[int, ...], ...]
+) -> Catalog:
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..array import IntArray
-from ..sampling import Order, choose_sampler
+from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, ClipMode, LastBatch, OnError, PadMode, SegmentMode
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
@@ -22,7 +22,7 @@ from .fetch import Fetcher
 from .labels import Labels
 from .lazy_engine import LazyEngine
 from .listing import list_videos
-from .loader import Batches, Feed, Sequences
+from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
 from .ranges import Range
@@ -178,7 +178,7 @@ class Video:
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
-        Order(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
+        EpochOrder(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
@@ -194,12 +194,12 @@ class Video:
         self._selection = Selection(
             catalog,
             sampler,
-            Order(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
+            EpochOrder(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
             Clock(cache_dir, stream),
             by_time=fps is not None,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
-        self._feed = Feed(fetcher, bytes_ahead(prefetch_gib, place))
+        self._feed = PassContext(fetcher, bytes_ahead(prefetch_gib, place))
 
     @property
     def classes(self) -> tuple[str, ...]:

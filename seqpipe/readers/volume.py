@@ -21,7 +21,7 @@ from ..volume.info import VolumeInfo
 from ..volume.patches import PATCH_PAD, PatchPad, check_patch_size
 from ..volume.regrid import spacing_of_three
 from ..volume.space import check_orientation
-from .loader import Feed
+from .loader import PassContext
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
 from .report import Report, ReportBook
 from .volume_case import (
@@ -214,7 +214,7 @@ class Volume:
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it does what Feed asks of a video's
-        self._feed = Feed(fetcher, bytes_ahead(ahead, place))
+        self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
 
     @property
     def total(self) -> int:

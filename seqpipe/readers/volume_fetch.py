@@ -23,7 +23,7 @@ from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..video.engine.workers import Workers
 from ..volume.disk import DiskCache
-from .fetch import Fetched
+from .fetch import FetchedSamples
 from .report import ReportBook
 from .volume_case import Opened, Preparation, Rule, cut, opened
 from .volume_list import Case
@@ -295,7 +295,7 @@ class VolumeFetcher:
         futures = [workers.submit(lambda sample=sample: self._cut(sample)) for sample in samples]  # type: ignore[misc]
         return _Pending(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
 
-    def finish(self, pending: _Pending) -> Fetched:
+    def finish(self, pending: _Pending) -> FetchedSamples:
         """Wait for samples, and deal with those that cannot be read."""
         outcomes: list[Any] = []
         for place, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):
@@ -304,7 +304,7 @@ class VolumeFetcher:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, found))
             else:
                 outcomes.append((sample, self._placed(found)))
-        return Fetched(tuple(outcomes))
+        return FetchedSamples(tuple(outcomes))
 
     def single(self, sample: PatchSample) -> dict[str, Sequence]:
         """Read one sample.

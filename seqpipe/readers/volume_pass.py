@@ -9,8 +9,8 @@ from ..parts import Labels
 from ..sampling import BatchPlan
 from ..sampling.params import LastBatch
 from ..sequence import Batch, Sequence
-from .fetch import Fetched
-from .loader import Feed, Pass, Singles
+from .fetch import FetchedSamples
+from .loader import Pass, PassContext, Singles
 
 __all__ = ["VolumeBatches", "VolumeSamples", "as_parts"]
 
@@ -18,7 +18,7 @@ __all__ = ["VolumeBatches", "VolumeSamples", "as_parts"]
 class VolumeBatches(Pass[dict[str, Batch]]):
     """Batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
 
-    def __init__(self, feed: Feed, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
+    def __init__(self, feed: PassContext, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
         super().__init__(feed, batch_size, last_batch, prefetch, None)
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class VolumeBatches(Pass[dict[str, Batch]]):
 class VolumeSamples(Singles[dict[str, Any]]):
     """The samples of a dataset of volumes one by one; see :meth:`seqpipe.readers.Volume.samples`."""
 
-    def __init__(self, feed: Feed, *, group: int, labels: frozenset[str]) -> None:
+    def __init__(self, feed: PassContext, *, group: int, labels: frozenset[str]) -> None:
         self._labels = labels
         super().__init__(feed, group=group)
 
@@ -63,7 +63,7 @@ def as_parts(sample: dict[str, Sequence], labels: frozenset[str]) -> dict[str, A
     return {name: Labels(part) if name in labels else part for name, part in sample.items()}
 
 
-def _collated(fetched: Fetched) -> dict[str, Batch]:
+def _collated(fetched: FetchedSamples) -> dict[str, Batch]:
     """A batch of each part; a list of sequences where whole volumes differ in shape."""
     indices = [sample.index for sample, _ in fetched.pairs]
     parts: list[dict[str, Sequence]] = [found for _, found in fetched.pairs]  # type: ignore[misc]

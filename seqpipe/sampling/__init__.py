@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .batches import BatchPlan
 from .choose import choose_sampler
-from .clip import Clip, Sampler, Span
+from .clip import FrameClip, Sampler, Span
 from .clock import frame_at, frame_range, frames_at, span_between
-from .order import Order
+from .order import EpochOrder
 from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
 from .segments import UniformSegments, every, uniform
 from .state import State, check_state, fingerprint
@@ -14,9 +14,9 @@ from .windows import EvenClips, RandomClips, Windows
 
 __all__ = [
     "BatchPlan",
-    "Clip",
+    "EpochOrder",
     "EvenClips",
-    "Order",
+    "FrameClip",
     "RandomClips",
     "RandomRateClips",
     "RateWindows",

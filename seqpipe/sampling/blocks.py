@@ -9,7 +9,7 @@ import numpy as np
 from ..array import FloatArray, IntArray
 from ..errors import ParameterError
 from ..random import Permutation, stream
-from .order import Order
+from .order import EpochOrder
 
 __all__ = ["DRAWS", "BlockOrder", "patch_draws"]
 
@@ -21,10 +21,10 @@ DRAWS = 6
 class BlockOrder:
     """Which patch stands at each position of a rank's epoch.
 
-    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and shared
-    by the ranks as :class:`~seqpipe.sampling.order.Order` does it with samples; a rank then goes through its volumes in
-    blocks of ``block``, the patches of a block in an order of their own. So a rank needs no more than a block of
-    volumes at once, and each of them once an epoch.
+    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and
+    shared by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes
+    through its volumes in blocks of ``block``, the patches of a block in an order of their own. So a rank needs no
+    more than a block of volumes at once, and each of them once an epoch.
 
     Attributes:
         volumes: in the dataset.
@@ -57,9 +57,9 @@ class BlockOrder:
         object.__setattr__(self, "seed", self._order.seed)
 
     @property
-    def _order(self) -> Order:
+    def _order(self) -> EpochOrder:
         """Of the volumes."""
-        return Order(
+        return EpochOrder(
             size=self.volumes,
             seed=self.seed,
             shuffle=self.shuffle,

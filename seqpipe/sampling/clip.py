@@ -11,7 +11,7 @@ from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError
 from .params import PadMode
 
-__all__ = ["Clip", "Sampler", "Span", "check_sample", "padded"]
+__all__ = ["FrameClip", "Sampler", "Span", "check_sample", "padded"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class FrameClip:
     """The frames that make one sample.
 
     Attributes:
@@ -74,7 +74,7 @@ class Clip:
         self.padding.flags.writeable = False
 
     @classmethod
-    def whole(cls, frames: IntArray) -> Clip:
+    def whole(cls, frames: IntArray) -> FrameClip:
         """A clip without padding."""
         return cls(frames, np.zeros(len(frames), dtype=np.bool_))
 
@@ -106,7 +106,7 @@ class Sampler(Protocol):
     def count(self, span: Span) -> int:
         """How many samples the span gives in one epoch; 0 if it is too short."""
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """The k-th sample of the span.
 
         Args:
@@ -132,7 +132,7 @@ def check_sample(sampler: Sampler, span: Span, k: int) -> int:
     return k
 
 
-def padded(real: IntArray, length: int, mode: PadMode) -> Clip:
+def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
     """A clip of ``length`` positions from the frames that exist, filled as ``numpy.pad`` would fill them up.
 
     Args:
@@ -144,7 +144,7 @@ def padded(real: IntArray, length: int, mode: PadMode) -> Clip:
     position = np.arange(length, dtype=np.int64)
     have = len(real)
     if have == length:
-        return Clip.whole(real.copy())
+        return FrameClip.whole(real.copy())
     if mode == "none":
         raise ParameterError(
             f"{length - have} of {length} frames lie past the end", advice="Choose a pad_mode"
@@ -160,4 +160,4 @@ def padded(real: IntArray, length: int, mode: PadMode) -> Clip:
     frames = real[index]
     if mode == "constant":
         frames[padding] = -1
-    return Clip(frames, padding)
+    return FrameClip(frames, padding)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..random import stream
-from .clip import Clip, Sampler, Span
+from .clip import FrameClip, Sampler, Span
 
 __all__ = ["draw_clip"]
 
 
-def draw_clip(sampler: Sampler, span: Span, k: int, *, seed: int, epoch: int, index: int) -> Clip:
+def draw_clip(sampler: Sampler, span: Span, k: int, *, seed: int, epoch: int, index: int) -> FrameClip:
     """The frames of a dataset's sample.
 
     Random samplers draw from a stream that is keyed by (seed, "clips", epoch, index), so that a sample is the

@@ -12,11 +12,11 @@ from ..param import keep_checked
 from ..random import Permutation
 from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 
-__all__ = ["Order"]
+__all__ = ["EpochOrder"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class EpochOrder:
     """Which sample stands at each position of a rank's epoch.
 
     The samples 0 … size - 1 are cut into ``world`` parts that follow each other and differ by at most one

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..array import FloatArray, IntArray
 from ..param import keep_checked
-from .clip import Clip, Span, check_sample, padded
+from .clip import FrameClip, Span, check_sample, padded
 from .clock import clock_of, end_of, rate_tolerance_s, span_between
 from .params import FPS
 from .windows import RandomClips, Windows, require_rng
@@ -94,7 +94,7 @@ class RateWindows:
         """
         return self.windows.count(Span(0, _Timeline(span).positions(self.fps))) if len(span) else 0
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """The k-th window.
 
         Raises:
@@ -104,7 +104,7 @@ class RateWindows:
         timeline = _Timeline(span)
         grid = self.windows.clip(Span(0, timeline.positions(self.fps)), k, rng)
         frames = timeline.shown(span.first, grid.frames / self.fps)
-        return Clip(np.where(grid.frames < 0, np.int64(-1), frames), grid.padding.copy())
+        return FrameClip(np.where(grid.frames < 0, np.int64(-1), frames), grid.padding.copy())
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class RandomRateClips:
         fits = len(span) and (self.clips.pad_mode != "none" or _Timeline(span).starts(self._times_s()[-1]))
         return self.clips.clips_per_video if fits else 0
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """One random sequence; which of the video's it is (``k``) only matters through ``rng``.
 
         Raises:
@@ -157,7 +157,7 @@ class RandomRateClips:
         check_sample(self, span, k)
         timeline, times_s, draw = _Timeline(span), self._times_s(), require_rng(rng)
         if starts := timeline.starts(times_s[-1]):
-            return Clip.whole(timeline.shown(span.first + int(draw.integers(starts)), times_s))
+            return FrameClip.whole(timeline.shown(span.first + int(draw.integers(starts)), times_s))
         have = -(-timeline.positions(self.fps) // self.clips.stride)
         return padded(timeline.shown(span.first, times_s[:have]), self.length, self.clips.pad_mode)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..param import keep_checked
-from .clip import Clip, Span, check_sample
+from .clip import FrameClip, Span, check_sample
 from .params import COUNT, EVERY, SEGMENT_MODE, SEGMENTS, SegmentMode
 from .windows import require_rng
 
@@ -58,7 +58,7 @@ class UniformSegments:
         """1; 0 if the span is empty."""
         return min(1, len(span))
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """The sample.
 
         Raises:
@@ -67,9 +67,9 @@ class UniformSegments:
         check_sample(self, span, k)
         draw = require_rng(rng) if self.is_random else None
         if draw is None or len(span) < self.segments:
-            return Clip.whole(uniform(span, self.segments))
+            return FrameClip.whole(uniform(span, self.segments))
         bounds = span.first + np.arange(self.segments + 1, dtype=np.int64) * len(span) // self.segments
-        return Clip.whole(draw.integers(bounds[:-1], bounds[1:]))
+        return FrameClip.whole(draw.integers(bounds[:-1], bounds[1:]))
 
 
 def uniform(span: Span, count: int) -> IntArray:

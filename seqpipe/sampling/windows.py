@@ -9,7 +9,7 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError
 from ..param import keep_checked
-from .clip import Clip, Span, check_sample, padded
+from .clip import FrameClip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
 
 __all__ = ["EvenClips", "RandomClips", "Windows", "fitting", "require_rng"]
@@ -62,7 +62,7 @@ class Windows:
         starts = len(span) if self.pad_mode != "none" else fitting(span, self.sequence_length, self.stride)
         return -(-starts // self.distance)
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:  # noqa: ARG002 - the protocol's
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:  # noqa: ARG002 - the protocol's
         """The k-th window.
 
         Raises:
@@ -114,7 +114,7 @@ class RandomClips:
         starts = fitting(span, self.sequence_length, self.stride)
         return self.clips_per_video if starts or (len(span) and self.pad_mode != "none") else 0
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """One random sequence; which of the video's it is (``k``) only matters through ``rng``.
 
         Raises:
@@ -165,7 +165,7 @@ class EvenClips:
         starts = fitting(span, self.sequence_length, self.stride)
         return self.clips_per_video if starts or (len(span) and self.pad_mode != "none") else 0
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> Clip:  # noqa: ARG002 - the protocol's
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:  # noqa: ARG002 - the protocol's
         """The k-th sequence.
 
         Raises:

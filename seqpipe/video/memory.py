@@ -30,9 +30,9 @@ def device_bytes(device: Device) -> int:
         BackendError: CuPy is missing or does not fit the driver.
     """
     if device.kind == "cuda":
-        from .cuda.memory import card_bytes
+        from .cuda.memory import total_bytes
 
-        return card_bytes(device.number)
+        return total_bytes(device.number)
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _ASSUMED
     with contextlib.suppress(OSError, ValueError):  # there is no such file, or it says "max"
         return min(whole, int(_CONTAINER.read_text(encoding="ascii")))

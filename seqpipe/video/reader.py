@@ -29,7 +29,7 @@ from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, Decode, parse_device
 from .engine.engine import available_cores
-from .engine.executors import workplace
+from .engine.executors import reader_context
 from .engine.fill import fill
 from .index.learned import Learned
 from .index.open import open_index, reindexed
@@ -101,7 +101,7 @@ class VideoReader:
         self._learned, stamp = Learned(cache_dir), source.stamp()
         self._video = Video(source, open_index(source, cache_dir=cache_dir))
         self._learned.note(self._index, stamp)
-        self._place = workplace(parse_device(device), decode=DECODE.check(decode))
+        self._place = reader_context(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
             converter = self._place.painter.converter(self._index.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
@@ -300,12 +300,16 @@ class VideoReader:
         for number, picture in zip(numbers, painter.pictures(pixels), strict=True):
             targets.setdefault(number, []).append((converter, picture))
         threads = self._threads_for(np.array(numbers, dtype=np.int64))
-        way, reader = self._place.way, self._open_packets
+        backend, reader = self._place.backend, self._open_packets
         try:
-            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+            return fill(
+                self._video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads
+            )
         except RefutedError:
             self._reindex()
-            return fill(self._video, targets, way, painter, _nothing_noted, reader=reader, threads=threads)
+            return fill(
+                self._video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads
+            )
 
     def _reindex(self) -> None:
         """Go on by a scan where the container's tables were refuted."""
@@ -344,23 +348,25 @@ class VideoReader:
 
     def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
         """What decoding gives, ascending; a stream that the way cannot decode goes to its fallback as a whole."""
-        way, threads = self._place.way, self._threads_for(wanted)
+        backend, threads = self._place.backend, self._threads_for(wanted)
         left = dict.fromkeys(wanted.tolist())
         try:
-            for item in Decoding(self._index, packets, way.decoders, wanted, threads=threads):
+            for item in Decoding(self._index, packets, backend.decoders, wanted, threads=threads):
                 left.pop(item.number, None)
                 yield item
                 del item  # as in fill: no picture is held on to
         except RefutedError:
             self._reindex()
             with contextlib.closing(self._open_packets()) as others:
-                yield from Decoding(self._index, others, way.decoders, np.array(list(left)), threads=threads)
+                yield from Decoding(
+                    self._index, others, backend.decoders, np.array(list(left)), threads=threads
+                )
         except BackendError:
             if not left:
                 return  # it only failed to make ready for the next run
-            if way.fallback is None:
+            if backend.fallback is None:
                 raise
-            yield from Decoding(self._index, packets, way.fallback, np.array(list(left)), threads=threads)
+            yield from Decoding(self._index, packets, backend.fallback, np.array(list(left)), threads=threads)
 
     def _paint_next(
         self,
@@ -376,7 +382,7 @@ class VideoReader:
         Early ones, which it gave before their turn, are decoded again by themselves: there the timestamps contradict
         the codec's order.
         """
-        way, converter = self._place.way, painter.converter(self._index.info, self._output)
+        backend, converter = self._place.backend, painter.converter(self._index.info, self._output)
         left = dict(zip(numbers, painter.pictures(pixels), strict=True))
         while left.keys() - lost.keys() - early:
             item = next(items)
@@ -387,12 +393,16 @@ class VideoReader:
             else:
                 early.add(item.number)
             del item  # as in fill: no picture is held on to
-        again = left.keys() & early if way.fallback is None else left.keys()
+        again = left.keys() & early if backend.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}
             for number in again:
                 lost.pop(number, None)
-            second = way if way.fallback is None else replace(way, decoders=way.fallback, fallback=None)
+            second = (
+                backend
+                if backend.fallback is None
+                else replace(backend, decoders=backend.fallback, fallback=None)
+            )
             lost.update(fill(self._video, targets, second, painter, _nothing_noted))
         painter.finish()
 

@@ -25,7 +25,7 @@ import numpy as np
 from ..array import Array
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, SourceError
 from ..param import Param
-from ..sampling.clip import Clip, Span, padded
+from ..sampling.clip import FrameClip, Span, padded
 from ..sampling.params import PadMode
 from ..sampling.windows import Windows
 from ..sequence import Sequence
@@ -33,7 +33,7 @@ from .convert.output import OutputSpec, check_output
 from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
-from .decode.packet_decoder import DecodeError, Fed, News
+from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .packet_index import PacketIndex, PacketTable
 from .probe.info import StreamInfo
 from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
@@ -218,7 +218,7 @@ class _Ring:
     def _fits(self) -> bool:
         return self._begin() + self._reach < self._end
 
-    def _padded(self) -> Clip:
+    def _padded(self) -> FrameClip:
         begin, stride = self._begin(), self._windows.stride
         real = np.arange(begin, min(begin + self._reach + 1, self._end), stride, dtype=np.int64)
         return padded(real, self._windows.sequence_length, self._windows.pad_mode)
@@ -278,13 +278,13 @@ class _Opened:
                 continue  # nothing can be decoded before the first key packet
             times[number] = pts
             try:
-                for news in self._decoder.feed([Fed(number, data, key, wanted=True)]):
-                    yield from given.frames(news, times)
+                for result in self._decoder.feed([FedPacket(number, data, key, wanted=True)]):
+                    yield from given.frames(result, times)
             except DecodeError as error:
                 if not given.count:
                     continue
                 raise given.damaged(str(error)) from error
-        yield from (frame for news in self._decoder.flush() for frame in given.frames(news, times))
+        yield from (frame for result in self._decoder.flush() for frame in given.frames(result, times))
         if self.error is not None:
             self.error.fact += (
                 f", after frame {given.count - 1}" if given.count else ", before its first frame"
@@ -325,13 +325,13 @@ class _Given:
         rate = info.average_rate or info.real_rate or 25
         self._step = float(1 / rate)
 
-    def frames(self, news: News, times: dict[int, int | None]) -> Iterator[_Frame]:
+    def frames(self, result: DecodeResult, times: dict[int, int | None]) -> Iterator[_Frame]:
         """The frames of what a decoder gave; damaged ones before the first sound one are none."""
-        for picture in news.pictures:
+        for picture in result.pictures:
             pts = times.pop(picture.packet, None)
             if self._info.container == "avi":
                 pts = None  # which has no place for them; what FFmpeg gives for them is a guess
-            if picture.packet in news.damaged:
+            if picture.packet in result.damaged:
                 if not self.count:
                     continue
                 raise self.damaged("the decoder had to invent parts of its picture")
@@ -342,7 +342,7 @@ class _Given:
             self._seconds = seconds
             self.count += 1
             yield _Frame(self.count - 1, seconds, picture.surface)
-        for packet in [packet for packet in times if packet < min(news.decoded, default=0) - _INSIDE]:
+        for packet in [packet for packet in times if packet < min(result.decoded, default=0) - _INSIDE]:
             del times[packet]  # hidden, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:

@@ -28,7 +28,7 @@ from seqpipe.video.nvdec.cuvid import (
     TIMESTAMP,
     Packet,
     ParserParams,
-    Picture,
+    PictureParams,
     load,
 )
 from seqpipe.video.nvdec.hardware import Forgotten, HardwareDecoder, StreamShape
@@ -85,7 +85,7 @@ class Trace:
         return self._decoder.surfaces
 
     def _picture(self, _: int, address: int) -> int:
-        picture = Picture.from_address(address)
+        picture = PictureParams.from_address(address)
         byte, bit = _SHOW_FRAME.get(self._codec, (0, 0))
         shown = ctypes.c_uint8.from_address(address + byte).value >> bit & 1 if byte else "?"
         code = self._decoder.decode(address) if self._decoder else -1

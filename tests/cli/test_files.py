@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._files import Input, beside, find_inputs, write_whole
+from seqpipe.cli._files import InputFile, find_inputs, temporary_path, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 from tests.support.media import ROOT, made
 
@@ -31,12 +31,12 @@ def test_a_folder_is_searched_through_in_order(tmp_path):
 
 
 def test_a_named_file_may_end_in_anything_and_need_not_exist():
-    assert list(find_inputs(["data/clip.bin"])) == [Input("data/clip.bin", "clip", "data")]
+    assert list(find_inputs(["data/clip.bin"])) == [InputFile("data/clip.bin", "clip", "data")]
 
 
 def test_a_url_is_left_alone():
     url = "https://host/day%201/my%20clip.mp4?key=1"
-    assert list(find_inputs([url])) == [Input(url, "my clip", "day 1")]
+    assert list(find_inputs([url])) == [InputFile(url, "my clip", "day 1")]
 
 
 def test_each_input_comes_once(tmp_path):
@@ -115,7 +115,7 @@ def test_a_part_is_not_written_through_a_link(tmp_path):
     """A part's name is known beforehand: in a shared folder a link could lead it to any file of the user's."""
     target, path = tmp_path / "target", tmp_path / "frame.png"
     target.write_bytes(b"precious")
-    beside(path, "part").symlink_to(target)
+    temporary_path(path, "part").symlink_to(target)
     write_whole(path, lambda file: file.write(b"pixels"))
     assert (path.read_bytes(), target.read_bytes()) == (b"pixels", b"precious")
 

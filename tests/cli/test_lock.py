@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seqpipe.cli._lock import held
-from seqpipe.cli._record import Settings, note, read_entries
+from seqpipe.cli._record import OptionDigests, note, read_entries
 from seqpipe.errors import OutputError
 from tests.support.deep import deep
 from tests.support.media import made
@@ -119,7 +119,9 @@ def test_a_file_system_without_locks_does_without(tmp_path, monkeypatch):
 
 def test_many_exports_may_note_their_sources_at_once(tmp_path):
     threads = [
-        threading.Thread(target=note, args=(tmp_path, [f"{n}"], Settings("p", "f")), kwargs={"anew": False})
+        threading.Thread(
+            target=note, args=(tmp_path, [f"{n}"], OptionDigests("p", "f")), kwargs={"anew": False}
+        )
         for n in range(8)
     ]
     for thread in threads:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli._manifest import Manifest, Row, manifest_exists, manifest_format, read_rows
+from seqpipe.cli._manifest import Manifest, ManifestRow, manifest_exists, manifest_format, read_rows
 from seqpipe.errors import BackendError, ManifestError, OutputError, ParameterError
 
-DONE = Row(
+DONE = ManifestRow(
     source="a b.mp4",
     status="done",
     output="a b/000000.jpg",
@@ -31,7 +31,7 @@ DONE = Row(
 LOST = replace(
     DONE, status="lost", output="a b/000001.jpg", frame=8, sequence=0, bytes=None, error='it is "lost", so'
 )
-FAILED = Row(source="new\nline,\r\udcff日.mp4", status="failed", error="empty")
+FAILED = ManifestRow(source="new\nline,\r\udcff日.mp4", status="failed", error="empty")
 ROWS = [DONE, LOST, FAILED]
 ENDINGS = ["jsonl", "csv", "parquet"]
 

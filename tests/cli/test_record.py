@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from seqpipe.cli._record import Entry, Settings, note, own_place, read_entries
+from seqpipe.cli._record import NoteEntry, OptionDigests, note, own_path, read_entries
 from seqpipe.errors import OutputError
 from tests.support.media import made
 
 from .written import files
 
-LIKE = Settings("pixels", "frames")
+LIKE = OptionDigests("pixels", "frames")
 
 
 def tree(folder):
@@ -106,7 +106,7 @@ def test_exports_of_several_sources_are_noted_side_by_side(run, tmp_path):
 def test_files_that_nothing_is_known_of_are_made_anew(run, tmp_path):
     export(run, tmp_path / "o")
     for content in (b"[]", b"{", b'{"a": {"pixels": 1}}', b""):
-        own_place(tmp_path / "o", "export.json").write_bytes(content)
+        own_path(tmp_path / "o", "export.json").write_bytes(content)
         assert "6 files written" in export(run, tmp_path / "o", "--resume")
     assert "6 kept" in export(run, tmp_path / "o", "--resume")
 
@@ -123,11 +123,11 @@ def test_an_entry_stands_for_as_long_as_the_options_are_the_same(tmp_path):
     assert "s3://b/c.mp4" in first
     note(tmp_path, ["a"], LIKE, anew=False)
     assert read_entries(tmp_path) == first
-    note(tmp_path, ["a"], Settings("pixels", "others"), anew=False)
+    note(tmp_path, ["a"], OptionDigests("pixels", "others"), anew=False)
     (changed,) = set(read_entries(tmp_path).values()) - set(first.values())
     assert changed.since_ns >= next(iter(first.values())).since_ns
     assert not changed.is_of(LIKE)
-    assert isinstance(changed, Entry)
+    assert isinstance(changed, NoteEntry)
 
 
 def test_a_folder_below_a_file_is_refused(tmp_path):

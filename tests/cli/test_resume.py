@@ -13,7 +13,7 @@ import time
 import pytest
 
 from seqpipe.cli._manifest import manifest_exists, read_rows
-from seqpipe.cli._record import Settings
+from seqpipe.cli._record import OptionDigests
 from seqpipe.cli._resume import finished
 from tests.support.deep import combined
 from tests.support.media import made
@@ -198,6 +198,6 @@ def test_a_dry_run_of_a_resume_counts_what_is_left(run, tmp_path):
 
 
 def test_nothing_is_finished_without_plans(tmp_path):
-    assert finished([], tmp_path, [], Settings("", "")).kept == []
+    assert finished([], tmp_path, [], OptionDigests("", "")).kept == []
     shutil.rmtree(tmp_path)
-    assert finished([], tmp_path, [], Settings("", "")).files == []
+    assert finished([], tmp_path, [], OptionDigests("", "")).files == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli._select import Range, Selection
+from seqpipe.cli._select import FrameSelection, TimeRange
 from seqpipe.cli._time import Mark
 from seqpipe.errors import FrameRangeError, ParameterError
 from seqpipe.video.index.open import open_index
@@ -50,27 +50,27 @@ UNEVEN = [10_000, 10_040, 10_080, 10_380, 10_400, 10_500, 10_520, 10_560, 11_000
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (Selection(), range(10)),
-        (Selection(every=3), [0, 3, 6, 9]),
-        (Selection(frames=(7, 0, -1, 7)), [0, 7, 9]),
-        (Selection(num=2), [2, 7]),
-        (Selection(num=1), [5]),
-        (Selection(fps=10), [0, 2, 2, 2, 4, 5, 7, 7, 7, 7, 8]),
-        (Selection(keyframes=True), [0, 4, 8]),
-        (Selection(within=Range(seconds(0.4))), [4, 5, 6, 7, 8, 9]),
-        (Selection(within=Range(seconds(0.39))), [4, 5, 6, 7, 8, 9]),
-        (Selection(within=Range(end=seconds(0.4))), [0, 1, 2, 3]),
-        (Selection(within=Range(end=seconds(99))), range(10)),
-        (Selection(within=Range(frames(2), frames(5))), [2, 3, 4]),
-        (Selection(within=Range(frames(2), duration=frames(2))), [2, 3]),
-        (Selection(within=Range(frames(2), duration=seconds(0.3))), [2]),
-        (Selection(within=Range(frames(2), duration=seconds(0.301))), [2, 3]),
-        (Selection(within=Range(seconds(0.04), duration=frames(99))), range(1, 10)),
-        (Selection(within=Range(frames(1), seconds(0.41))), [1, 2, 3, 4]),
-        (Selection(every=2, within=Range(frames(1), frames(6))), [1, 3, 5]),
-        (Selection(num=2, within=Range(frames(4), frames(8))), [5, 7]),
-        (Selection(fps=10, within=Range(seconds(0.4), seconds(0.6))), [4, 5]),
-        (Selection(keyframes=True, within=Range(frames(1), frames(8))), [4]),
+        (FrameSelection(), range(10)),
+        (FrameSelection(every=3), [0, 3, 6, 9]),
+        (FrameSelection(frames=(7, 0, -1, 7)), [0, 7, 9]),
+        (FrameSelection(num=2), [2, 7]),
+        (FrameSelection(num=1), [5]),
+        (FrameSelection(fps=10), [0, 2, 2, 2, 4, 5, 7, 7, 7, 7, 8]),
+        (FrameSelection(keyframes=True), [0, 4, 8]),
+        (FrameSelection(within=TimeRange(seconds(0.4))), [4, 5, 6, 7, 8, 9]),
+        (FrameSelection(within=TimeRange(seconds(0.39))), [4, 5, 6, 7, 8, 9]),
+        (FrameSelection(within=TimeRange(end=seconds(0.4))), [0, 1, 2, 3]),
+        (FrameSelection(within=TimeRange(end=seconds(99))), range(10)),
+        (FrameSelection(within=TimeRange(frames(2), frames(5))), [2, 3, 4]),
+        (FrameSelection(within=TimeRange(frames(2), duration=frames(2))), [2, 3]),
+        (FrameSelection(within=TimeRange(frames(2), duration=seconds(0.3))), [2]),
+        (FrameSelection(within=TimeRange(frames(2), duration=seconds(0.301))), [2, 3]),
+        (FrameSelection(within=TimeRange(seconds(0.04), duration=frames(99))), range(1, 10)),
+        (FrameSelection(within=TimeRange(frames(1), seconds(0.41))), [1, 2, 3, 4]),
+        (FrameSelection(every=2, within=TimeRange(frames(1), frames(6))), [1, 3, 5]),
+        (FrameSelection(num=2, within=TimeRange(frames(4), frames(8))), [5, 7]),
+        (FrameSelection(fps=10, within=TimeRange(seconds(0.4), seconds(0.6))), [4, 5]),
+        (FrameSelection(keyframes=True, within=TimeRange(frames(1), frames(8))), [4]),
     ],
 )
 def test_frames(template, selection, expected):
@@ -88,7 +88,7 @@ def test_a_range_of_time_takes_the_frames_that_begin_in_it(template, gaps, start
     ticks = np.cumsum([5000, *gaps]).tolist()
     begin = [tick - 5000 for tick in ticks]
     expected = [i for i, t in enumerate(begin) if start_ms <= t < start_ms + length_ms]
-    selection = Selection(within=Range(seconds(start_ms / 1000), duration=seconds(length_ms / 1000)))
+    selection = FrameSelection(within=TimeRange(seconds(start_ms / 1000), duration=seconds(length_ms / 1000)))
     index = clocked(template, ticks)
     if expected:
         assert selection.of(index)[:, 0].tolist() == expected
@@ -108,8 +108,8 @@ def test_sequences_are_those_that_fit(template, count, first, length, stride, st
     index = clocked(template, list(range(0, 40 * count, 40)))
     starts = range(first, count, step or length * stride)
     expected = [[s + i * stride for i in range(length)] for s in starts if s + (length - 1) * stride < count]
-    within = Range(frames(first))
-    selection = Selection(sequence_length=length, stride=stride, step=step, within=within)
+    within = TimeRange(frames(first))
+    selection = FrameSelection(sequence_length=length, stride=stride, step=step, within=within)
     if expected:
         assert selection.of(index).tolist() == expected
     else:
@@ -119,7 +119,7 @@ def test_sequences_are_those_that_fit(template, count, first, length, stride, st
 
 def test_a_sequence_longer_than_the_video_says_what_fits(template):
     with pytest.raises(FrameRangeError) as caught:
-        Selection(sequence_length=8, stride=2).of(clocked(template, UNEVEN))
+        FrameSelection(sequence_length=8, stride=2).of(clocked(template, UNEVEN))
     assert "no sequence of 8 frames with a stride of 2 fits into 10 frames; allowed: " in str(caught.value)
     assert "that span at most 10 frames. Take a smaller --sequence-length or --stride." in str(caught.value)
 
@@ -129,7 +129,7 @@ def test_a_frame_outside_says_which_there_are(template, number):
     with pytest.raises(
         FrameRangeError, match=f"frame {number} is not in the video; allowed: 0 to 9, or -10 to -1"
     ):
-        Selection(frames=(0, number)).of(clocked(template, UNEVEN))
+        FrameSelection(frames=(0, number)).of(clocked(template, UNEVEN))
 
 
 @pytest.mark.parametrize("start", [seconds(1.05), frames(10)])
@@ -137,19 +137,19 @@ def test_a_start_behind_the_end_says_where_the_end_is(template, start):
     with pytest.raises(
         FrameRangeError, match=r"allowed: 0 to 1\.080 s from the first frame on, or 0f to 10f"
     ):
-        Selection(within=Range(start)).of(clocked(template, UNEVEN))
+        FrameSelection(within=TimeRange(start)).of(clocked(template, UNEVEN))
 
 
 def test_a_range_without_key_frames_is_an_error(template):
     with pytest.raises(FrameRangeError, match="no key frame lies in the range from 1f up to 4f"):
-        Selection(keyframes=True, within=Range(frames(1), frames(4))).of(
+        FrameSelection(keyframes=True, within=TimeRange(frames(1), frames(4))).of(
             clocked(template, UNEVEN, keys=[0, 4])
         )
 
 
 def test_a_video_without_frames_is_an_error(template):
     with pytest.raises(FrameRangeError, match="the video has no frame that can be decoded"):
-        Selection().of(clocked(template, []))
+        FrameSelection().of(clocked(template, []))
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_a_video_without_frames_is_an_error(template):
         ),
         ({"stride": 2}, "--stride and --step belong to --sequence-length"),
         ({"step": 2, "num": 3}, "--stride and --step belong to --sequence-length"),
-        ({"frames": (1,), "within": Range(frames(1))}, "--frames and a range exclude one another"),
+        ({"frames": (1,), "within": TimeRange(frames(1))}, "--frames and a range exclude one another"),
     ],
 )
 def test_rules_exclude_each_other(given, said):
     with pytest.raises(ParameterError, match=said):
-        Selection(**given)
+        FrameSelection(**given)
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_rules_exclude_each_other(given, said):
 )
 def test_ranges_that_are_empty_for_any_video_are_refused(given, said):
     with pytest.raises(ParameterError, match=said):
-        Range(**given)
+        TimeRange(**given)

@@ -11,14 +11,14 @@ from seqpipe.native import compiler
 from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.noise import base, noise, normal_numbers, poisson_numbers
-from seqpipe.ops.noise.normal_numbers import normal, normal_places, quick_normal
+from seqpipe.ops.noise.normal_numbers import fast_normal, normal, normal_indices
 from seqpipe.ops.noise.poisson_numbers import (
     FEW,
     FULL,
     SLOTS,
     counts_of,
+    fast_counts,
     poisson,
-    quick_counts,
     tables_of,
     uniform,
 )
@@ -135,7 +135,7 @@ def test_straight_parts_meet_on_the_inverse_of_the_normal_distribution():
     """No number is so near to the middle of two steps that another library's logarithm could make another one."""
     outside = np.concatenate([2.0**power * (1 + np.arange(64) / 64) for power in range(-23, 0)] + [[1.0]])
     exact = -special.ndtri(outside / 2) * 2**20
-    assert normal_places() == tuple(np.rint(exact).astype(int).tolist())
+    assert normal_indices() == tuple(np.rint(exact).astype(int).tolist())
     assert np.abs(np.abs(exact[:-1] - np.floor(exact[:-1])) - 0.5).min() > 1e-3
 
 
@@ -148,7 +148,7 @@ def test_normal_numbers_are_the_inverse_of_their_distribution():
     wanted = -special.ndtri(np.abs(place) / 2**32) * np.sign(place)
     found = normal(bits)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1.4e-5)
-    compare(quick_normal(bits), found)
+    compare(fast_normal(bits), found)
     compare(normal(bits ^ np.uint32(511)), found)
     assert found.max() == -found.min() > 5.29
 
@@ -156,7 +156,7 @@ def test_normal_numbers_are_the_inverse_of_their_distribution():
 @pytest.mark.parametrize("count", [1 << 20, deep(1 << 24)])
 def test_normal_numbers_are_as_often_far_from_0_as_they_should(count):
     """In all quantiles, up to 5 standard deviations; the first four moments, too."""
-    found = quick_normal(words(count)).astype(np.float64)
+    found = fast_normal(words(count)).astype(np.float64)
     for far in (0.5, 1.0, 2.0, 3.0, 4.0, 4.5, 5.0):
         for side in (found > far, found < -far):
             assert stats.binomtest(int(side.sum()), count, stats.norm.sf(far)).pvalue > 1e-4, far
@@ -228,7 +228,7 @@ def test_tables_are_the_same_with_and_without_c(monkeypatch):
     factors = [0.3, 7.0, 19.62, 20.0, 333.0, 1e30]
     found = [tables_of.__wrapped__(factor) for factor in factors]
     for factor in factors:
-        places = poisson_numbers._places_of(factor)
+        places = poisson_numbers._indices_of(factor)
         assert (places.sum(axis=1, dtype=np.uint64) == SLOTS * FULL).all()
     monkeypatch.setattr(poisson_numbers, "native_noise", lambda: None)
     for factor, table in zip(factors, found, strict=True):
@@ -242,7 +242,7 @@ def test_counts_of_levels_have_their_probabilities(factor):
     for level in (1, 20, 38, 39, 100, 255):
         levels = np.full(count, level, np.uint8)
         found = counts_of(levels, np.float32(factor), words(count))
-        compare(quick_counts(levels, np.float32(factor), words(count)), found)
+        compare(fast_counts(levels, np.float32(factor), words(count)), found)
         seen = np.bincount(found.astype(int), minlength=130)
         expected = stats.poisson.pmf(np.arange(len(seen)), level / factor) * count
         used = expected > 5

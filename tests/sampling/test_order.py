@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
-from seqpipe.sampling import BatchPlan, Order
+from seqpipe.sampling import BatchPlan, EpochOrder
 from seqpipe.sampling.params import check_shard
 
 sizes = st.integers(0, 200)
@@ -23,7 +23,7 @@ flags = st.booleans()
 
 
 def ranks(size, world, **options):
-    return [Order(size=size, shard=(rank, world), **options) for rank in range(world)]
+    return [EpochOrder(size=size, shard=(rank, world), **options) for rank in range(world)]
 
 
 @given(sizes, worlds, epochs, flags, flags, st.integers(-5, 2**65))
@@ -35,7 +35,7 @@ def test_the_ranks_together_give_every_sample_once(size, world, epoch, shuffle, 
     assert sorted(chain.from_iterable(parts)) == list(range(size))
     lengths = [len(part) for part in parts]
     assert max(lengths) - min(lengths) <= 1
-    assert max(lengths) == Order(size=size, shard=(0, world)).longest
+    assert max(lengths) == EpochOrder(size=size, shard=(0, world)).longest
 
 
 @given(sizes, worlds, epochs, flags, flags)
@@ -69,7 +69,7 @@ def test_parts_rotate_through_the_ranks(size, world, epoch):
 
 @given(st.integers(1, 200), worlds, epochs)
 def test_the_shuffled_epoch_is_one_permutation_whatever_the_world(size, world, epoch):
-    alone = Order(size=size, shuffle=True, seed=3).samples(epoch).tolist()
+    alone = EpochOrder(size=size, shuffle=True, seed=3).samples(epoch).tolist()
     parts = [order.samples(epoch).tolist() for order in ranks(size, world, shuffle=True, seed=3)]
     turned = [parts[(n - epoch) % world] for n in range(world)]
     assert list(chain.from_iterable(turned)) == alone
@@ -78,7 +78,7 @@ def test_the_shuffled_epoch_is_one_permutation_whatever_the_world(size, world, e
 @pytest.mark.parametrize("stick", [False, True])
 def test_epochs_seeds_and_ranks_have_orders_of_their_own(stick):
     orders = [
-        Order(size=300, shuffle=True, seed=seed, stick_to_shard=stick, shard=(rank, 2))
+        EpochOrder(size=300, shuffle=True, seed=seed, stick_to_shard=stick, shard=(rank, 2))
         for seed in (0, 1)
         for rank in (0, 1)
     ]
@@ -89,7 +89,7 @@ def test_epochs_seeds_and_ranks_have_orders_of_their_own(stick):
 
 
 def test_without_shuffling_the_order_is_the_data_s():
-    assert Order(size=7).samples(5).tolist() == list(range(7))
+    assert EpochOrder(size=7).samples(5).tolist() == list(range(7))
     assert [order.samples(0).tolist() for order in ranks(7, 3)] == [[0, 1], [2, 3], [4, 5, 6]]
 
 
@@ -110,11 +110,11 @@ def test_another_process_has_the_same_order():
     drawn = "Order(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist()"
     code = f"from seqpipe.sampling import Order; print({drawn})"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == str(Order(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist())
+    assert out.strip() == str(EpochOrder(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist())
 
 
 def test_a_billion_samples_cost_nothing_until_asked_for():
-    order = Order(size=10**9, shuffle=True, shard=(3, 8))
+    order = EpochOrder(size=10**9, shuffle=True, shard=(3, 8))
     wanted = np.arange(10**8, 10**8 + 64)
     tracemalloc.start()
     try:
@@ -129,26 +129,26 @@ def test_a_billion_samples_cost_nothing_until_asked_for():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Order(size=-1), r"size=-1 is not valid"),
+        (lambda: EpochOrder(size=-1), r"size=-1 is not valid"),
         (
-            lambda: Order(size=5, shard=(2, 2)),
+            lambda: EpochOrder(size=5, shard=(2, 2)),
             r"shard=\(2, 2\) is not valid; allowed: \(rank, world\).*from 0 on",
         ),
-        (lambda: Order(size=5, shard=(-1, 2)), r"shard=\(-1, 2\) is not valid"),
-        (lambda: Order(size=5, shard=(0, 0)), r"shard=\(0, 0\) is not valid"),
-        (lambda: Order(size=5, shuffle=1), r"shuffle=1 is not valid; allowed: True or False"),
-        (lambda: Order(size=5, seed="x"), r"seed='x' is not valid"),
+        (lambda: EpochOrder(size=5, shard=(-1, 2)), r"shard=\(-1, 2\) is not valid"),
+        (lambda: EpochOrder(size=5, shard=(0, 0)), r"shard=\(0, 0\) is not valid"),
+        (lambda: EpochOrder(size=5, shuffle=1), r"shuffle=1 is not valid; allowed: True or False"),
+        (lambda: EpochOrder(size=5, seed="x"), r"seed='x' is not valid"),
         (
-            lambda: Order(size=3, shard=(0, 4), even=True),
+            lambda: EpochOrder(size=3, shard=(0, 4), even=True),
             r"3 samples .* evenly by 4 ranks; allowed: at least 4",
         ),
         (
-            lambda: Order(size=5).sample(0, 5),
+            lambda: EpochOrder(size=5).sample(0, 5),
             r"position=5 is not valid in epoch 0 of rank 0; allowed: 0 to 4",
         ),
-        (lambda: Order(size=5).sample(0, -1), r"position=-1 is not valid"),
-        (lambda: Order(size=5).sample(-1, 0), r"epoch=-1 is not valid"),
-        (lambda: Order(size=1, shard=(0, 2)).sample(0, 0), r"none, the rank has no samples"),
+        (lambda: EpochOrder(size=5).sample(0, -1), r"position=-1 is not valid"),
+        (lambda: EpochOrder(size=5).sample(-1, 0), r"epoch=-1 is not valid"),
+        (lambda: EpochOrder(size=1, shard=(0, 2)).sample(0, 0), r"none, the rank has no samples"),
         (lambda: check_shard((0.5, 2)), r"shard=\(0\.5, 2\) is not valid"),
         (lambda: check_shard(3), r"shard=3 is not valid"),
         (lambda: check_shard((0, 1, 2)), r"shard=\(0, 1, 2\) is not valid"),

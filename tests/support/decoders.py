@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 import pytest
 
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.packet_decoder import Fed, News
+from seqpipe.video.decode.packet_decoder import DecodeResult, FedPacket
 
 __all__ = ["count_packets"]
 
@@ -23,7 +23,7 @@ def count_packets(monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] 
     fed: list[int] = []
     plain = CpuDecoder.feed
 
-    def feed(self: CpuDecoder, packets: Seq[Fed]) -> Iterator[News]:
+    def feed(self: CpuDecoder, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
         for packet in packets:
             before()
             fed.append(packet.number)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seqpipe.video.cuda import converter, driver
 from seqpipe.video.engine import gpu_backends
 from seqpipe.video.nvdec import caps, cuvid, session
-from seqpipe.video.nvdec.cuvid import CODECS, Packet, Picture, Status
+from seqpipe.video.nvdec.cuvid import CODECS, Packet, PictureParams, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
 from tests.support.fake_cupy import FakeCupy
@@ -204,7 +204,7 @@ class SoftwareCuvid(CuvidCallbacks):
     def decode_picture(self, handle: Any, picture: int) -> int:
         if (decoder := self.decoders.get(_value(handle))) is None:
             return 201
-        decoder.parser.decode(Picture.from_address(picture).surface)
+        decoder.parser.decode(PictureParams.from_address(picture).surface)
         return 0
 
     def status(self, handle: Any, surface: int, address: int) -> int:

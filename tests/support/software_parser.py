@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.video.av_packet import av_packet
-from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
+from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
 
 __all__ = [
     "CHROMA",
@@ -87,7 +87,7 @@ class SoftwareParser:
             self._kept = own
         surface = self._free()
         self._stamps[number], self._taken = packet.timestamp, taken
-        picture = Picture(surface=surface)
+        picture = PictureParams(surface=surface)
         if self._on_picture(self._user, ctypes.addressof(picture)) and taken:
             self._inside[number] = self._judged[number] = surface
         self._judge([frame for frame in frames if frame.pts == number])

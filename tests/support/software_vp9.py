@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from seqpipe.video.bitstream.bits import BitstreamError
 from seqpipe.video.bitstream.vp9 import _frames, _header
-from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, Picture, VideoFormat
+from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
 from tests.support.software_parser import CHROMA, DONE, FAILED, context_of, decoded, laid_down, packet_of
 
 __all__ = ["SoftwareVp9Parser"]
@@ -95,7 +95,7 @@ class SoftwareVp9Parser:
         self.states[surface] = DONE if taken else FAILED
         stamp, self._packet_stamp = self._packet_stamp, None
         self._stamps[surface] = (self._expected, False) if stamp is None else (stamp, True)
-        picture = Picture(surface=surface)
+        picture = PictureParams(surface=surface)
         self._on_picture(self._user, ctypes.addressof(picture))
 
     def _free(self) -> int:

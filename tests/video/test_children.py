@@ -24,8 +24,8 @@ from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, child_process, children
-from seqpipe.video.engine.backend import Way
-from seqpipe.video.engine.child_memory import SharedPictures, Slots
+from seqpipe.video.engine.backend import DecodeBackend
+from seqpipe.video.engine.child_memory import SharedFrames, Slots
 from seqpipe.video.engine.child_process import PROCESSES
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
@@ -55,7 +55,7 @@ def helpers():
 
 
 def engine(helpers, threads=2):
-    return Engine(threads, ways=[Way("cpu", NoOwn(), HostPainter, Kept(helpers))])
+    return Engine(threads, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, Kept(helpers))])
 
 
 class Kept:
@@ -127,7 +127,7 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     form = surface_format("yuv420p")
     planes = [np.full(shape, value, np.uint8) for shape, value in (((8, 10), 1), ((4, 5), 2), ((4, 5), 3))]
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
-    pictures = SharedPictures.__new__(SharedPictures)
+    pictures = SharedFrames.__new__(SharedFrames)
     kept = os.memfd_create("a test")
     monkeypatch.setattr(os, "memfd_create", lambda _: kept)
     pictures.__init__()
@@ -144,11 +144,11 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     assert pictures.used() == [], "one of its planes is still there"
     del last, found, plane
     gc.collect()
-    (room,) = pictures.used()
+    (buffer,) = pictures.used()
     assert slots.put(surface) is None
-    slots.take_back([room])
-    assert slots.put(surface).room == room
-    slots.take_back([one.room for one in lent if one is not None])
+    slots.take_back([buffer])
+    assert slots.put(surface).buffer == buffer
+    slots.take_back([one.buffer for one in lent if one is not None])
     larger = Surface(-1, tuple(np.repeat(plane, 8, axis=1) for plane in planes), form)
     assert slots.put(larger) is not None, "what all pictures have left is for those of any size"
     pictures.close()
@@ -168,7 +168,9 @@ def test_a_full_memory_changes_nothing(monkeypatch):
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
     helpers = Children(1)
     helpers.wait()
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, helpers, close=helpers.close)]) as other:
+    with Engine(
+        1, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, helpers, close=helpers.close)]
+    ) as other:
         (found,) = other.read([request("h264", range(40))])
         assert [read(picture) for picture in found.numpy()] == list(range(40))
 
@@ -204,7 +206,7 @@ def test_a_child_that_has_forgotten_a_file_is_told_of_it_again():
     asked = [request(name, [0, 2]) for name in names("sound")[:20]]
     with Engine(1, processes=0) as own:
         wanted = [outcome(found) for found in own.read(asked)]
-    with Engine(1, ways=[Way("cpu", NoOwn(), HostPainter, spare, close=spare.close)]) as other:
+    with Engine(1, backends=[DecodeBackend("cpu", NoOwn(), HostPainter, spare, close=spare.close)]) as other:
         for _ in range(2):
             assert [outcome(found) for found in other.read(asked)] == wanted
 

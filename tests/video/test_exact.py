@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,8 +100,8 @@ def test_a_plan_without_one_of_its_references_would_be_noticed(name, monkeypatch
     candidates = np.flatnonzero(table.reference & ~table.key)
     missing = int(candidates[len(candidates) // 2])
 
-    def plan_without(table: PacketTable, wanted: np.ndarray, *, earlier: int = 0) -> DecodePlan:
-        plan = make_plan(table, wanted, earlier=earlier)
+    def plan_without(table: PacketTable, wanted: np.ndarray, **options: Any) -> DecodePlan:
+        plan = make_plan(table, wanted, **options)
         return DecodePlan(
             tuple(replace(part, packets=part.packets[part.packets != missing]) for part in plan.segments)
         )

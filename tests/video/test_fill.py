@@ -14,11 +14,11 @@ from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.packet_decoder import DecodeError, News
+from seqpipe.video.decode.packet_decoder import DecodeError, DecodeResult
 from seqpipe.video.decode.pool import DecoderPool
-from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.single_reader import Workplace
+from seqpipe.video.engine.single_reader import ReaderContext
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
@@ -35,14 +35,16 @@ class Faulty(CpuDecoder):
         for fed in packets:
             if fed.number == self.packet and self.fault == "refused":
                 raise DecodeError("this one not", packet=fed.number)
-            for news in super().feed([fed]):
+            for result in super().feed([fed]):
                 if self.fault == "damaged":
-                    yield news._replace(damaged=[packet for packet in news.decoded if packet == self.packet])
+                    yield result._replace(
+                        damaged=[packet for packet in result.decoded if packet == self.packet]
+                    )
                 elif self.fault == "swallowed":
-                    pictures = [picture for picture in news.pictures if picture.packet != self.packet]
-                    yield News([picture.packet for picture in pictures], [], pictures)
+                    pictures = [picture for picture in result.pictures if picture.packet != self.packet]
+                    yield DecodeResult([picture.packet for picture in pictures], [], pictures)
                 else:
-                    yield news
+                    yield result
 
 
 class NoDecoders:
@@ -56,8 +58,10 @@ class NoDecoders:
 
 
 def engine(decoders, *, fallback=True):
-    way = Way("card", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None)
-    return Engine(2, ways=[way])
+    backend = DecodeBackend(
+        "card", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None
+    )
+    return Engine(2, backends=[backend])
 
 
 def request(frames, name="h264"):
@@ -146,8 +150,8 @@ def test_decoders_are_given_back_when_their_pictures_are_free(name, fallback):
     """Else whoever takes one next shares its few pictures with those that the painter still holds."""
     painter = Holding()
     pool, other = Watched(painter), Watched(painter)
-    way = Way("card", pool, lambda: painter, threads=1, fallback=other if fallback else None)
-    with Engine(1, ways=[way]) as made_engine:
+    backend = DecodeBackend("card", pool, lambda: painter, threads=1, fallback=other if fallback else None)
+    with Engine(1, backends=[backend]) as made_engine:
         for frames in ([3, 40, 3], range(12, 30), [0]):
             made_engine.read([request(frames, name)])
     assert pool.given_back
@@ -161,7 +165,7 @@ def test_who_tries_again_keeps_the_decoder(monkeypatch):
     monkeypatch.setattr(Faulty, "packet", packet)
     painter = Holding()
     pool = Watched(painter, make=Faulty)
-    with Engine(1, ways=[Way("card", pool, lambda: painter, threads=1)]) as made_engine:
+    with Engine(1, backends=[DecodeBackend("card", pool, lambda: painter, threads=1)]) as made_engine:
         (found,) = made_engine.read([request([0, int(table.packet_frame[packet]), 40])])
     assert found.lost == (int(table.packet_frame[packet]),)
     assert (pool.taken, pool.given_back) == (1, [0])
@@ -180,9 +184,9 @@ def test_what_both_find_damaged_is_lost():
 
 def reader_with(decoders, monkeypatch, *, fallback=True):
     """A reader that decodes as one for a GPU does, several frames at a time."""
-    way = Way("card", decoders, HostPainter, fallback=DecoderPool() if fallback else None)
-    place = Workplace(way, contextlib.nullcontext, 4)
-    monkeypatch.setattr(reader_module, "workplace", lambda *_, **__: place)
+    backend = DecodeBackend("card", decoders, HostPainter, fallback=DecoderPool() if fallback else None)
+    place = ReaderContext(backend, contextlib.nullcontext, 4)
+    monkeypatch.setattr(reader_module, "reader_context", lambda *_, **__: place)
     return VideoReader(made("h264"))
 
 
@@ -224,7 +228,7 @@ class FailingPainter(HostPainter):
 
 def test_after_an_error_a_painter_holds_nothing_for_the_next_job():
     painter = FailingPainter()
-    with Engine(1, ways=[Way("card", DecoderPool(), lambda: painter)]) as made_engine:
+    with Engine(1, backends=[DecodeBackend("card", DecoderPool(), lambda: painter)]) as made_engine:
         (found,) = made_engine.read([request([1, 2])])
     assert isinstance(found, SourceError)
     assert found.source == str(made("h264"))
@@ -251,8 +255,8 @@ def test_a_way_has_as_many_frame_threads_as_it_says():
         asked.append(threads)
         return CpuDecoder(index, threads)
 
-    way = Way("card", DecoderPool(make=make), HostPainter, frame_threads=3)
-    with Engine(1, ways=[way]) as made_engine:
+    backend = DecodeBackend("card", DecoderPool(make=make), HostPainter, frame_threads=3)
+    with Engine(1, backends=[backend]) as made_engine:
         (found,) = made_engine.read([request([1, 2])])
     assert [read(picture) for picture in found.numpy()] == [1, 2]
     assert asked == [3]

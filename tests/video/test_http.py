@@ -154,7 +154,7 @@ def test_a_download_is_bounded(serve, monkeypatch):
     with pytest.raises(
         ParameterError, match="SEQPIPE_MAX_DOWNLOAD_GIB='much' is not valid; allowed: a number above 0"
     ):
-        open_index(url)
+        open_source(url).read([(5000, 64)])
 
 
 def test_a_part_that_an_object_store_leaves_short_is_an_error():

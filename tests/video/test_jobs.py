@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from data_scripts.frame_code import read
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.pool import DecoderPool
-from seqpipe.video.engine.backend import Way
+from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.jobs import Job, JobQueue, Video, cut
@@ -85,8 +85,8 @@ def test_a_worker_that_cannot_choose_ends_what_waits_with_its_error():
     def broken(_jobs, _waiting):
         raise RuntimeError("the card does not answer")
 
-    way = Way("card", DecoderPool(), HostPainter, threads=2, choose=broken)
-    with Engine(1, ways=[way]) as engine:
+    backend = DecodeBackend("card", DecoderPool(), HostPainter, threads=2, choose=broken)
+    with Engine(1, backends=[backend]) as engine:
         pending = engine.submit([request([0]), request([40])])
         with pytest.raises(RuntimeError, match="the card does not answer"):
             pending.result()

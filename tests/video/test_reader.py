@@ -335,7 +335,7 @@ def test_a_change_of_size_inside_is_scaled_to_the_first_size():
 
 def idle(reader):
     """The decoders that wait for the next run."""
-    return [decoder for decoders in reader._place.way.decoders._idle.values() for decoder in decoders]
+    return [decoder for decoders in reader._place.backend.decoders._idle.values() for decoder in decoders]
 
 
 @pytest.mark.parametrize("name", ["h264", "h264_ts"])

@@ -17,8 +17,8 @@ from ..core.parameters import param
 from ..core.spec import RANGES, Spec
 from .base import Noise
 from .native import native_noise
-from .normal_numbers import Floats, normal, normal_places, quick_normal
-from .poisson_numbers import counts_of, poisson, quick_counts, uniform
+from .normal_numbers import Floats, fast_normal, normal, normal_indices
+from .poisson_numbers import counts_of, fast_counts, poisson, uniform
 
 __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
 
@@ -46,7 +46,7 @@ class NoiseGaussian(Noise):
         """The formula, in place."""
 
         def added(values: Floats, bits: Bits) -> Array:
-            found = quick_normal(bits)
+            found = fast_normal(bits)
             found *= p.stddev
             found += p.mean
             found += values
@@ -54,7 +54,7 @@ class NoiseGaussian(Noise):
 
         return self.noisy(x, p, added)
 
-    body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);", normal_places)
+    body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);", normal_indices)
 
 
 class NoiseShot(Noise):
@@ -101,7 +101,7 @@ class NoiseShot(Noise):
             return self.reference(x.astype(np.float32), p)
 
         def drawn(levels: npt.NDArray[np.uint8], bits: Bits) -> Array:
-            found = quick_counts(levels, p.factor, bits)
+            found = fast_counts(levels, p.factor, bits)
             found *= p.factor
             return found
 
@@ -113,7 +113,7 @@ class NoiseShot(Noise):
     const Real mean = value / row.factor;
     if (row.factor > 0.0f && mean > 0.0f) value = poisson(mean, bits) * row.factor;
 """,
-        normal_places,
+        normal_indices,
     )
 
 

@@ -17,7 +17,7 @@ from ...native import memory
 from ...philox import Bits
 from .native import native_noise
 
-__all__ = ["Floats", "normal", "normal_lines", "normal_places", "quick_normal"]
+__all__ = ["Floats", "fast_normal", "normal", "normal_indices", "normal_lines"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -29,7 +29,7 @@ _UNIT: Final = 2.0**-20
 
 
 @cache
-def normal_places() -> tuple[int, ...]:
+def normal_indices() -> tuple[int, ...]:
     """The inverse where its straight parts meet, from far outside to 0: in units of 2⁻²⁰.
 
     These are so coarse that no library's logarithm makes another number of them.
@@ -44,7 +44,7 @@ def normal_places() -> tuple[int, ...]:
 @cache
 def normal_lines() -> Floats:
     """Its straight parts ``(parts, 2)``: the value that each would have at 0, and its slope; exact in float32."""
-    places = np.array(normal_places())
+    places = np.array(normal_indices())
     steps, number = np.diff(places), np.arange(len(places) - 1)
     power, part = number // _PARTS + _POWERS.start, number % _PARTS
     at_zero = (places[:-1] - steps * (_PARTS + part)) * _UNIT
@@ -65,7 +65,7 @@ def normal(bits: Bits) -> Floats:
     return found
 
 
-def quick_normal(bits: Bits) -> Floats:
+def fast_normal(bits: Bits) -> Floats:
     """The same by ``noise.c``, where there is a C compiler, of bits that lie one after the other."""
     native = native_noise()
     if native is None:

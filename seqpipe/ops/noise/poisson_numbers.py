@@ -19,9 +19,9 @@ from ...philox import Bits
 from .native import native_noise
 from .normal_numbers import Floats, normal
 
-__all__ = ["FEW", "FULL", "SLOTS", "counts_of", "poisson", "quick_counts", "tables_of", "uniform"]
+__all__ = ["FEW", "FULL", "SLOTS", "counts_of", "fast_counts", "poisson", "tables_of", "uniform"]
 
-Levels = npt.NDArray[np.uint8]
+Counts = npt.NDArray[np.uint8]
 
 FEW: Final = 13
 """Events, from which on the normal expansion takes the place of adding up, and of tables."""
@@ -55,7 +55,7 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
     return found
 
 
-def counts_of(levels: Levels, factor: np.float32, bits: Bits) -> Floats:
+def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     """Numbers of the Poisson distribution with the means ``levels / factor``.
 
     Of 35 times the bits, the upper word says which slot of the level's table; the lower one, less than the entry there
@@ -68,7 +68,7 @@ def counts_of(levels: Levels, factor: np.float32, bits: Bits) -> Floats:
     return _with_many(found, levels, factor, bits)
 
 
-def quick_counts(levels: Levels, factor: np.float32, bits: Bits) -> Floats:
+def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     """The same by ``noise.c``, where there is a C compiler, of levels and bits that lie one after the other."""
     native = native_noise()
     if native is None:
@@ -79,7 +79,7 @@ def quick_counts(levels: Levels, factor: np.float32, bits: Bits) -> Floats:
     return _with_many(found, levels, factor, bits)
 
 
-def _with_many(found: Floats, levels: Levels, factor: np.float32, bits: Bits) -> Floats:
+def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     """Counts, those of levels of which many events are expected in place."""
     if _are_few(float(factor)):
         return found
@@ -102,7 +102,7 @@ def tables_of(factor: float) -> npt.NDArray[np.uint32]:
     A slot has :data:`FULL` places. In an entry are, above 6 bits, how many of these are of the slot's own count; all
     others are of the count in those 6 bits.
     """
-    tables = _places_of(factor)
+    tables = _indices_of(factor)
     native = native_noise()
     if native is None:
         tables = _swept(tables)
@@ -112,7 +112,7 @@ def tables_of(factor: float) -> npt.NDArray[np.uint32]:
     return tables
 
 
-def _places_of(factor: float) -> npt.NDArray[np.uint32]:
+def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
     """How many places of a table each count is to have ``(256, SLOTS)``; what rounding takes or adds, the likeliest."""
     mean = np.arange(256, dtype=np.float32) / np.float32(factor)
     mean = np.where(mean < FEW, mean, np.float32(0))

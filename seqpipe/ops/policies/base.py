@@ -26,12 +26,12 @@ from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, Kind
 from ..geometry.mapping import Mapping
 from ..geometry.warped import Warped
-from .plan import Act, Plan, kernel_of_steps
-from .published import Range
+from .plan import Act, SamplePlan, kernel_of_steps
+from .published import MagnitudeRange
+from .schedule import Schedule, run_schedules
 from .steps import STEPS
-from .walk import Walk, walk
 
-__all__ = ["Drawn", "Policy", "fields"]
+__all__ = ["DrawnStep", "Policy", "fields"]
 
 _SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # draws do not depend on what a sample is
 _TRANSLATIONS: Final = ("translate_x", "translate_y")
@@ -40,7 +40,7 @@ _KEPT: Final = 4096  # acts of a policy; the parameters of one are less than a k
 Values: TypeAlias = dict[str, Any]
 
 
-class Drawn(NamedTuple):
+class DrawnStep(NamedTuple):
     """A step that was drawn.
 
     Attributes:
@@ -103,7 +103,7 @@ class Policy(InSteps, Geometry, register=False):
     composed = True
     # of OpenCV's interpolation alone: a level more may be on the other side of a threshold
     cpu_tolerance = (255.0, 0.02)
-    ranges: ClassVar[Named[str, Range]] = {}
+    ranges: ClassVar[Named[str, MagnitudeRange]] = {}
     relative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Policy(InSteps, Geometry, register=False):
     def magnitudes(self) -> npt.NDArray[np.float64]:
         """The magnitude of each step and bin, without a sign."""
         most = self.max_translate_abs if self.max_translate_rel is None else self.max_translate_rel
-        own = {} if most is None else dict.fromkeys(_TRANSLATIONS, Range(0.0, most, signed=True))
+        own = {} if most is None else dict.fromkeys(_TRANSLATIONS, MagnitudeRange(0.0, most, signed=True))
         ranges = [{**self.ranges, **own}[name] for name in self.names]
         return np.stack([np.linspace(one.first, one.last, self.count) for one in ranges])
 
@@ -135,9 +135,9 @@ class Policy(InSteps, Geometry, register=False):
         return [(name, self.ranges[name].signed, own) for name, own in zip(self.names, columns, strict=True)]
 
     @overload
-    def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[Drawn, ...]: ...
+    def drawn(self, *, epoch: int = 0, index: int = 0) -> tuple[DrawnStep, ...]: ...
     @overload
-    def drawn(self, *, epoch: int = 0, index: Seq[int]) -> list[tuple[Drawn, ...]]: ...
+    def drawn(self, *, epoch: int = 0, index: Seq[int]) -> list[tuple[DrawnStep, ...]]: ...
     def drawn(self, *, epoch: int = 0, index: Any = 0) -> Any:
         """What is drawn for a sample, or for several.
 
@@ -146,7 +146,7 @@ class Policy(InSteps, Geometry, register=False):
             index: the index of a sample within its dataset; or of several.
 
         Returns:
-            A tuple of :class:`Drawn`, one for each step; a list of them for several samples.
+            A tuple of :class:`DrawnStep`, one for each step; a list of them for several samples.
         """
         one = np.ndim(index) == 0
         count = 1 if one else len(index)
@@ -184,17 +184,17 @@ class Policy(InSteps, Geometry, register=False):
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
         """Write the results on a GPU: launch by launch, each of which takes all samples further."""
-        legs = [self._plan(p, spec).legs for p, spec in zip(_values_of(block), specs, strict=True)]
+        stages = [self._plan(p, spec).stages for p, spec in zip(_values_of(block), specs, strict=True)]
         for channels in sorted({spec.channels for spec in specs}):
-            walks = [
-                Walk(legs[n], x, out)
+            schedules = [
+                Schedule(stages[n], x, out)
                 for item in items
                 if item.x.shape[4] == channels
                 for n, (x, out) in enumerate(
                     zip(item.x[:, None], item.out[:, None], strict=True), item.sample
                 )
             ]
-            walk(kernel_of_steps(channels), walks, device or cuda_device_of(items[0].x))
+            run_schedules(kernel_of_steps(channels), schedules, device or cuda_device_of(items[0].x))
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
@@ -207,25 +207,25 @@ class Policy(InSteps, Geometry, register=False):
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _plan(self, p: Any, spec: Spec) -> Plan:
+    def _plan(self, p: Any, spec: Spec) -> SamplePlan:
         """What acts on a sample with some parameters; it is kept, for these are few mostly."""
         place = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
         found = self._plans.get(place)
         if found is None:
-            found = Plan(self._steps(self._chosen(p), spec), spec.channels)
+            found = SamplePlan(self._steps(self._chosen(p), spec), spec.channels)
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
             self._plans[place] = found
         return found
 
-    def _chosen(self, p: Any) -> list[Drawn]:
+    def _chosen(self, p: Any) -> list[DrawnStep]:
         """The steps of a sample with some parameters."""
         found = []
         for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
                 name, signed, magnitudes = self._table[int(n)]
                 magnitude = magnitudes[int(place)]
-                found.append(Drawn(name, magnitude * sign if signed else magnitude))
+                found.append(DrawnStep(name, magnitude * sign if signed else magnitude))
         return found
 
     def _bins(self, p: Any) -> list[float]:
@@ -233,7 +233,7 @@ class Policy(InSteps, Geometry, register=False):
         found: list[float] = p.bins.tolist()
         return found
 
-    def _steps(self, drawn: Seq[Drawn], spec: Spec) -> list[Act]:
+    def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[Act]:
         """What acts on a sample; steps are kept, for there are as many as there are magnitudes."""
         found = []
         for one in drawn:
@@ -245,7 +245,7 @@ class Policy(InSteps, Geometry, register=False):
             found.append(self._acts.get(key) or self._made(key, spec))
         return found
 
-    def _made(self, key: tuple[Drawn, Any], spec: Spec) -> Act:
+    def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> Act:
         """A step of a sample, made and kept."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
@@ -256,7 +256,7 @@ class Policy(InSteps, Geometry, register=False):
         return found
 
     @cached_property
-    def _plans(self) -> dict[tuple[Any, ...], Plan]:
+    def _plans(self) -> dict[tuple[Any, ...], SamplePlan]:
         return {}
 
     @cached_property

@@ -13,11 +13,11 @@ from ..call.backends import applied
 from ..core.blocks import constant_of, derives_anew, values_of_all
 from ..core.declaration import Declaration
 from ..core.spec import Spec
-from .beside import Beside, beside
+from .batched import BatchedOps, batched_ops
+from .schedule import Stage, stages_of
 from .steps import STEPS
-from .walk import Leg, legs_of
 
-__all__ = ["Act", "Plan", "kernel_of_steps"]
+__all__ = ["Act", "SamplePlan", "kernel_of_steps"]
 
 
 class Act:
@@ -66,7 +66,7 @@ class Act:
         return self.op.kernel_rows(self.rows, self._spec).tobytes()
 
 
-class Plan:
+class SamplePlan:
     """What acts on a sample.
 
     Attributes:
@@ -78,15 +78,15 @@ class Plan:
         self._channels = channels
 
     @cached_property
-    def legs(self) -> tuple[Leg, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """The same on a GPU."""
-        return legs_of(kernel_of_steps(self._channels), [(type(act.op), act.row) for act in self.acts])
+        return stages_of(kernel_of_steps(self._channels), [(type(act.op), act.row) for act in self.acts])
 
 
 @lru_cache(maxsize=8)
-def kernel_of_steps(channels: int) -> Beside:
+def kernel_of_steps(channels: int) -> BatchedOps:
     """The kernel of all steps, for images of so many channels."""
-    return beside(_kinds(channels))
+    return batched_ops(_kinds(channels))
 
 
 @lru_cache(maxsize=8)

@@ -14,10 +14,10 @@ from ...errors import ParameterError
 from ..core.distributions import Number, Table
 from ..core.parameters import ANY, param
 from ..core.sampling import Outcome
-from .base import Drawn, Policy, fields
+from .base import DrawnStep, Policy, fields
 from .published import AUTO, AUTO_BINS, FOUND, NARROW, WIDE
 
-__all__ = ["AutoAugment", "Drawn", "RandAugment", "TrivialAugmentWide"]
+__all__ = ["AutoAugment", "DrawnStep", "RandAugment", "TrivialAugmentWide"]
 
 _MOST: Final = 16  # steps of RandAugment
 _PAIR: Final = 2  # steps of AutoAugment

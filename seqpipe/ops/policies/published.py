@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["AUTO", "AUTO_BINS", "FOUND", "NARROW", "WIDE", "Range"]
+__all__ = ["AUTO", "AUTO_BINS", "FOUND", "NARROW", "WIDE", "MagnitudeRange"]
 
 
-class Range(NamedTuple):
+class MagnitudeRange(NamedTuple):
     """The magnitudes of a step: evenly spaced, as many as a policy has bins.
 
     Attributes:
@@ -27,21 +27,21 @@ class Range(NamedTuple):
     signed: bool = False
 
 
-_ALONE: Final = Range()  # a step without a magnitude
+_ALONE: Final = MagnitudeRange()  # a step without a magnitude
 
 NARROW: Final = {
     "identity": _ALONE,
-    "shear_x": Range(0.0, 0.3, signed=True),
-    "shear_y": Range(0.0, 0.3, signed=True),
-    "translate_x": Range(0.0, 150 / 331, signed=True),
-    "translate_y": Range(0.0, 150 / 331, signed=True),
-    "rotate": Range(0.0, 30.0, signed=True),
-    "brightness": Range(0.0, 0.9, signed=True),
-    "color": Range(0.0, 0.9, signed=True),
-    "contrast": Range(0.0, 0.9, signed=True),
-    "sharpness": Range(0.0, 0.9, signed=True),
-    "posterize": Range(8.0, 4.0),
-    "solarize": Range(1.0, 0.0),
+    "shear_x": MagnitudeRange(0.0, 0.3, signed=True),
+    "shear_y": MagnitudeRange(0.0, 0.3, signed=True),
+    "translate_x": MagnitudeRange(0.0, 150 / 331, signed=True),
+    "translate_y": MagnitudeRange(0.0, 150 / 331, signed=True),
+    "rotate": MagnitudeRange(0.0, 30.0, signed=True),
+    "brightness": MagnitudeRange(0.0, 0.9, signed=True),
+    "color": MagnitudeRange(0.0, 0.9, signed=True),
+    "contrast": MagnitudeRange(0.0, 0.9, signed=True),
+    "sharpness": MagnitudeRange(0.0, 0.9, signed=True),
+    "posterize": MagnitudeRange(8.0, 4.0),
+    "solarize": MagnitudeRange(1.0, 0.0),
     "auto_contrast": _ALONE,
     "equalize": _ALONE,
 }
@@ -50,11 +50,11 @@ what makes lighter, stronger or sharper is the factor less 1; posterize has bits
 
 WIDE: Final = {
     **NARROW,
-    **dict.fromkeys(("shear_x", "shear_y"), Range(0.0, 0.99, signed=True)),
-    **dict.fromkeys(("translate_x", "translate_y"), Range(0.0, 32.0, signed=True)),
-    "rotate": Range(0.0, 135.0, signed=True),
-    **dict.fromkeys(("brightness", "color", "contrast", "sharpness"), Range(0.0, 0.99, signed=True)),
-    "posterize": Range(8.0, 2.0),
+    **dict.fromkeys(("shear_x", "shear_y"), MagnitudeRange(0.0, 0.99, signed=True)),
+    **dict.fromkeys(("translate_x", "translate_y"), MagnitudeRange(0.0, 32.0, signed=True)),
+    "rotate": MagnitudeRange(0.0, 135.0, signed=True),
+    **dict.fromkeys(("brightness", "color", "contrast", "sharpness"), MagnitudeRange(0.0, 0.99, signed=True)),
+    "posterize": MagnitudeRange(8.0, 2.0),
 }
 """The steps of TrivialAugment with wide ranges; translations are in pixels."""
 

@@ -15,10 +15,10 @@ from ..core.spec import Spec, full_range
 from ..geometry.warp import Rotate, WarpAffine
 from .enhance import MeanContrast, Sharpness
 
-__all__ = ["STEPS", "Step"]
+__all__ = ["STEPS", "PolicyStep"]
 
 
-class Step(NamedTuple):
+class PolicyStep(NamedTuple):
     """What a step of a policy does to one sample.
 
     Attributes:
@@ -48,20 +48,20 @@ def _turned(angle: float, spec: Spec) -> dict[str, Any]:
     return {"matrix": mapping.matrix[:2].ravel()}
 
 
-STEPS: Final[dict[str, Step]] = {
-    "shear_x": Step(WarpAffine, lambda m, _: {"matrix": (1, m, 0, 0, 1, 0)}),
-    "shear_y": Step(WarpAffine, lambda m, _: {"matrix": (1, 0, 0, m, 1, 0)}),
-    "translate_x": Step(WarpAffine, lambda m, _: _moved(m, 0), sized=True),
-    "translate_y": Step(WarpAffine, lambda m, _: _moved(0, m), sized=True),
-    "rotate": Step(WarpAffine, _turned, sized=True),
-    "brightness": Step(Brightness, lambda m, _: {"brightness": 1 + m}),
-    "color": Step(Saturation, lambda m, _: {"saturation": 1 + m}),
-    "contrast": Step(MeanContrast, lambda m, _: {"contrast": 1 + m}),
-    "sharpness": Step(Sharpness, lambda m, _: {"amount": 1 + m}),
-    "posterize": Step(Posterize, lambda m, _: {"bits": round(m)}),
-    "solarize": Step(Solarize, lambda m, spec: {"threshold": m * full_range(spec.dtype)}),
-    "auto_contrast": Step(AutoContrast, lambda *_: {}),
-    "equalize": Step(Equalize, lambda *_: {}),
-    "invert": Step(Invert, lambda *_: {}),
+STEPS: Final[dict[str, PolicyStep]] = {
+    "shear_x": PolicyStep(WarpAffine, lambda m, _: {"matrix": (1, m, 0, 0, 1, 0)}),
+    "shear_y": PolicyStep(WarpAffine, lambda m, _: {"matrix": (1, 0, 0, m, 1, 0)}),
+    "translate_x": PolicyStep(WarpAffine, lambda m, _: _moved(m, 0), sized=True),
+    "translate_y": PolicyStep(WarpAffine, lambda m, _: _moved(0, m), sized=True),
+    "rotate": PolicyStep(WarpAffine, _turned, sized=True),
+    "brightness": PolicyStep(Brightness, lambda m, _: {"brightness": 1 + m}),
+    "color": PolicyStep(Saturation, lambda m, _: {"saturation": 1 + m}),
+    "contrast": PolicyStep(MeanContrast, lambda m, _: {"contrast": 1 + m}),
+    "sharpness": PolicyStep(Sharpness, lambda m, _: {"amount": 1 + m}),
+    "posterize": PolicyStep(Posterize, lambda m, _: {"bits": round(m)}),
+    "solarize": PolicyStep(Solarize, lambda m, spec: {"threshold": m * full_range(spec.dtype)}),
+    "auto_contrast": PolicyStep(AutoContrast, lambda *_: {}),
+    "equalize": PolicyStep(Equalize, lambda *_: {}),
+    "invert": PolicyStep(Invert, lambda *_: {}),
 }
 """The steps by their names, but for ``identity``, which is none. Translations are in pixels here."""

@@ -10,7 +10,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..noise.normal_numbers import quick_normal
+from ..noise.normal_numbers import fast_normal
 from .base import Intensity, bits
 from .ranges import Range, moments, percentiles, range_of, range_param
 
@@ -29,7 +29,7 @@ __all__ = [
 
 def _normal(x: Array, p: Any, which: int = 0) -> Array:
     """Numbers of the normal distribution, one for each voxel, that depend on the key and the channel alone."""
-    found = quick_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
+    found = fast_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
     return namespace(x).asarray(found)
 
 

@@ -28,7 +28,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     Raises:
         ParameterError: there is no range.
     """
-    given: Range = op.range
+    given: Any = op.range
     if given is None:
         raise ParameterError(
             "it needs the range of intensities, and a volume has none by itself",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import Plane
 
 __all__ = ["ChromaAxis", "ChromaGrid", "Phase", "Upsampler", "fill"]
@@ -129,7 +129,7 @@ class ChromaGrid:
         rows, columns = ((axis.window.stop - axis.window.start) << axis.shift for axis in (self.y, self.x))
         return rows, columns
 
-    def shifted(self, plane: Plane, scratch: Scratch) -> Plane:
+    def shifted(self, plane: Plane, scratch: ConversionScratch) -> Plane:
         """The wanted stretch as whole chroma samples, interpolated where it begins between two of them.
 
         Both axes must be a whole number of chroma samples long.
@@ -158,7 +158,7 @@ class Upsampler:
     """
 
     def __init__(
-        self, grid: ChromaGrid, count: int, dtype: np.dtype[Any], headroom: int, scratch: Scratch
+        self, grid: ChromaGrid, count: int, dtype: np.dtype[Any], headroom: int, scratch: ConversionScratch
     ) -> None:
         rows, columns = ((axis.window.stop - axis.window.start) for axis in (grid.y, grid.x))
         phases = grid.x.phases
@@ -236,7 +236,7 @@ def _shift_down(target: Plane, source: Plane, bits: int) -> None:
         np.copyto(target, source, casting="unsafe")
 
 
-def _moved(plane: Plane, number: int, extent: tuple[float, float], scratch: Scratch) -> Plane:
+def _moved(plane: Plane, number: int, extent: tuple[float, float], scratch: ConversionScratch) -> Plane:
     """``length`` samples along an axis, the first of them ``start`` samples behind the plane's first."""
     start, length = extent
     whole, part = math.floor(start), start - math.floor(start)

@@ -16,7 +16,7 @@ from ..probe.info import StreamInfo
 from .color import resolve
 from .output import OutputSpec
 from .recipe import Recipe
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import Surface
 
 __all__ = ["Converter", "OutputSpec"]
@@ -36,8 +36,10 @@ class Converter:
         ParameterError: the crop leaves the picture; the message names its size.
     """
 
-    def __init__(self, info: StreamInfo, output: OutputSpec, scratch: Scratch | None = None) -> None:
-        self._info, self._scratch = info, scratch or Scratch()
+    def __init__(
+        self, info: StreamInfo, output: OutputSpec, scratch: ConversionScratch | None = None
+    ) -> None:
+        self._info, self._scratch = info, scratch or ConversionScratch()
         self._output = output
         self._color = resolve(info)
         self._placement = output.place(info)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...array import FloatArray
 from .output import OutputSpec
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import Plane
 
 __all__ = ["Mixer"]
@@ -27,7 +27,7 @@ def _itself(target: Plane) -> Plane:
     return target
 
 
-class _Step(NamedTuple):
+class _MixStep(NamedTuple):
     """One operation on whole pictures, from a source into a target of the given shape and type.
 
     Attributes:
@@ -66,7 +66,7 @@ class Mixer:
         shape: tuple[int, int],
         cut: tuple[slice, slice],
         unit: int,
-        scratch: Scratch,
+        scratch: ConversionScratch,
     ) -> None:
         self._cut = cut
         rows, columns = (len(range(*part.indices(length))) for part, length in zip(cut, shape, strict=True))
@@ -89,50 +89,50 @@ class Mixer:
         # a single channel may stand first or last: it is the same memory
         self._last.run(value, out.reshape(self._last.shape))
 
-    def _mixing(self, matrix: FloatArray, dtype: np.dtype[Any], shape: tuple[int, int]) -> Iterator[_Step]:
+    def _mixing(self, matrix: FloatArray, dtype: np.dtype[Any], shape: tuple[int, int]) -> Iterator[_MixStep]:
         """Planes to pixels of the same type."""
         planes = matrix.shape[1] - 1
         order = _permutation(matrix)
         count, channels = shape[0] * shape[1], len(matrix)
         if order is not None and planes > 1:
-            yield _Step(partial(_merge_cut, order, self._cut), self._shape, dtype)
+            yield _MixStep(partial(_merge_cut, order, self._cut), self._shape, dtype)
             return
         line = (1, -(-count // _AT_ONCE) * _AT_ONCE)
         # merging is quickest without a cut, as one long row
-        yield _Step(partial(_merge_line, count), (*line, planes), dtype)
+        yield _MixStep(partial(_merge_line, count), (*line, planes), dtype)
         if line[1] == count and self._shape[:2] == shape:
-            yield _Step(partial(_mix_whole, matrix), self._shape, dtype)
+            yield _MixStep(partial(_mix_whole, matrix), self._shape, dtype)
             return
         cut = self._cut
-        yield _Step(
+        yield _MixStep(
             partial(_mix, matrix),
             (*line, channels),
             dtype,
             lambda mixed: mixed[0, :count].reshape(*shape, channels)[cut],
         )
 
-    def _to_integer(self, last: _Step, output: OutputSpec, unit: int) -> Iterator[_Step]:
+    def _to_integer(self, last: _MixStep, output: OutputSpec, unit: int) -> Iterator[_MixStep]:
         """What follows the last step of the mixing."""
         dtype, wanted = last.dtype, np.dtype(output.dtype)
         planar = output.layout == "FCHW" and self._shape[2] > 1
         if dtype.itemsize > wanted.itemsize:
             # what was mixed has 1/257 of a level, so this is the rounding that counts
-            yield _Step(partial(_narrow, 1 / unit), self._shape, wanted)
+            yield _MixStep(partial(_narrow, 1 / unit), self._shape, wanted)
         elif dtype.itemsize < wanted.itemsize or (last.seen is not _itself and not planar):
-            yield _Step(_copy, self._shape, wanted)
+            yield _MixStep(_copy, self._shape, wanted)
         if planar:
-            yield _Step(_split, self._planar, wanted)
+            yield _MixStep(_split, self._planar, wanted)
 
-    def _to_float(self, output: OutputSpec) -> Iterator[_Step]:
+    def _to_float(self, output: OutputSpec) -> Iterator[_MixStep]:
         channels, wanted = self._shape[2], np.dtype(output.dtype)
         mean, std = _by_channel(output.mean, 0.0, channels), _by_channel(output.std, 1.0, channels)
         levels = _half_levels if wanted == np.float16 else _single_levels
         scaling = [levels(*statistics) for statistics in zip(mean, std, strict=True)]
         if channels > 1:
-            yield _Step(_split, self._planar, np.dtype(np.uint16))
-        yield _Step(partial(_each, scaling, self._planar), self._planar, wanted)
+            yield _MixStep(_split, self._planar, np.dtype(np.uint16))
+        yield _MixStep(partial(_each, scaling, self._planar), self._planar, wanted)
         if channels > 1 and output.layout == "FHWC":
-            yield _Step(_interleave, self._shape, wanted)
+            yield _MixStep(_interleave, self._shape, wanted)
 
 
 def _by_channel(values: float | tuple[float, ...] | None, default: float, channels: int) -> tuple[float, ...]:

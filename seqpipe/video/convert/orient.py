@@ -12,7 +12,7 @@ import numpy as np
 from .chroma import ChromaGrid, Upsampler, fill
 from .geometry import Placement
 from .scale import PlaneScaler
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import Plane
 
 __all__ = ["OnGrid", "Scaled", "Turned", "Unscaled", "turned"]
@@ -52,7 +52,9 @@ class Unscaled:
         scratch: the memory.
     """
 
-    def __init__(self, grids: Seq[ChromaGrid], dtype: np.dtype[Any], headroom: int, scratch: Scratch) -> None:
+    def __init__(
+        self, grids: Seq[ChromaGrid], dtype: np.dtype[Any], headroom: int, scratch: ConversionScratch
+    ) -> None:
         luma, *others = grids
         self._headroom = headroom
         self._upsampler: Upsampler | None = None
@@ -85,7 +87,7 @@ class Scaled:
         placement: Placement,
         dtype: np.dtype[Any],
         headroom: int,
-        scratch: Scratch,
+        scratch: ConversionScratch,
     ) -> None:
         size = placement.scaled or placement.size
         self.shape = size[1], size[0]
@@ -111,7 +113,12 @@ class Turned:
     """Planes mirrored and turned after something else has brought them to a grid."""
 
     def __init__(
-        self, source: OnGrid, placement: Placement, planes: int, dtype: np.dtype[Any], scratch: Scratch
+        self,
+        source: OnGrid,
+        placement: Placement,
+        planes: int,
+        dtype: np.dtype[Any],
+        scratch: ConversionScratch,
     ) -> None:
         self._source = source
         self._turn = _TURN[placement.flipped, placement.quarter_turns]
@@ -127,7 +134,7 @@ class Turned:
 
 
 def turned(
-    source: OnGrid, placement: Placement, planes: int, dtype: np.dtype[Any], scratch: Scratch
+    source: OnGrid, placement: Placement, planes: int, dtype: np.dtype[Any], scratch: ConversionScratch
 ) -> OnGrid:
     """What mirrors and turns the planes of ``source`` as the placement says; itself if nothing is to be done."""
     if not placement.flipped and placement.quarter_turns == 0:
@@ -136,7 +143,7 @@ def turned(
 
 
 def _source(
-    grid: ChromaGrid, dtype: np.dtype[Any], headroom: int, directly: bool, scratch: Scratch
+    grid: ChromaGrid, dtype: np.dtype[Any], headroom: int, directly: bool, scratch: ConversionScratch
 ) -> Callable[[Plane], Plane]:
     """What takes the part of a plane that is to be scaled, in the type that is worked in."""
     if grid.subsampled and not directly:

@@ -15,7 +15,7 @@ from ..probe.info import StreamInfo
 from .color import resolve
 from .converter import Converter
 from .output import OutputSpec
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import AnySurface
 
 __all__ = ["AnyConverter", "HostPainter", "Painter", "Targets", "converter_key"]
@@ -73,7 +73,7 @@ class HostPainter:
 
     def __init__(self) -> None:
         self._converters: OrderedDict[Any, Converter] = OrderedDict()
-        self._scratch = Scratch()  # of all of them: each request may have a converter of its own
+        self._scratch = ConversionScratch()  # of all of them: each request may have a converter of its own
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
         """The converter for a stream and an output, kept from job to job."""

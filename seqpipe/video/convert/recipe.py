@@ -21,7 +21,7 @@ from .matrix import output_matrix
 from .mix import Mixer
 from .orient import OnGrid, Scaled, Unscaled, turned
 from .output import OutputSpec
-from .scratch import Scratch
+from .scratch import ConversionScratch
 from .surface import Plane, Surface
 from .windowed import Rounded, Windowed, within_reach
 
@@ -53,7 +53,7 @@ class Recipe:
         output: OutputSpec,
         placement: Placement,
         surface: Surface,
-        scratch: Scratch,
+        scratch: ConversionScratch,
     ) -> None:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
@@ -110,7 +110,7 @@ def _rounded(
     output: OutputSpec,
     placement: Placement,
     surface: Surface,
-    scratch: Scratch,
+    scratch: ConversionScratch,
 ) -> tuple[tuple[slice, ...], OnGrid, Mixer]:
     """A window of pictures that are rounded before they are scaled, all of it at once."""
     placement = within_reach(placement)

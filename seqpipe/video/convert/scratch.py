@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from .surface import Plane
 
-__all__ = ["Scratch"]
+__all__ = ["ConversionScratch"]
 
 
-class Scratch:
+class ConversionScratch:
     """Arrays by name. Those of one name share their memory, whatever their shapes: only one is used at a time."""
 
     def __init__(self) -> None:

@@ -8,13 +8,13 @@ from ...kernel import device_count, load_cupy
 from ..nvdec.caps import ability
 from ..nvdec.cuvid import CHROMA, CODECS
 
-__all__ = ["Card", "cards"]
+__all__ = ["GpuInfo", "gpus"]
 
 _BITS = (8, 10, 12)
 
 
 @dataclass(frozen=True)
-class Card:
+class GpuInfo:
     """One GPU.
 
     Attributes:
@@ -34,16 +34,16 @@ class Card:
     decodes: tuple[str, ...]
 
 
-def cards() -> list[Card]:
+def gpus() -> list[GpuInfo]:
     """The cards that this process sees.
 
     Raises:
         BackendError: CuPy, the driver, its decoder library or a card is missing.
     """
-    return [_card(number) for number in range(device_count())]
+    return [_gpu_info(number) for number in range(device_count())]
 
 
-def _card(number: int) -> Card:
+def _gpu_info(number: int) -> GpuInfo:
     runtime = load_cupy().cuda.runtime
     with load_cupy().cuda.Device(number):
         runtime.free(0)  # makes the card's context
@@ -55,7 +55,7 @@ def _card(number: int) -> Card:
             for bits in _BITS
             if ability(number, code, chroma_code, bits).supported
         ]
-        return Card(
+        return GpuInfo(
             number=number,
             name=facts["name"].decode(),
             capability=f"{facts['major']}.{facts['minor']}",

@@ -10,7 +10,15 @@ from ...errors import DeviceMemoryError
 from ...kernel import load_cupy
 from ...param import Param
 
-__all__ = ["IDLE_GIB", "card_bytes", "idle_bytes", "make_room", "no_room", "when_full", "with_room"]
+__all__ = [
+    "IDLE_GIB",
+    "idle_bytes",
+    "out_of_memory",
+    "release_idle",
+    "retry_when_full",
+    "total_bytes",
+    "when_full",
+]
 
 MadeT = TypeVar("MadeT")
 
@@ -43,7 +51,7 @@ def when_full(device: int, give_back: Callable[[], None]) -> None:
     _give_back[device] = give_back
 
 
-def make_room() -> None:
+def release_idle() -> None:
     """Give back what is idle on the current card."""
     cupy = load_cupy()
     if (give_back := _give_back.get(int(cupy.cuda.runtime.getDevice()))) is not None:
@@ -51,7 +59,7 @@ def make_room() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def with_room(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
+def retry_when_full(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
     """Allocate on the current card; if it is full, once more after what is idle was given back.
 
     Args:
@@ -65,14 +73,14 @@ def with_room(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
     try:
         return make()
     except MemoryError:  # CuPy's own error derives from it
-        make_room()
+        release_idle()
     try:
         return make()
     except MemoryError as error:
-        raise no_room(what, size) from error
+        raise out_of_memory(what, size) from error
 
 
-def no_room(what: str, size: int) -> DeviceMemoryError:
+def out_of_memory(what: str, size: int) -> DeviceMemoryError:
     """The error for something that the current card has no memory for.
 
     The fact says nothing that changes from one moment to the next: readers count the reasons of fallbacks by it.
@@ -87,7 +95,7 @@ def no_room(what: str, size: int) -> DeviceMemoryError:
     )
 
 
-def card_bytes(device: int) -> int:
+def total_bytes(device: int) -> int:
     """All memory of a card, free or not."""
     cupy = load_cupy()
     with cupy.cuda.Device(device):

@@ -18,7 +18,7 @@ from ...array import Array
 from ...errors import BackendError, DeviceMemoryError
 from ...kernel import load_cupy
 from ..finalizers import Afterwards
-from .memory import with_room
+from .memory import retry_when_full
 
 __all__ = ["Streams"]
 
@@ -95,7 +95,9 @@ class Streams:
         cuda = self._cupy.cuda
         with cuda.Device(self.device), cuda.Stream.null:
             what = f"an array {shape} {dtype}"
-            return with_room(partial(self._cupy.empty, shape, dtype), what, math.prod(shape) * dtype.itemsize)
+            return retry_when_full(
+                partial(self._cupy.empty, shape, dtype), what, math.prod(shape) * dtype.itemsize
+            )
 
     def admit(self) -> None:
         """Let this thread's stream wait for what the default stream was given so far."""

@@ -13,7 +13,7 @@ from ...kernel import load_cupy
 from ..convert.surface import Plane, Surface, SurfaceFormat
 from ..finalizers import Afterwards
 from .device_surface import DeviceSurface, SurfaceShape
-from .memory import with_room
+from .memory import retry_when_full
 
 __all__ = ["Uploader", "forget_uploads"]
 
@@ -111,7 +111,7 @@ class _Buffers:
         self._pinned = cupy.cuda.alloc_pinned_memory(size)
         self._host = np.frombuffer(self._pinned, np.uint8, size)
         self.address = int(self._host.ctypes.data)
-        self.device = with_room(partial(cupy.cuda.alloc, size), "a surface", size)
+        self.device = retry_when_full(partial(cupy.cuda.alloc, size), "a surface", size)
         self._lie: _Lie | None = None
         self._planes: list[Plane] = []
 

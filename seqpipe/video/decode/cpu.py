@@ -22,7 +22,7 @@ from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded
-from .packet_decoder import DecodeError, Fed, News, Picture
+from .packet_decoder import DecodedFrame, DecodeError, DecodeResult, FedPacket
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
@@ -85,7 +85,7 @@ class CpuDecoder:
         self._open = partial(_opened, index, threads)
         self._context: VideoCodecContext | None = self._open()
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
+    def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
         """Decode packets; their pictures come out whether they are wanted or not.
 
         Raises:
@@ -101,11 +101,11 @@ class CpuDecoder:
                 packet.set_sidedata(_palette(self._palettes, number))
             if key and self._codec in _BEGINS_ANEW and self._is_of_another_size(data):
                 yield from self.flush()
-            news = self._decode(packet, number)
-            if news.decoded:
-                yield news
+            result = self._decode(packet, number)
+            if result.decoded:
+                yield result
 
-    def flush(self) -> Iterator[News]:
+    def flush(self) -> Iterator[DecodeResult]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
         if self._begins_anew:
@@ -119,7 +119,7 @@ class CpuDecoder:
         self._size = size or before
         return None not in (before, size) and size != before
 
-    def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> News:
+    def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> DecodeResult:
         if self._context is None:
             self._context = self._open()
         try:
@@ -127,10 +127,10 @@ class CpuDecoder:
         except av.error.FFmpegError as error:
             raise DecodeError(error.strerror or str(error), packet=number) from error
         pictures = [
-            Picture(frame.pts, partial(Surface.of, frame)) for frame in frames if frame.pts is not None
+            DecodedFrame(frame.pts, partial(Surface.of, frame)) for frame in frames if frame.pts is not None
         ]
         damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
-        return News([picture.packet for picture in pictures], damaged, pictures)
+        return DecodeResult([picture.packet for picture in pictures], damaged, pictures)
 
 
 def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex
 
-__all__ = ["DecodeError", "Decoders", "Fed", "News", "PacketDecoder", "Picture"]
+__all__ = ["DecodeError", "DecodeResult", "DecodedFrame", "Decoders", "FedPacket", "PacketDecoder"]
 
 
 class DecodeError(Exception):
@@ -25,7 +25,7 @@ class DecodeError(Exception):
         self.packet = packet
 
 
-class Fed(NamedTuple):
+class FedPacket(NamedTuple):
     """A packet for a decoder.
 
     Attributes:
@@ -41,7 +41,7 @@ class Fed(NamedTuple):
     wanted: bool
 
 
-class Picture(NamedTuple):
+class DecodedFrame(NamedTuple):
     """A picture that came out.
 
     Attributes:
@@ -53,7 +53,7 @@ class Picture(NamedTuple):
     surface: Callable[[int], AnySurface]
 
 
-class News(NamedTuple):
+class DecodeResult(NamedTuple):
     """What became known of packets that were fed.
 
     Attributes:
@@ -64,7 +64,7 @@ class News(NamedTuple):
 
     decoded: Seq[int]
     damaged: Seq[int]
-    pictures: Seq[Picture]
+    pictures: Seq[DecodedFrame]
 
 
 class PacketDecoder(Protocol):
@@ -74,14 +74,14 @@ class PacketDecoder(Protocol):
     run. Pictures are few: a step's are let go before the next step is asked for. One that has raised is thrown away.
     """
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
+    def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
         """Decode packets, and tell as it goes what became known.
 
         Raises:
             DecodeError: one of them cannot be decoded; those before it are.
         """
 
-    def flush(self) -> Iterator[News]:
+    def flush(self) -> Iterator[DecodeResult]:
         """Tell what is still inside, and, at the end of that, make ready for another run.
 
         Raises:

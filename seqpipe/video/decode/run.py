@@ -19,7 +19,7 @@ from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import Segment, awaited, damaged_by, make_plan, undecodable
 from .fork_guard import is_inherited
 from .kinds import HeldPackets, learn, parts
-from .packet_decoder import DecodeError, Decoders, Fed, News, PacketDecoder, Picture
+from .packet_decoder import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder
 from .packets import PacketReader
 
 __all__ = ["Decoding", "Lost"]
@@ -139,12 +139,12 @@ class Decoding:
         yield from self._release(run, everything=True)
 
     def _sort(
-        self, run: _Run, decoder: PacketDecoder, steps: Iterator[News], threads: int
+        self, run: _Run, decoder: PacketDecoder, steps: Iterator[DecodeResult], threads: int
     ) -> Iterator[AnySurface | Lost]:
-        for news in steps:
-            run.hear(news)
-            damaged = news.damaged
-            del news  # it holds pictures, of which a card has few
+        for result in steps:
+            run.hear(result)
+            damaged = result.damaged
+            del result  # it holds pictures, of which a card has few
             for packet in damaged:
                 if packet not in run.undecodable:
                     if threads > 1:
@@ -196,13 +196,13 @@ class _Run:
         self.wanted = set(segment.wanted.tolist())
         self.undecodable = set(packets[undecodable(table, segment)].tolist())
         self.at = int(packets[0])
-        self.held: deque[Picture] = deque()
+        self.held: deque[DecodedFrame] = deque()
         self._packets: list[int] = packets.tolist()
         self._keys, self._awaited = table.key[packets].tolist(), awaited(table, segment).tolist()
         self._begun = 0
         self._inside: dict[int, None] = {}
 
-    def part(self, data: list[bytes]) -> list[Fed]:
+    def part(self, data: list[bytes]) -> list[FedPacket]:
         """Note the next packets on their way in."""
         some = slice(self._begun, self._begun + len(data))
         packets = self._packets[some]
@@ -211,15 +211,15 @@ class _Run:
         if packets:
             self.at = packets[-1]
         wanted = map(self.wanted.__contains__, packets)
-        return list(map(Fed._make, zip(packets, data, self._keys[some], wanted, strict=True)))
+        return list(map(FedPacket._make, zip(packets, data, self._keys[some], wanted, strict=True)))
 
-    def hear(self, news: News) -> None:
+    def hear(self, result: DecodeResult) -> None:
         """Note what came of them."""
-        for packet in news.decoded:
+        for packet in result.decoded:
             self._inside.pop(packet, None)
-        self.held.extend(picture for picture in news.pictures if picture.packet in self.wanted)
+        self.held.extend(picture for picture in result.pictures if picture.packet in self.wanted)
 
-    def release(self, *, everything: bool = False) -> Iterator[Picture]:
+    def release(self, *, everything: bool = False) -> Iterator[DecodedFrame]:
         """The pictures that nothing still inside could have damaged, in the order in which they came."""
         while self.held and (
             everything or not self._inside or self.held[0].packet <= next(iter(self._inside))

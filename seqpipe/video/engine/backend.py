@@ -1,4 +1,4 @@
-"""Way: how pictures come to be on a device, by which decoders and which painter."""
+"""Decode backends: which decoders and which painter put frames on a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..decode.packets import PacketReader
 from ..decode.run import Lost
 from ..plan.jobs import Job, Video
 
-__all__ = ["DecodedElsewhere", "Helpers", "Way", "WholeRun"]
+__all__ = ["DecodeBackend", "DecodedElsewhere", "Helpers", "WholeRun"]
 
 
 class DecodedElsewhere(Protocol):
@@ -76,7 +76,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class DecodeBackend:
     """One kind of worker.
 
     Attributes:
@@ -111,12 +111,12 @@ class Way:
         """What one of its workers takes next of the jobs that wait, or None."""
         return self.choose(filter(self.fits, jobs), jobs)
 
-    def only(self, fits: Callable[[Job], bool]) -> Way:
+    def only(self, fits: Callable[[Job], bool]) -> DecodeBackend:
         """This way, for those of its jobs that fit a further condition."""
         mine = self.fits
         return replace(self, fits=lambda job: mine(job) and fits(job))
 
-    def with_helpers(self, helpers: Helpers | None) -> list[Way]:
+    def with_helpers(self, helpers: Helpers | None) -> list[DecodeBackend]:
         """This way, and where there are helpers one more for what is left to them.
 
         Some of their workers paint while others wait for a helper, so there are more of them than helpers.

@@ -25,9 +25,19 @@ from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
 from ..plan.jobs import Video
 from ..source.source import open_source
-from .child_memory import Lent, Room, Slots
+from .child_memory import FrameBuffer, LentFrame, Slots
 
-__all__ = ["Decode", "Failed", "File", "News", "Recent", "Told", "Used", "main", "serve"]
+__all__ = [
+    "ChildFrame",
+    "ChildResult",
+    "DecodeRequest",
+    "Failed",
+    "File",
+    "Recent",
+    "ReleasedBuffers",
+    "main",
+    "serve",
+]
 
 _ITEMS_OF_A_MESSAGE: Final = 8
 _MESSAGES_AHEAD: Final = 2  # while one is painted the next is under way; more would only take memory
@@ -65,7 +75,7 @@ class File(NamedTuple):
     stream: PacketIndex
 
 
-class Decode(NamedTuple):
+class DecodeRequest(NamedTuple):
     """Decode frames; answered by messages of news, of which the last one says that it is.
 
     Attributes:
@@ -78,16 +88,16 @@ class Decode(NamedTuple):
     number: int
     file: File | None
     frames: IntArray
-    used: list[Room]
+    used: list[FrameBuffer]
 
 
-class Used(NamedTuple):
+class ReleasedBuffers(NamedTuple):
     """A message of news was heard, and these rooms are free: the answer to all but the last one."""
 
-    rooms: list[Room]
+    buffers: list[FrameBuffer]
 
 
-class Told(NamedTuple):
+class ChildFrame(NamedTuple):
     """A frame that was decoded.
 
     Attributes:
@@ -96,13 +106,13 @@ class Told(NamedTuple):
     """
 
     number: int
-    picture: Lent | Surface
+    picture: LentFrame | Surface
 
 
-class News(NamedTuple):
+class ChildResult(NamedTuple):
     """What became known; more follows unless this is the last message about what was asked for."""
 
-    items: list[Told | Lost]
+    items: list[ChildFrame | Lost]
     last: bool
 
 
@@ -112,7 +122,7 @@ class Failed(NamedTuple):
     error: SeqpipeError
 
 
-Answer: TypeAlias = News | Failed
+Answer: TypeAlias = ChildResult | Failed
 
 
 class _Decoding:
@@ -122,32 +132,32 @@ class _Decoding:
         self.slots = Slots(memory)
         self._pool, self._videos = DecoderPool(idle=_DECODERS), Recent[Video]()
 
-    def answers(self, asked: Decode) -> Iterator[Answer]:
+    def answers(self, request: DecodeRequest) -> Iterator[Answer]:
         """What to say to a request."""
-        self.slots.take_back(asked.used)
+        self.slots.take_back(request.used)
         try:
-            yield from self._news(self._video(asked), asked.frames)
+            yield from self._results(self._video(request), request.frames)
         except SeqpipeError as error:
             yield Failed(error)
 
-    def _video(self, asked: Decode) -> Video:
-        if asked.file is not None:
-            self._videos.add(asked.number, Video(open_source(asked.file.path), asked.file.stream))
-        return self._videos.use(asked.number)
+    def _video(self, request: DecodeRequest) -> Video:
+        if request.file is not None:
+            self._videos.add(request.number, Video(open_source(request.file.path), request.file.stream))
+        return self._videos.use(request.number)
 
-    def _news(self, video: Video, frames: IntArray) -> Iterator[News]:
-        items: list[Told | Lost] = []
+    def _results(self, video: Video, frames: IntArray) -> Iterator[ChildResult]:
+        items: list[ChildFrame | Lost] = []
         with contextlib.closing(open_packets(video.source, video.index)) as packets:
             for found in Decoding(video.index, packets, self._pool, frames):
                 if len(items) == _ITEMS_OF_A_MESSAGE:
-                    yield News(items, last=False)
+                    yield ChildResult(items, last=False)
                     items = []
-                items.append(found if isinstance(found, Lost) else self._told(found))
+                items.append(found if isinstance(found, Lost) else self._frame(found))
                 del found  # as in fill: no picture is held on to
-        yield News(items, last=True)
+        yield ChildResult(items, last=True)
 
-    def _told(self, surface: Surface) -> Told:
-        return Told(surface.number, self.slots.put(surface) or surface)
+    def _frame(self, surface: Surface) -> ChildFrame:
+        return ChildFrame(surface.number, self.slots.put(surface) or surface)
 
 
 def serve(connection: Connection, memory: mmap.mmap) -> None:
@@ -156,16 +166,16 @@ def serve(connection: Connection, memory: mmap.mmap) -> None:
     try:
         connection.send(None)  # ready
         while True:
-            asked: Decode | Used = connection.recv()
-            if isinstance(asked, Used):
-                decoding.slots.take_back(asked.rooms)
+            request: DecodeRequest | ReleasedBuffers = connection.recv()
+            if isinstance(request, ReleasedBuffers):
+                decoding.slots.take_back(request.buffers)
                 unheard -= 1
                 continue
-            for answer in decoding.answers(asked):
+            for answer in decoding.answers(request):
                 connection.send(answer)
-                unheard += isinstance(answer, News) and not answer.last
+                unheard += isinstance(answer, ChildResult) and not answer.last
                 while unheard >= _MESSAGES_AHEAD:
-                    decoding.slots.take_back(connection.recv().rooms)
+                    decoding.slots.take_back(connection.recv().buffers)
                     unheard -= 1
     except (EOFError, ConnectionError):
         return

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from ..convert.surface import Plane, Surface, SurfaceFormat
 from ..finalizers import Afterwards
 
-__all__ = ["Lent", "Lie", "Room", "SharedPictures", "Slots"]
+__all__ = ["FrameBuffer", "FrameLayout", "LentFrame", "SharedFrames", "Slots"]
 
 _BYTES: Final = 512 << 20
 """Of addresses; memory is taken as it is used, so what is never needed costs nothing."""
 _ALIGNED: Final = 64
 
 
-class Room(NamedTuple):
+class FrameBuffer(NamedTuple):
     """A part of the shared memory.
 
     Attributes:
@@ -44,7 +44,7 @@ class _PlaneAt(NamedTuple):
         return np.ndarray(self.shape, self.dtype, memory, start + self.offset)
 
 
-class Lie(NamedTuple):
+class FrameLayout(NamedTuple):
     """How a picture lies in its room: the same for all pictures of a stream, which a message then tells once.
 
     Attributes:
@@ -58,7 +58,7 @@ class Lie(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, surface: Surface) -> Lie:
+    def of(cls, surface: Surface) -> FrameLayout:
         """How such a picture is laid down."""
         places, size = [], 0
         for plane in surface.planes:
@@ -67,16 +67,16 @@ class Lie(NamedTuple):
         return cls(tuple(places), surface.format, 1 << max(size - 1, _ALIGNED).bit_length())
 
 
-class Lent(NamedTuple):
+class LentFrame(NamedTuple):
     """A picture in the shared memory, as a message tells of it.
 
     Attributes:
-        room: where it is.
-        lie: how it lies there.
+        buffer: where it is.
+        layout: how it lies there.
     """
 
-    room: Room
-    lie: Lie
+    buffer: FrameBuffer
+    layout: FrameLayout
 
 
 class Slots:
@@ -88,30 +88,30 @@ class Slots:
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
-        self._free: defaultdict[int, list[Room]] = defaultdict(list)
+        self._free: defaultdict[int, list[FrameBuffer]] = defaultdict(list)
         self._end = self._lent = 0
-        self._lie = Lie((), SurfaceFormat("", 0, "", 0, 0), 0)
+        self._layout = FrameLayout((), SurfaceFormat("", 0, "", 0, 0), 0)
 
-    def put(self, surface: Surface) -> Lent | None:
+    def put(self, surface: Surface) -> LentFrame | None:
         """Copy a picture into the shared memory; None if there is no room."""
-        lie = Lie.of(surface)
-        if lie == self._lie:
-            lie = self._lie  # the very same, so that pickling finds it again
-        self._lie = lie
-        room = self._room(lie.size)
-        if room is None:
+        layout = FrameLayout.of(surface)
+        if layout == self._layout:
+            layout = self._layout  # the very same, so that pickling finds it again
+        self._layout = layout
+        buffer = self._buffer(layout.size)
+        if buffer is None:
             return None
-        for place, plane in zip(lie.planes, surface.planes, strict=True):
-            np.copyto(place.view(self._bytes, room.offset), plane)
-        return Lent(room, lie)
+        for place, plane in zip(layout.planes, surface.planes, strict=True):
+            np.copyto(place.view(self._bytes, buffer.offset), plane)
+        return LentFrame(buffer, layout)
 
-    def take_back(self, rooms: list[Room]) -> None:
+    def take_back(self, buffers: list[FrameBuffer]) -> None:
         """Use rooms again."""
-        for room in rooms:
-            self._free[room.size].append(room)
-        self._lent -= len(rooms)
+        for buffer in buffers:
+            self._free[buffer.size].append(buffer)
+        self._lent -= len(buffers)
 
-    def _room(self, size: int) -> Room | None:
+    def _buffer(self, size: int) -> FrameBuffer | None:
         if not self._lent:  # pictures of another size shall not need memory of their own for good
             self._free.clear()
             self._end = 0
@@ -122,10 +122,10 @@ class Slots:
             return None
         self._end += size
         self._lent += 1
-        return Room(self._end - size, size)
+        return FrameBuffer(self._end - size, size)
 
 
-class SharedPictures:
+class SharedFrames:
     """The parent's side: pictures as views of the shared memory, which is given back when they are forgotten.
 
     Raises:
@@ -142,19 +142,19 @@ class SharedPictures:
             raise
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._address = self._bytes.ctypes.data
-        self._used: deque[Room] = deque()
+        self._used: deque[FrameBuffer] = deque()
 
-    def borrow(self, lent: Lent) -> tuple[Plane, ...]:
+    def borrow(self, lent: LentFrame) -> tuple[Plane, ...]:
         """The planes of a picture; any thread may forget them."""
-        room = np.asarray(_Lease(self._bytes, self._address, lent.room, self._used))
-        return tuple(place.view(room) for place in lent.lie.planes)
+        buffer = np.asarray(_Lease(self._bytes, self._address, lent.buffer, self._used))
+        return tuple(place.view(buffer) for place in lent.layout.planes)
 
-    def used(self) -> list[Room]:
+    def used(self) -> list[FrameBuffer]:
         """The rooms of pictures that were forgotten since it was asked last."""
-        rooms = []
+        buffers = []
         while self._used:
-            rooms.append(self._used.popleft())
-        return rooms
+            buffers.append(self._used.popleft())
+        return buffers
 
     def close(self) -> None:
         """Close the descriptor; the memory lives as long as pictures in it do."""
@@ -168,14 +168,16 @@ class _Lease(Afterwards):
     __array_interface__: dict[str, Any]
     _bytes: npt.NDArray[np.uint8]
 
-    def __new__(cls, whole: npt.NDArray[np.uint8], address: int, room: Room, used: deque[Room]) -> _Lease:
+    def __new__(
+        cls, whole: npt.NDArray[np.uint8], address: int, buffer: FrameBuffer, used: deque[FrameBuffer]
+    ) -> _Lease:
         """A room of all the memory, which begins at an address; it is noted where it is used no longer."""
-        self = super().__new__(cls, used.append, room)
+        self = super().__new__(cls, used.append, buffer)
         self._bytes = whole
         self.__array_interface__ = {
             "version": 3,
-            "shape": (room.size,),
+            "shape": (buffer.size,),
             "typestr": "|u1",
-            "data": (address + room.offset, True),
+            "data": (address + buffer.offset, True),
         }
         return self

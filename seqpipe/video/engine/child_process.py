@@ -17,8 +17,8 @@ from ...errors import BackendError
 from ...param import Param
 from ..convert.surface import Surface
 from ..plan.jobs import Video
-from .child import Answer, Decode, Failed, File, News, Recent, Told, Used
-from .child_memory import SharedPictures
+from .child import Answer, ChildFrame, ChildResult, DecodeRequest, Failed, File, Recent, ReleasedBuffers
+from .child_memory import SharedFrames
 
 __all__ = ["PROCESSES", "ChildProcess"]
 
@@ -49,7 +49,7 @@ class ChildProcess:
 
     def __init__(self, nice: int = 0) -> None:
         self.asked = False
-        self._pictures, self._files = SharedPictures(), Recent[None]()
+        self._pictures, self._files = SharedFrames(), Recent[None]()
         here, there = socketpair()
         with there:
             given = there.fileno(), self._pictures.descriptor
@@ -87,10 +87,10 @@ class ChildProcess:
         else:
             self._files.add(number, None)
             file = File(str(video.source.path), video.index.plain())
-        self._send(Decode(number, file, frames, self._pictures.used()))
+        self._send(DecodeRequest(number, file, frames, self._pictures.used()))
         self.asked = True
 
-    def hear(self) -> News:
+    def hear(self) -> ChildResult:
         """Its next message.
 
         Raises:
@@ -101,7 +101,7 @@ class ChildProcess:
             answer: Answer = self._connection.recv()
         except (EOFError, OSError) as error:
             raise self._ended() from error
-        self.asked = isinstance(answer, News) and not answer.last
+        self.asked = isinstance(answer, ChildResult) and not answer.last
         if isinstance(answer, Failed):
             raise answer.error
         return answer
@@ -112,14 +112,14 @@ class ChildProcess:
         Raises:
             BackendError: the process has ended.
         """
-        self._send(Used(self._pictures.used()))
+        self._send(ReleasedBuffers(self._pictures.used()))
 
-    def surface(self, told: Told) -> Surface:
+    def surface(self, told: ChildFrame) -> Surface:
         """A picture that it told of."""
         picture = told.picture
         if isinstance(picture, Surface):
             return picture
-        return Surface(told.number, self._pictures.borrow(picture), picture.lie.format)
+        return Surface(told.number, self._pictures.borrow(picture), picture.layout.format)
 
     def leave(self) -> None:
         """Let it end."""

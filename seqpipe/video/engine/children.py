@@ -215,14 +215,14 @@ class ChildDecoding:
         """
         child = self._child
         while not self._closed:
-            news = child.hear()
+            result = child.hear()
             # all at once: the memory of what was never asked for would not be given back
-            items = deque(item if isinstance(item, Lost) else child.surface(item) for item in news.items)
-            if news.last:
+            items = deque(item if isinstance(item, Lost) else child.surface(item) for item in result.items)
+            if result.last:
                 self.close()
             while items:
                 yield items.popleft()
-            if not news.last:
+            if not result.last:
                 child.acknowledge()
 
     def close(self) -> None:

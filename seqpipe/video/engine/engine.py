@@ -30,7 +30,7 @@ from ..interruptible import Awaited
 from ..memory import host_array
 from ..plan.jobs import Job, JobQueue, Video, cut
 from ..plan.request import Outcomes, Request, assembled, check_memory
-from .backend import Way
+from .backend import DecodeBackend
 from .children import children
 from .fill import fill
 from .read_ahead import ReadAhead
@@ -85,7 +85,7 @@ class Engine:
         stream: which stream of each video, by its number in the container; None for the best one.
         processes: how many decode small pictures for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.children.processes`.
-        ways: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
+        backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
         allocate: makes memory where these ways paint.
     """
 
@@ -96,20 +96,20 @@ class Engine:
         cache_dir: str | os.PathLike[str] | None = None,
         stream: int | None = None,
         processes: int | None = None,
-        ways: Seq[Way] | None = None,
+        backends: Seq[DecodeBackend] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
     ) -> None:
         self.threads = threads or available_cores()
         self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first
         self._executor = Workers(self.threads, "seqpipe")
         self._closing = contextlib.ExitStack()
-        if ways is None:
+        if backends is None:
             own = DecoderPool(idle=4 * self.threads)
             helpers = children(self.threads, processes)
-            ways = Way("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
-        for way in ways:
-            self._closing.callback(way.close)
-        self._ways = [(way, self._executor_of(way)) for way in ways]
+            backends = DecodeBackend("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
+        for backend in backends:
+            self._closing.callback(backend.close)
+        self._backends = [(backend, self._executor_of(backend)) for backend in backends]
         self.allocate = allocate
         self._queue = JobQueue()
         self._library = Library(cache_dir, stream)
@@ -129,7 +129,7 @@ class Engine:
     def close(self) -> None:
         """Begin nothing more, wait for what has begun, and give back decoders and files."""
         self._queue.clear()
-        for _, executor in self._ways:
+        for _, executor in self._backends:
             executor.close()
         self._executor.close()
         self._queue.clear()
@@ -181,10 +181,10 @@ class Engine:
             reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
             return {"frames": dict(self._frames), "fallbacks": reasons}
 
-    def _executor_of(self, way: Way) -> Workers:
-        if not way.threads:
+    def _executor_of(self, backend: DecodeBackend) -> Workers:
+        if not backend.threads:
             return self._executor
-        return Workers(way.threads, f"seqpipe-{way.name}")
+        return Workers(backend.threads, f"seqpipe-{backend.name}")
 
     def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
         """Open the videos, and put the runs that the requests need in the threads' queue."""
@@ -204,17 +204,17 @@ class Engine:
         for job in jobs:
             self._ahead.begin(job)
         self._queue.put(jobs)
-        for way, executor in self._ways:
-            for _ in filter(way.fits, jobs):
-                executor.submit(partial(self._work, way))
+        for backend, executor in self._backends:
+            for _ in filter(backend.fits, jobs):
+                executor.submit(partial(self._work, backend))
         done: Future[Outcomes] = Awaited()
         done.set_result(failed)
         return [done, *(job.future for job in jobs)]
 
-    def _work(self, way: Way) -> None:
+    def _work(self, backend: DecodeBackend) -> None:
         """Take what waits, if something still does, and tell those who wait for it how it ended."""
         try:
-            jobs = self._queue.take(way.pick)
+            jobs = self._queue.take(backend.pick)
         except BaseException as error:
             self._queue.fail(error)
             raise
@@ -222,8 +222,8 @@ class Engine:
             return
         began = time.perf_counter()
         try:
-            outcomes = OPENCV.alone(self._decode, jobs, way)
-            way.done(jobs, time.perf_counter() - began)
+            outcomes = OPENCV.alone(self._decode, jobs, backend)
+            backend.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{place: error for place, _ in job.requests} for job in jobs]
         except BaseException as error:
@@ -233,8 +233,8 @@ class Engine:
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.future.set_result(outcome)
 
-    def _decode(self, jobs: Seq[Job], way: Way) -> list[Outcomes]:
-        video, painter = jobs[0].video, self._painter(way)
+    def _decode(self, jobs: Seq[Job], backend: DecodeBackend) -> list[Outcomes]:
+        video, painter = jobs[0].video, self._painter(backend)
         outcomes: list[Outcomes] = [{} for _ in jobs]
         arrays: list[dict[int, Array]] = [{} for _ in jobs]
         targets: Targets = defaultdict(list)
@@ -247,10 +247,10 @@ class Engine:
         reader = partial(self._ahead.reader, jobs)
         note = partial(self._note, video)
         try:
-            lost = fill(video, targets, way, painter, note, reader=reader, threads=way.frame_threads)
+            lost = fill(video, targets, backend, painter, note, reader=reader, threads=backend.frame_threads)
         except RefutedError:
             video = self._library.reindexed(video)
-            return self._decode([replace(job, video=video) for job in jobs], way)
+            return self._decode([replace(job, video=video) for job in jobs], backend)
         self._library.keep(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
@@ -287,12 +287,12 @@ class Engine:
         if reason and first:
             _log.info("%s: decoded on the CPU, because %s", video.source.name, reason)
 
-    def _painter(self, way: Way) -> Painter:
+    def _painter(self, backend: DecodeBackend) -> Painter:
         """This thread's painter: it holds buffers, so no two threads may share one."""
         known: dict[int, Painter] = self._local.__dict__.setdefault("painters", {})
-        if id(way) not in known:
-            known[id(way)] = way.painter()
-        return known[id(way)]
+        if id(backend) not in known:
+            known[id(backend)] = backend.painter()
+        return known[id(backend)]
 
 
 def available_cores() -> int:

@@ -6,9 +6,9 @@ import os
 
 from ..device import Decode, Device
 from .engine import Engine, available_cores
-from .single_reader import Workplace, host_workplace
+from .single_reader import ReaderContext, cpu_reader_context
 
-__all__ = ["engine_for", "workplace"]
+__all__ = ["engine_for", "reader_context"]
 
 
 def engine_for(
@@ -30,13 +30,13 @@ def engine_for(
     """
     if device.kind == "cpu":
         return Engine(threads, cache_dir=cache_dir, stream=stream)
-    from .gpu_backends import card_ways
+    from .gpu_backends import gpu_decode_backends
 
-    ways, allocate = card_ways(device.number, decode, threads or available_cores())
-    return Engine(threads, cache_dir=cache_dir, stream=stream, ways=ways, allocate=allocate)
+    backends, allocate = gpu_decode_backends(device.number, decode, threads or available_cores())
+    return Engine(threads, cache_dir=cache_dir, stream=stream, backends=backends, allocate=allocate)
 
 
-def workplace(device: Device, *, decode: Decode) -> Workplace:
+def reader_context(device: Device, *, decode: Decode) -> ReaderContext:
     """What a single reader works with.
 
     Args:
@@ -44,7 +44,7 @@ def workplace(device: Device, *, decode: Decode) -> Workplace:
         decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
     """
     if device.kind == "cpu":
-        return host_workplace()
-    from .gpu_backends import card_workplace
+        return cpu_reader_context()
+    from .gpu_backends import gpu_reader_context
 
-    return card_workplace(device.number, decode)
+    return gpu_reader_context(device.number, decode)

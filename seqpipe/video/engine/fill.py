@@ -16,7 +16,7 @@ from ..decode.packet_decoder import Decoders
 from ..decode.packets import PacketReader, open_packets
 from ..decode.run import Decoding, Lost
 from ..plan.jobs import Video
-from .backend import Helpers, Way
+from .backend import DecodeBackend, Helpers
 
 __all__ = ["Note", "fill"]
 
@@ -27,7 +27,7 @@ Note: TypeAlias = Callable[[str, int, str], None]
 def fill(
     video: Video,
     targets: Targets,
-    way: Way,
+    backend: DecodeBackend,
     painter: Painter,
     note: Note,
     *,
@@ -39,7 +39,7 @@ def fill(
     Args:
         video: the video.
         targets: what is wanted; what was painted is taken out.
-        way: who decodes.
+        backend: who decodes.
         painter: the calling thread's.
         note: is told what was done.
         reader: opens what its packets are read by; by default they are read where they lie.
@@ -56,10 +56,10 @@ def fill(
     decode = partial(_painted, video, targets, painter, reader, threads)
     try:
         try:
-            if way.whole is None:
-                return _judged(video, targets, way, note, decode)
-            whole = partial(way.whole, video, targets, painter, reader)
-            return _judged(video, targets, way, note, decode, whole)
+            if backend.whole is None:
+                return _judged(video, targets, backend, note, decode)
+            whole = partial(backend.whole, video, targets, painter, reader)
+            return _judged(video, targets, backend, note, decode, whole)
         finally:
             # Also after an error: pictures that a painter still holds would end in memory that is someone else's.
             painter.finish()
@@ -72,7 +72,7 @@ def fill(
 def _judged(
     video: Video,
     targets: Targets,
-    way: Way,
+    backend: DecodeBackend,
     note: Note,
     decode: Callable[..., dict[int, str]],
     whole: Callable[[], bool] = lambda: False,
@@ -83,18 +83,18 @@ def _judged(
         if whole():
             targets.clear()
         else:
-            lost = decode(way.decoders, way.helpers)
+            lost = decode(backend.decoders, backend.helpers)
         reason = next(iter(lost.values()), "")
     except BackendError as error:
-        if way.fallback is None:
+        if backend.fallback is None:
             if not isinstance(error, DeviceMemoryError):  # a full card is no fault of the video's
                 error.source = video.index.info.source
             raise
         reason = error.fact
-    note(way.name, wanted - len(targets), "")
-    if targets and way.fallback is not None:
+    note(backend.name, wanted - len(targets), "")
+    if targets and backend.fallback is not None:
         wanted = len(targets)
-        lost = decode(way.fallback)
+        lost = decode(backend.fallback)
         note("cpu", wanted - len(targets), reason)
     return lost
 

@@ -19,8 +19,8 @@ from ..convert.paint import Targets
 from ..cuda.converter import DeviceConverter
 from ..decode.kinds import HeldPackets, learn
 from ..decode.packets import PacketReader
-from ..nvdec.arrays import Awaited
-from ..nvdec.decoder import CardDecoders, NvdecDecoder
+from ..nvdec.arrays import PendingFrames
+from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.painting import PaintingOf
 from ..plan.jobs import Video
 from ..plan.plan import Segment, awaited, make_plan, undecodable
@@ -39,7 +39,7 @@ class WholeRuns:
         decoders: those of the card.
     """
 
-    def __init__(self, decoders: CardDecoders) -> None:
+    def __init__(self, decoders: NvdecDecoders) -> None:
         self._decoders = decoders
         # where something was wrong with one run, it most likely is with the next one
         self._odd: weakref.WeakSet[Video] = weakref.WeakSet()
@@ -88,7 +88,7 @@ def _run(
     table = video.index.packets
     for segment in segments:
         numbers = segment.packets
-        awaits = Awaited(
+        awaits = PendingFrames(
             np.searchsorted(numbers, segment.wanted),
             [
                 [address for _, address in targets[frame]]

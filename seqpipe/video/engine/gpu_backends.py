@@ -18,16 +18,16 @@ from ..cuda.upload import forget_uploads
 from ..decode.pool import DecoderPool
 from ..device import Decode
 from ..nvdec.caps import engines, mistrust
-from ..nvdec.decoder import CardDecoders, NvdecPool
+from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
-from .backend import Way
+from .backend import DecodeBackend
 from .children import Children, children
 from .fused_decode import WholeRuns
-from .single_reader import Workplace
-from .work_split import Cores, Mixture
+from .single_reader import ReaderContext
+from .work_split import Cores, WorkSplit
 
-__all__ = ["beside_engines", "card_ways", "card_workplace"]
+__all__ = ["gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
 
 _STREAMED_AT_ONCE = 16
 # One decodes while the other waits for its last pictures, or begins with the next file. With small pictures an engine
@@ -46,9 +46,9 @@ _PROCESSES_PER_CORE = 5 / 8
 _STANDING_BACK = 10
 
 
-def card_ways(
+def gpu_decode_backends(
     device: int, decode: Decode, cores: int
-) -> tuple[list[Way], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
+) -> tuple[list[DecodeBackend], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
     """The workers for one card, and what allocates its memory.
 
     Args:
@@ -62,25 +62,25 @@ def card_ways(
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     pool = DecoderPool(idle=4 * cores)
-    helpers = _children_beside_engines(cores) if decode == "mixed" else children(cores)
-    cpu = Way("cpu", pool, painter, close=pool.clear)
+    helpers = _mixed_children(cores) if decode == "mixed" else children(cores)
+    cpu = DecodeBackend("cpu", pool, painter, close=pool.clear)
     if decode == "cpu":
         return cpu.with_helpers(helpers), streams.allocate
     with streams.bound():
         workers = partial(_workers, engines(device) or 1)
-    nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
-    card = Way("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
+    nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+    gpu = DecodeBackend("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
     if decode == "nvdec":
-        return _by_size(card, workers), streams.allocate
-    mixture = Mixture(_refusals(streams), lambda job: workers(_is_small(job)))
-    card = replace(card, fits=mixture.takes, fallback=pool, done=mixture.card_done)
+        return _by_size(gpu, workers), streams.allocate
+    split = WorkSplit(_refusals(streams), lambda job: workers(_is_small(job)))
+    gpu = replace(gpu, fits=split.takes, fallback=pool, done=split.gpu_done)
     if decode == "auto":
-        cpu = replace(cpu, fits=mixture.refuses)
-        return [*_by_size(card, workers), *cpu.with_helpers(helpers)], streams.allocate
-    count, frame_threads = beside_engines(cores)
+        cpu = replace(cpu, fits=split.refuses)
+        return [*_by_size(gpu, workers), *cpu.with_helpers(helpers)], streams.allocate
+    count, frame_threads = mixed_cpu_workers(cores)
     cpu = replace(cpu, threads=count, frame_threads=frame_threads)
-    beside = map(partial(_beside, mixture), cpu.with_helpers(helpers))
-    return [*_by_size(card, workers), *beside], streams.allocate
+    beside = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers))
+    return [*_by_size(gpu, workers), *beside], streams.allocate
 
 
 def _is_small(job: Job) -> bool:
@@ -92,23 +92,23 @@ def _workers(engine_count: int, small: bool) -> int:
     return engine_count * (_WORKERS_PER_ENGINE_OF_SMALL if small else _WORKERS_PER_ENGINE)
 
 
-def _by_size(card: Way, workers: Callable[[bool], int]) -> list[Way]:
+def _by_size(gpu: DecodeBackend, workers: Callable[[bool], int]) -> list[DecodeBackend]:
     """The way for large pictures, and that for small ones."""
-    large, small = card.only(lambda job: not _is_small(job)), card.only(_is_small)
+    large, small = gpu.only(lambda job: not _is_small(job)), gpu.only(_is_small)
     return [replace(large, threads=workers(False)), replace(small, threads=workers(True))]
 
 
-def _children_beside_engines(cores: int) -> Children | None:
+def _mixed_children(cores: int) -> Children | None:
     return children(int(_PROCESSES_PER_CORE * cores), nice=_STANDING_BACK)
 
 
-def _beside(mixture: Mixture, way: Way) -> Way:
+def _mixed_cpu_backend(split: WorkSplit, backend: DecodeBackend) -> DecodeBackend:
     """A way of the cores, where it helps a card."""
-    cores = Cores(mixture, way.frame_threads)
-    return replace(way, choose=cores.choose, done=cores.done)
+    cores = Cores(split, backend.frame_threads)
+    return replace(backend, choose=cores.choose, done=cores.done)
 
 
-def beside_engines(cores: int) -> tuple[int, int]:
+def mixed_cpu_workers(cores: int) -> tuple[int, int]:
     """How the cores help where the engines decode.
 
     With several frame threads, a worker on the cores is as soon done with a sequence as one of the card's, so that
@@ -139,7 +139,7 @@ def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
     return refusal
 
 
-def card_workplace(device: int, decode: Decode) -> Workplace:
+def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
     """What a single reader works with.
 
     Raises:
@@ -148,12 +148,12 @@ def card_workplace(device: int, decode: Decode) -> Workplace:
     streams = Streams(device, shared=True)
     painter = partial(DevicePainter, streams)
     cpu = DecoderPool()
-    way = Way("cpu", cpu, painter, close=cpu.clear)
+    backend = DecodeBackend("cpu", cpu, painter, close=cpu.clear)
     if decode != "cpu":
         fallback = None if decode == "nvdec" else cpu
-        nvdec = CardDecoders(_pool(device), streams.address, exact=decode != "nvdec")
-        way = Way("nvdec", nvdec, painter, fallback=fallback, close=cpu.clear)
-    return Workplace(way, streams.ready, _STREAMED_AT_ONCE)
+        nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
+        backend = DecodeBackend("nvdec", nvdec, painter, fallback=fallback, close=cpu.clear)
+    return ReaderContext(backend, streams.ready, _STREAMED_AT_ONCE)
 
 
 @cache

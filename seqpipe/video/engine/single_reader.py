@@ -1,4 +1,4 @@
-"""Workplace: what a single reader decodes and paints with, in the thread that asks."""
+"""Single-reader context: decoders and painter of one reader, which work in the calling thread."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from typing import Any
 
 from ..convert.paint import HostPainter, Painter
 from ..decode.pool import DecoderPool
-from .backend import Way
+from .backend import DecodeBackend
 
-__all__ = ["Workplace", "host_workplace"]
+__all__ = ["ReaderContext", "cpu_reader_context"]
 
 
 @dataclass(frozen=True)
-class Workplace:
+class ReaderContext:
     """A way to decode without threads of its own.
 
     Attributes:
-        way: the decoders and the painter.
+        backend: the decoders and the painter.
         active: within this context the device is the thread's current one.
         at_once: how many frames a stream paints before it hands out the first of them.
     """
 
-    way: Way
+    backend: DecodeBackend
     active: Callable[[], AbstractContextManager[Any]]
     at_once: int
 
     @cached_property
     def painter(self) -> Painter:
         """The painter of random access."""
-        return self.way.painter()
+        return self.backend.painter()
 
     def new_painter(self) -> Painter:
         """A painter for a stream, which may be left open while frames are asked for."""
         with self.active():
-            return self.way.painter()
+            return self.backend.painter()
 
     def close(self) -> None:
         """Give back the decoders."""
-        self.way.close()
+        self.backend.close()
 
 
-def host_workplace() -> Workplace:
+def cpu_reader_context() -> ReaderContext:
     """In main memory."""
     decoders = DecoderPool()
-    return Workplace(Way("cpu", decoders, HostPainter, close=decoders.clear), contextlib.nullcontext, 1)
+    return ReaderContext(
+        DecodeBackend("cpu", decoders, HostPainter, close=decoders.clear), contextlib.nullcontext, 1
+    )

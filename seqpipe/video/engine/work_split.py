@@ -9,24 +9,24 @@ from collections.abc import Sequence as Seq
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
 
-__all__ = ["Cores", "Mixture"]
+__all__ = ["Cores", "WorkSplit"]
 
 _SMOOTHING = 0.2
 # pixels per second until it is measured: of a worker of the card 700 frames of 1080p, of a thread on the cores 200
-_FIRST_CARD, _FIRST_CORE = 1.4e9, 4e8
+_FIRST_GPU, _FIRST_CORE = 1.4e9, 4e8
 
 
-class Mixture:
+class WorkSplit:
     """What the card does, and how soon.
 
     Args:
         refusal: says why the card cannot decode a stream, or "".
-        card_workers: how many decode on the card what is like a job.
+        gpu_workers: how many decode on the card what is like a job.
     """
 
-    def __init__(self, refusal: Callable[[StreamInfo], str], card_workers: Callable[[Job], int]) -> None:
-        self._refusal, self._card_workers = refusal, card_workers
-        self._rate = _Rate(_FIRST_CARD)
+    def __init__(self, refusal: Callable[[StreamInfo], str], gpu_workers: Callable[[Job], int]) -> None:
+        self._refusal, self._gpu_workers = refusal, gpu_workers
+        self._rate = _Rate(_FIRST_GPU)
 
     def takes(self, job: Job) -> bool:
         """Whether the card can decode it."""
@@ -36,13 +36,13 @@ class Mixture:
         """Whether it cannot."""
         return bool(self._refusal(job.video.index.info))
 
-    def card_done(self, jobs: Seq[Job], seconds: float) -> None:
+    def gpu_done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a worker has done on the card."""
         self._rate.learn(jobs, seconds)
 
     def seconds(self, job: Job, waiting: Seq[Job]) -> float:
         """How soon the card is done with a job, if all that waits is left to it."""
-        ahead = sum([job.pixels for job in waiting]) / self._card_workers(job)
+        ahead = sum([job.pixels for job in waiting]) / self._gpu_workers(job)
         return (ahead + job.pixels) / self._rate.value
 
 
@@ -50,12 +50,12 @@ class Cores:
     """Lets a worker on the cores take a job only where that ends sooner than leaving it to the card.
 
     Args:
-        mixture: of the card.
+        split: of the card.
         threads: with how many threads such a worker decodes.
     """
 
-    def __init__(self, mixture: Mixture, threads: int = 1) -> None:
-        self._mixture = mixture
+    def __init__(self, split: WorkSplit, threads: int = 1) -> None:
+        self._split = split
         self._rate = _Rate(threads * _FIRST_CORE)
 
     def choose(self, jobs: Iterable[Job], waiting: Seq[Job]) -> Job | None:
@@ -67,13 +67,13 @@ class Cores:
         """
         last = None
         for job in jobs:
-            if self._mixture.refuses(job):
+            if self._split.refuses(job):
                 return job
             last = job
         if last is None:
             return None
         by_core = last.pixels / self._rate.value
-        return last if by_core <= self._mixture.seconds(last, waiting) else None
+        return last if by_core <= self._split.seconds(last, waiting) else None
 
     def done(self, jobs: Seq[Job], seconds: float) -> None:
         """Learn from what a core has done."""

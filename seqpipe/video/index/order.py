@@ -10,7 +10,7 @@ import numpy as np
 
 from ...array import BoolArray, IntArray
 from ..decode.cpu import CpuDecoder
-from ..decode.packet_decoder import DecodeError, Fed
+from ..decode.packet_decoder import DecodeError, FedPacket
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
@@ -118,8 +118,8 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             if table.shown[number]:
                 inside[number] = None
             try:
-                fed = decoder.feed([Fed(number, data, bool(table.key[number]), wanted=True)])
-                out = [packet for news in fed for packet in news.decoded]
+                fed = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
+                out = [packet for result in fed for packet in result.decoded]
                 if out and found.began < 0:
                     found.began = number
             except DecodeError:
@@ -131,7 +131,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
             for packet in out:
                 inside.pop(packet, None)
         with contextlib.suppress(DecodeError):
-            out = [packet for news in decoder.flush() for packet in news.decoded]
+            out = [packet for result in decoder.flush() for packet in result.decoded]
             found.packets += out
     found.packets = list(dict.fromkeys(found.packets))
     if found.failed:

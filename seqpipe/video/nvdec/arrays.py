@@ -14,9 +14,9 @@ import numpy as np
 from ...array import BoolArray, IntArray
 from ...native import memory
 from ..bitstream.elementary import ElementaryStream
-from .feeder import Batch
+from .feeder import PacketBatch
 
-__all__ = ["Arrays", "Awaited"]
+__all__ = ["PacketArrays", "PendingFrames"]
 
 # as feeder.c has them
 _AS_IT_IS, _MARKED, _NOT_PLAIN = 0, 1, 6
@@ -25,7 +25,7 @@ _WANTED, _AWAITED, _UNDECODABLE = 1, 2, 4
 _LENGTH_BYTES = 4
 
 
-class Arrays:
+class PacketArrays:
     """Some packets; C puts start codes in the place of lengths that are as long.
 
     Args:
@@ -48,7 +48,7 @@ class Arrays:
         self._roles = stream.roles(data)
 
     @classmethod
-    def of(cls, batch: Batch) -> Arrays:
+    def of(cls, batch: PacketBatch) -> PacketArrays:
         """The packets of a batch.
 
         Raises:
@@ -78,7 +78,7 @@ class Arrays:
         )
 
 
-class Awaited:
+class PendingFrames:
     """What is to come of the packets of a whole run.
 
     Args:

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from ..bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
-from ..decode.packet_decoder import DecodeError, News, Picture
+from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,
@@ -22,9 +22,9 @@ from .cuvid import (
     Cuvid,
     Display,
     Packet,
+    PictureParams,
 )
-from .cuvid import Picture as PictureParams
-from .feeder import Batch
+from .feeder import PacketBatch
 from .hardware import HardwareDecoder, Mapped
 
 __all__ = ["PythonFeeder"]
@@ -35,7 +35,7 @@ _ANY_SURFACE = -1
 _NOBODYS = -1
 
 
-class _Waiting:
+class _PendingReports:
     """A picture whose turn has come.
 
     Args:
@@ -82,7 +82,7 @@ class PythonFeeder:
         self._undecided: dict[int, int] = {}
         self._role = 0
         self._due: dict[int, int] = {}  # by packet, the surface of the picture that it is to show
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingReports] = deque()
         self._news = _nothing()
         self._packet = Packet()
         self._packet_address = ctypes.addressof(self._packet)
@@ -101,7 +101,7 @@ class PythonFeeder:
         """Decode with another decoder from now on."""
         self._decoder = decoder
 
-    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
+    def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
@@ -133,7 +133,7 @@ class PythonFeeder:
             fed += 1
         return fed, self._taken()
 
-    def finish(self) -> tuple[bool, News]:
+    def finish(self) -> tuple[bool, DecodeResult]:
         """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
@@ -146,13 +146,13 @@ class PythonFeeder:
         self._hand_over()
         if self._waiting:
             return False, self._taken()
-        self.settle()
+        self.wait_decoded()
         for known in (self._undecided, self._wanted, self._inside):
             known.clear()
         self._ended = False
         return True, self._taken()
 
-    def settle(self) -> None:
+    def wait_decoded(self) -> None:
         """Wait for all that is being decoded, and report on it."""
         for surface in list(self._undecided):
             self._judge(surface, wait=True)
@@ -179,15 +179,15 @@ class PythonFeeder:
         """Hand over what waits, until it is enough."""
         while self._waiting and not self._enough():
             waiting = self._waiting.popleft()
-            self._news[2].append(Picture(waiting.number, waiting.map().surface))
+            self._news[2].append(DecodedFrame(waiting.number, waiting.map().surface))
             for surface in list(self._undecided):
                 if not self._judge(surface, wait=False):
                     break
 
-    def _taken(self) -> News:
+    def _taken(self) -> DecodeResult:
         # what is given out holds pictures, which must not be held here
         (decoded, damaged, pictures), self._news = self._news, _nothing()
-        return News(decoded, damaged, pictures)
+        return DecodeResult(decoded, damaged, pictures)
 
     def _report(self, number: int, *, damaged: bool) -> None:
         self._news[0].append(number)
@@ -238,7 +238,7 @@ class PythonFeeder:
             number = self._shown_of(shown.surface) if self._in_order else self._inside[shown.surface]
             self._touched |= not self._in_order
             if number in self._wanted:
-                self._waiting.append(_Waiting(number, decoder, shown))
+                self._waiting.append(_PendingReports(number, decoder, shown))
         except BaseException as error:
             self._error = error
             return 0
@@ -285,5 +285,5 @@ class PythonFeeder:
         return True
 
 
-def _nothing() -> tuple[list[int], list[int], list[Picture]]:
+def _nothing() -> tuple[list[int], list[int], list[DecodedFrame]]:
     return [], [], []

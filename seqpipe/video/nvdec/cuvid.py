@@ -45,7 +45,7 @@ __all__ = [
     "Display",
     "Packet",
     "ParserParams",
-    "Picture",
+    "PictureParams",
     "ProcParams",
     "Status",
     "VideoFormat",
@@ -152,7 +152,7 @@ class VideoFormat(Structure):
     ]
 
 
-class Picture(Structure):
+class PictureParams(Structure):
     """The head of CUVIDPICPARAMS; the codec's own part follows and is passed on unread."""
 
     _fields_ = [

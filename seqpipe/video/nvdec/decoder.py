@@ -14,10 +14,10 @@ from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
 from ..cuda.device_surface import at_once
-from ..decode.packet_decoder import Fed, News, PacketDecoder
+from ..decode.packet_decoder import DecodeResult, FedPacket, PacketDecoder
 from ..finalizers import Afterwards
 from ..packet_index import PacketIndex
-from .arrays import Arrays, Awaited
+from .arrays import PacketArrays, PendingFrames
 from .caps import mistrust, refusal
 from .cuvid import CODECS
 from .feeder import MOST_OF_A_STEP
@@ -25,7 +25,7 @@ from .hardware import Forgotten
 from .painting import PaintingOf
 from .session import Session
 
-__all__ = ["CardDecoders", "NvdecDecoder", "NvdecPool"]
+__all__ = ["NvdecDecoder", "NvdecDecoders", "NvdecPool"]
 
 
 class NvdecDecoder:
@@ -44,7 +44,7 @@ class NvdecDecoder:
         self._stream = ElementaryStream(index.info.codec, index.extradata)
         self._first = True
 
-    def feed(self, packets: Seq[Fed]) -> Iterator[News]:
+    def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
         """Decode packets.
 
         Raises:
@@ -54,7 +54,7 @@ class NvdecDecoder:
         first, self._first = self._first, False
         yield from self.session.feed(packets, self._stream, first=first)
 
-    def flush(self) -> Iterator[News]:
+    def flush(self) -> Iterator[DecodeResult]:
         """Drain the session; the next packet begins another run.
 
         Raises:
@@ -69,7 +69,7 @@ class NvdecDecoder:
         return self.session.runs_whole
 
     def whole_run(
-        self, numbers: IntArray, data: Seq[bytes], awaited: Awaited, painting: PaintingOf
+        self, numbers: IntArray, data: Seq[bytes], awaited: PendingFrames, painting: PaintingOf
     ) -> tuple[bool, bool]:
         """Decode a run, and convert what is wanted of it, without Python in between.
 
@@ -86,7 +86,7 @@ class NvdecDecoder:
             BackendError: the card refused the stream.
             SourceError: the stream's color cannot be converted to the one that is asked for.
         """
-        arrays = Arrays(numbers.tolist(), data, awaited.wanted, self._stream)
+        arrays = PacketArrays(numbers.tolist(), data, awaited.wanted, self._stream)
         try:
             arrays.replace(0, self._stream.packet(data[0], first=True))
         except BitstreamError:
@@ -178,7 +178,7 @@ class NvdecPool:
                 session.close()
 
 
-class CardDecoders:
+class NvdecDecoders:
     """The pool as those who decode on some streams see it.
 
     Args:

@@ -353,7 +353,7 @@ int seqpipe_feed(void *feeder, int place, int count, const void *const data[], c
 }
 
 /* Report on all that is undecided, at the end of what was reported since feeding or finishing began. */
-void seqpipe_settle(void *feeder) {
+void seqpipe_wait_decoded(void *feeder) {
     Feeder *f = feeder;
     while (f->undecided_count && judge_oldest(f, 1)) {}
     pass_over(f, f->due_count);
@@ -383,7 +383,7 @@ int seqpipe_finish(void *feeder, int enough, int64_t *told, int room) {
     f->ended = 1;
     if (!f->failure) hand_over(f, enough);
     if (f->failure || f->waiting_end) return 0;
-    seqpipe_settle(f);
+    seqpipe_wait_decoded(f);
     f->undecided_count = f->recent_count = f->ended = 0;
     return 1;
 }

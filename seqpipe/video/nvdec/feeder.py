@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
-from ..decode.packet_decoder import DecodeError, Fed, News
+from ..decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .hardware import HardwareDecoder
 
-__all__ = ["MOST_OF_A_STEP", "Batch", "Feeder"]
+__all__ = ["MOST_OF_A_STEP", "Feeder", "PacketBatch"]
 
 MOST_OF_A_STEP = 8
 """After so many pictures feeding pauses at the latest, so that they can be used before there are too many of them."""
 
 
-class Batch:
+class PacketBatch:
     """Packets to be fed.
 
     Args:
@@ -25,7 +25,7 @@ class Batch:
         first: whether decoding starts with the first of them.
     """
 
-    def __init__(self, packets: Seq[Fed], stream: ElementaryStream, *, first: bool) -> None:
+    def __init__(self, packets: Seq[FedPacket], stream: ElementaryStream, *, first: bool) -> None:
         self.packets, self.stream, self.first = packets, stream, first
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Feeder(Protocol):
     def use(self, decoder: HardwareDecoder | None) -> None:
         """Decode with a decoder from now on, and for its shape; if it is another one, everything is settled."""
 
-    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
+    def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
         """Hand over pictures that wait, and feed packets from a place on, until enough pictures have come.
 
         Returns:
@@ -97,7 +97,7 @@ class Feeder(Protocol):
             BackendError: the card could not hand over a picture.
         """
 
-    def finish(self) -> tuple[bool, News]:
+    def finish(self) -> tuple[bool, DecodeResult]:
         """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Returns:
@@ -108,7 +108,7 @@ class Feeder(Protocol):
             BackendError: the card could not hand over a picture.
         """
 
-    def settle(self) -> None:
+    def wait_decoded(self) -> None:
         """Wait for all that is being decoded, and report on it; called by the parser, while feeding."""
 
     def stop(self) -> None:

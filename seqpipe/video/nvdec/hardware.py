@@ -10,7 +10,7 @@ from functools import lru_cache
 from ...errors import BackendError
 from ..convert.surface import surface_format
 from ..cuda.device_surface import DeviceSurface, SurfaceShape
-from ..cuda.memory import make_room, no_room
+from ..cuda.memory import out_of_memory, release_idle
 from ..finalizers import Afterwards
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
@@ -269,7 +269,7 @@ class HardwareDecoder:
         arguments = ctypes.byref(self._handle), ctypes.byref(info)
         code = self._cuvid.create_decoder(*arguments)
         if code == _OUT_OF_MEMORY:
-            make_room()
+            release_idle()
             code = self._cuvid.create_decoder(*arguments)
         self.check(code, "create a decoder for")
 
@@ -284,7 +284,7 @@ class HardwareDecoder:
             return
         shape = self.shape
         if code == _OUT_OF_MEMORY:
-            raise no_room(f"an NVDEC decoder for {shape.width}×{shape.height} pixels", self.memory)
+            raise out_of_memory(f"an NVDEC decoder for {shape.width}×{shape.height} pixels", self.memory)
         raise BackendError(
             f"NVDEC could not {what} {shape.width}×{shape.height} pixels of {shape.bits} bits "
             f"(codec {shape.codec}, chroma {shape.chroma}): CUDA error {code}",

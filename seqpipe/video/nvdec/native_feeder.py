@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from ...native import load_native
-from ..decode.packet_decoder import DecodeError, News, Picture
+from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
 from ..finalizers import Afterwards
-from .arrays import Arrays, Awaited
+from .arrays import PacketArrays, PendingFrames
 from .cuvid import DISPLAY, PICTURE, SEQUENCE, Cuvid
-from .feeder import Batch
+from .feeder import PacketBatch
 from .hardware import HardwareDecoder, Mapped, StreamShape
 from .painting import Painting
 
@@ -54,7 +54,7 @@ class _Native:
         )
         whole = (pointer, pointer, integer, *arrays, pointer, pointer, pointer, pointer, integer)
         self.whole_run = _function(waiting, "whole_run", integer, *whole)
-        self.settle = _function(waiting, "settle", None, pointer)
+        self.wait_decoded = _function(waiting, "settle", None, pointer)
         self.finish = _function(waiting, "finish", integer, pointer, integer, pointer, integer)
 
 
@@ -98,9 +98,9 @@ class NativeFeeder:
         self._counts = (ctypes.c_int * 4)()
         self._decoded: list[int] = []
         self._damaged: list[int] = []
-        self._pictures: list[Picture] = []
-        self._batch: Batch | None = None
-        self._arrays: Arrays | None = None
+        self._pictures: list[DecodedFrame] = []
+        self._batch: PacketBatch | None = None
+        self._arrays: PacketArrays | None = None
         self._last = -1
 
     def start(self, parser: int) -> None:
@@ -124,7 +124,7 @@ class NativeFeeder:
             handle, proc = decoder.addresses
         self._library.use(self.user_data, handle, proc, self.sequence)
 
-    def feed(self, batch: Batch, begin: int) -> tuple[int, News]:
+    def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
@@ -133,7 +133,7 @@ class NativeFeeder:
         """
         arrays = self._arrays
         if arrays is None or self._batch is not batch:
-            self._batch, arrays = batch, Arrays.of(batch)
+            self._batch, arrays = batch, PacketArrays.of(batch)
             self._arrays = arrays
         fed: int = self._run(self._library.feed, begin, *arrays.arguments, self._step)
         if not fed and not self._pictures and self._library.failure(self.user_data) == _NOT_PLAIN:
@@ -146,7 +146,7 @@ class NativeFeeder:
             self._batch = self._arrays = None
         return fed, self._taken()
 
-    def finish(self) -> tuple[bool, News]:
+    def finish(self) -> tuple[bool, DecodeResult]:
         """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
@@ -157,7 +157,9 @@ class NativeFeeder:
         self._check()
         return bool(last), self._taken()
 
-    def whole_run(self, arrays: Arrays, awaited: Awaited, painting: Painting) -> tuple[bool, bool]:
+    def whole_run(
+        self, arrays: PacketArrays, awaited: PendingFrames, painting: Painting
+    ) -> tuple[bool, bool]:
         """Decode all packets of a run, and convert what is wanted of them, without Python in between.
 
         Returns:
@@ -173,9 +175,9 @@ class NativeFeeder:
         self._taken()
         return bool(how & _CLEAN), bool(how & _ENDED)
 
-    def settle(self) -> None:
+    def wait_decoded(self) -> None:
         """Wait for all that is being decoded, and report on it."""
-        self._library.settle(self.user_data)
+        self._library.wait_decoded(self.user_data)
         self._drain()
 
     @property
@@ -214,7 +216,7 @@ class NativeFeeder:
         for packet, pointer, pitch, sequence, _ in zip(*[values] * _VALUES_OF_A_PICTURE, strict=True):
             decoder, shape = self._sequences[sequence]
             decoder.pitch = pitch
-            self._pictures.append(Picture(packet, Mapped(decoder, pointer, pitch, shape).surface))
+            self._pictures.append(DecodedFrame(packet, Mapped(decoder, pointer, pitch, shape).surface))
         if len(self._sequences) > 1:
             self._forget_sequences()
 
@@ -224,11 +226,11 @@ class NativeFeeder:
             for sequence in self._sequences.keys() - {self.sequence}:
                 del self._sequences[sequence]
 
-    def _taken(self) -> News:
+    def _taken(self) -> DecodeResult:
         # what is given out holds pictures, which must not be held here
-        news = News(self._decoded, self._damaged, self._pictures)
+        result = DecodeResult(self._decoded, self._damaged, self._pictures)
         self._decoded, self._damaged, self._pictures = [], [], []
-        return news
+        return result
 
     def _check(self) -> None:
         failure = self._library.failure(self.user_data)

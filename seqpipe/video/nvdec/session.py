@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
-from ..decode.packet_decoder import Fed, News
-from .arrays import Arrays, Awaited
+from ..decode.packet_decoder import DecodeResult, FedPacket
+from .arrays import PacketArrays, PendingFrames
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import MOST_OF_A_STEP, Batch, Feeder
+from .feeder import MOST_OF_A_STEP, Feeder, PacketBatch
 from .hardware import Forgotten, HardwareDecoder, StreamShape
 from .interrupt import interrupts_later
 from .native_feeder import NativeFeeder, native
@@ -82,7 +82,9 @@ class Session:
             raise BackendError(f"NVDEC has no parser for codec {codec}: CUDA error {code}")
         self._feeder.start(self._parser.value or 0)
 
-    def feed(self, packets: Seq[Fed], stream: ElementaryStream, *, first: bool) -> Iterator[News]:
+    def feed(
+        self, packets: Seq[FedPacket], stream: ElementaryStream, *, first: bool
+    ) -> Iterator[DecodeResult]:
         """Parse packets, begin to decode them, and tell as it goes what became known.
 
         Args:
@@ -94,14 +96,14 @@ class Session:
             DecodeError: one of them cannot be parsed, or the card refused it.
             BackendError: the card refused the stream.
         """
-        batch, begin = Batch(packets, stream, first=first), 0
+        batch, begin = PacketBatch(packets, stream, first=first), 0
         while begin < len(packets):
-            fed, news = self._done(partial(self._feeder.feed, batch, begin))
+            fed, result = self._done(partial(self._feeder.feed, batch, begin))
             begin += fed
-            yield news
-            del news  # it holds pictures, of which there must not be too many
+            yield result
+            del result  # it holds pictures, of which there must not be too many
 
-    def finish(self) -> Iterator[News]:
+    def finish(self) -> Iterator[DecodeResult]:
         """Hand over what is left, a step at a time, and make ready for another stream.
 
         Raises:
@@ -110,9 +112,9 @@ class Session:
         """
         last = False
         while not last:
-            last, news = self._done(self._feeder.finish)
-            yield news
-            del news
+            last, result = self._done(self._feeder.finish)
+            yield result
+            del result
 
     @property
     def runs_whole(self) -> bool:
@@ -120,7 +122,9 @@ class Session:
         known = self._decoder is not None and self._decoder.pitch > 0
         return known and isinstance(self._feeder, NativeFeeder)
 
-    def whole_run(self, arrays: Arrays, awaited: Awaited, painting: PaintingOf) -> tuple[bool, bool]:
+    def whole_run(
+        self, arrays: PacketArrays, awaited: PendingFrames, painting: PaintingOf
+    ) -> tuple[bool, bool]:
         """Decode all packets of a run, and convert what is wanted of them, without Python in between.
 
         Args:
@@ -206,7 +210,7 @@ class Session:
                 f"NVDEC cannot go on with {shape.width}×{shape.height} pixels, predicted from pictures of another size",
                 advice="Use decode='auto' or 'cpu' for this file",
             )
-        self._feeder.settle()
+        self._feeder.wait_decoded()
         self._feeder.use(None)
         self._decoder = None  # it goes when the last of its pictures does
         self._forgotten.destroy()

@@ -11,7 +11,7 @@ from seqpipe.readers import Video
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.executors import engine_for
-from seqpipe.video.engine.gpu_backends import card_ways
+from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import native_feeder, session
 from seqpipe.video.nvdec.caps import mistrust
@@ -44,8 +44,8 @@ def software_card(request, emulated, monkeypatch):
 @pytest.mark.parametrize("name", SOFTWARE)
 def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
     path = encoding(name)
-    ways, allocate = card_ways(0, "nvdec", 1)
-    with Engine(1, processes=0) as cpu, Engine(1, ways=ways, allocate=allocate) as card:
+    backends, allocate = gpu_decode_backends(0, "nvdec", 1)
+    with Engine(1, processes=0) as cpu, Engine(1, backends=backends, allocate=allocate) as card:
         assert_all_frames_alike(path, cpu, card, single=4, crop=(74, 136, 32, 48))
 
 
@@ -108,9 +108,9 @@ def test_a_data_set_gives_the_cpus_frames(name):
 
 @pytest.mark.parametrize("name", ["vp9_shown_again", "vp9_hidden_shown_split"])
 def test_a_card_alone_refuses_frames_that_are_shown_again(software_card, name):
-    ways, allocate = card_ways(0, "nvdec", 1)
+    backends, allocate = gpu_decode_backends(0, "nvdec", 1)
     path = encoding(name)
-    with Engine(1, ways=ways, allocate=allocate) as card:
+    with Engine(1, backends=backends, allocate=allocate) as card:
         (found,) = card.read([Request(str(path), np.arange(len(open_index(str(path)))))])
     assert isinstance(found, BackendError)
     assert "show an earlier frame again" in str(found)

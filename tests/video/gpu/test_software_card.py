@@ -17,7 +17,7 @@ from seqpipe.video.engine import fill
 from seqpipe.video.engine import gpu_backends as card_ways_module
 from seqpipe.video.engine.child_process import PROCESSES
 from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.gpu_backends import card_ways
+from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.plan.request import Request
@@ -59,8 +59,8 @@ def card(request, emulated, monkeypatch):
 
 
 def engine(decode, threads=2):
-    ways, allocate = card_ways(0, decode, threads)
-    return Engine(threads, ways=ways, allocate=allocate)
+    backends, allocate = gpu_decode_backends(0, decode, threads)
+    return Engine(threads, backends=backends, allocate=allocate)
 
 
 def request(name, frames, **output):
@@ -182,16 +182,16 @@ def test_many_files_of_many_kinds_at_once(card, decode, seeds, monkeypatch):
 )
 def test_children_beside_engines_leave_cores_to_those_who_feed_them(card, decode, cores, wanted, monkeypatch):
     monkeypatch.delenv(PROCESSES.name, raising=False)
-    ways, _ = card_ways(0, decode, cores)
-    helpers = [way.helpers for way in ways if way.helpers is not None]
+    backends, _ = gpu_decode_backends(0, decode, cores)
+    helpers = [backend.helpers for backend in backends if backend.helpers is not None]
     assert [found.count for found in helpers] == ([wanted] if wanted else [])
     assert all((found._nice > 0) == (decode == "mixed") for found in helpers)
 
 
 @pytest.mark.parametrize("decode", ["nvdec", "auto", "mixed"])
 def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode, monkeypatch):
-    made_ways = [way for way in card_ways(0, decode, 2)[0] if way.name == "nvdec"]
-    assert [way.threads for way in made_ways] == [4, 6], "two and three for each of two engines"
+    made_ways = [backend for backend in gpu_decode_backends(0, decode, 2)[0] if backend.name == "nvdec"]
+    assert [backend.threads for backend in made_ways] == [4, 6], "two and three for each of two engines"
     info = open_index(str(made("h264"))).info
     asked = [
         request(name, frames) for name in ("h264", "h264_open_gop", "hevc_444") for frames in windows(name, 2)
@@ -201,7 +201,7 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode,
     for most, kind in ((info.width * info.height, 1), (info.width * info.height - 1, 0)):
         monkeypatch.setattr(card_ways_module, "_MOST_PIXELS_OF_SMALL", most)
         job = SimpleNamespace(video=SimpleNamespace(index=open_index(str(made("h264")))))
-        assert [way.fits(job) for way in made_ways] == [kind == 0, kind == 1]
+        assert [backend.fits(job) for backend in made_ways] == [kind == 0, kind == 1]
         with engine(decode) as other:
             assert_alike(wanted, other.read(asked))
 

@@ -15,7 +15,7 @@ import itertools
 from ctypes import c_void_p
 from typing import Any
 
-from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, Picture, Status, VideoFormat
+from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, PictureParams, Status, VideoFormat
 from seqpipe.video.nvdec.hardware import Forgotten
 from tests.support.cuvid_callbacks import CuvidCallbacks
 
@@ -107,7 +107,7 @@ class FakeCuvid(CuvidCallbacks):
         if kind == "~":
             return 0
         surface = self._shown_last if kind == "K" else next(self._surface) % (SURFACES + 4)
-        picture = Picture(surface=surface)
+        picture = PictureParams(surface=surface)
         self._states[surface] = 9 if kind == "X" else 2
         self._place = int(place)
         self._surface_of[self._place] = surface
@@ -143,7 +143,7 @@ class FakeCuvid(CuvidCallbacks):
         return 0
 
     def decode_picture(self, handle: Any, picture: int) -> int:
-        self._places[_value(handle), Picture.from_address(picture).surface] = self._place
+        self._places[_value(handle), PictureParams.from_address(picture).surface] = self._place
         return 0
 
     def status(self, _handle: Any, surface: int, address: int) -> int:

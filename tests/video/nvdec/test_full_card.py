@@ -10,7 +10,7 @@ import pytest
 from seqpipe.errors import BackendError, DeviceMemoryError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.cuda import memory
-from seqpipe.video.decode.packet_decoder import Fed
+from seqpipe.video.decode.packet_decoder import FedPacket
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import NvdecPool
@@ -54,9 +54,9 @@ def stream(width, height):
 def decode(session, width, height):
     """The packets whose pictures came."""
     texts = [f"S {width}x{height} I 0", "P 1", "P 2"]
-    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(texts)]
+    fed = [FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(texts)]
     steps = [*session.feed(fed, ElementaryStream("vp8", b""), first=True), *session.finish()]
-    return [picture.packet for news in steps for picture in news.pictures]
+    return [picture.packet for result in steps for picture in result.pictures]
 
 
 def test_idle_decoders_make_room_for_the_one_that_is_needed(cuvid, pool):

@@ -7,7 +7,7 @@ import pytest
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import Fed
+from seqpipe.video.decode.packet_decoder import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
 
@@ -29,20 +29,22 @@ class Stream(ElementaryStream):
 def run(cuvid, packets, at_once=32):
     """(packet, place of the picture) of all that came; packets that are damaged; packets of which nothing is known."""
     session = Session(CODECS["vp9"], 0, in_use=4, forgotten=cuvid.forgotten)
-    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)]
+    fed = [
+        FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)
+    ]
     came, damaged, known = [], [], set()
 
-    def take(news):
-        for picture in news.pictures:
+    def take(result):
+        for picture in result.pictures:
             came.append((picture.packet, cuvid.mapped[picture.surface(0).owner.pointer][1]))
-        damaged.extend(news.damaged)
-        known.update(news.decoded)
+        damaged.extend(result.damaged)
+        known.update(result.decoded)
 
     for begin in range(0, len(fed), at_once):
-        for news in map(take, session.feed(fed[begin : begin + at_once], Stream(), first=not begin)):
-            assert news is None
-    for news in map(take, session.finish()):
-        assert news is None
+        for result in map(take, session.feed(fed[begin : begin + at_once], Stream(), first=not begin)):
+            assert result is None
+    for result in map(take, session.finish()):
+        assert result is None
     return came, damaged, sorted(set(range(len(packets))) - known)
 
 
@@ -75,10 +77,12 @@ def test_what_should_have_been_shown_again_and_was_not_is_damage(cuvid, delay, m
     monkeypatch.setitem(ROLES, "-", SHOWS_EARLIER)
     session = Session(CODECS["vp9"], 0, in_use=4, forgotten=cuvid.forgotten)
     packets = [START + "I 0", "P 1", "- 2", "P 3", "P 4"]
-    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)]
-    news = [*session.feed(fed, Stream(), first=True), *session.finish()]
-    assert [picture.packet for step in news for picture in step.pictures] == [0, 1, 3, 4]
-    assert [packet for step in news for packet in step.damaged] == [2]
+    fed = [
+        FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)
+    ]
+    result = [*session.feed(fed, Stream(), first=True), *session.finish()]
+    assert [picture.packet for step in result for picture in step.pictures] == [0, 1, 3, 4]
+    assert [packet for step in result for packet in step.damaged] == [2]
 
 
 def test_another_size_is_taken_at_a_key_picture_alone(cuvid):

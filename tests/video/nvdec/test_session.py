@@ -6,7 +6,7 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import DecodeError, Fed
+from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
 from seqpipe.video.nvdec.session import Session
 
 START = "S 128x96 "
@@ -18,7 +18,7 @@ def feed(session, number, text, *, wanted=True):
 
 
 def fed(number, data, wanted=True):
-    return Fed(number, data, key=not number, wanted=wanted)
+    return FedPacket(number, data, key=not number, wanted=wanted)
 
 
 def run(session, packets, wanted=None, at_once=32):
@@ -28,17 +28,17 @@ def run(session, packets, wanted=None, at_once=32):
         fed(number, text.encode(), wanted is None or number in wanted) for number, text in enumerate(packets)
     ]
 
-    def take(news):
-        came.extend(picture.packet for picture in news.pictures)
-        damaged.extend(news.damaged)
-        sound.extend(packet for packet in news.decoded if packet not in news.damaged)
+    def take(result):
+        came.extend(picture.packet for picture in result.pictures)
+        damaged.extend(result.damaged)
+        sound.extend(packet for packet in result.decoded if packet not in result.damaged)
 
     # nothing of a step may be held while the next one is done: pictures in use are few
     for begin in range(0, len(coded), at_once):
-        for news in map(take, session.feed(coded[begin : begin + at_once], PLAIN, first=not begin)):
-            assert news is None
-    for news in map(take, session.finish()):
-        assert news is None
+        for result in map(take, session.feed(coded[begin : begin + at_once], PLAIN, first=not begin)):
+            assert result is None
+    for result in map(take, session.finish()):
+        assert result is None
     return came, damaged, sound
 
 
@@ -56,9 +56,9 @@ def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     known = set()
     for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
-        for news in feed(session, number, text):
-            known.update(news.decoded)
-            for picture in news.pictures:
+        for result in feed(session, number, text):
+            known.update(result.decoded)
+            for picture in result.pictures:
                 assert set(range(picture.packet + 1)) <= known
 
 
@@ -86,7 +86,7 @@ def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_las
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = [*feed(session, 0, START + "I 0"), *session.finish()]
     run(session, [START + "I 0", "P 1", "P 2"])
-    assert any(news.pictures for news in kept)
+    assert any(result.pictures for result in kept)
     assert cuvid.created == [(128, 96)]
 
 
@@ -103,7 +103,7 @@ def test_pictures_in_use_outlive_a_change_of_size(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     kept = feed(session, 0, START + "I 0")
     kept.extend(session.finish())
-    assert any(news.pictures for news in kept)
+    assert any(result.pictures for result in kept)
     run(session, ["S 96x64 I 0", "P 1"])
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 2
@@ -160,9 +160,9 @@ def test_lengths_become_start_codes_and_parameter_sets_come_first(cuvid, at_once
     numbers = []
     for begin in range(0, len(packets), at_once):
         part = [fed(begin + place, data) for place, data in enumerate(packets[begin : begin + at_once])]
-        for news in session.feed(part, stream, first=not begin):
-            numbers += [picture.packet for picture in news.pictures]
-    numbers += [picture.packet for news in session.finish() for picture in news.pictures]
+        for result in session.feed(part, stream, first=not begin):
+            numbers += [picture.packet for picture in result.pictures]
+    numbers += [picture.packet for result in session.finish() for picture in result.pictures]
     assert numbers == list(range(6))
     assert cuvid.payloads == [stream.packet(data, first=not number) for number, data in enumerate(packets)]
     assert cuvid.payloads[0].startswith(b"\0\0\0\1S 128x96")
@@ -178,7 +178,7 @@ def test_a_unit_longer_than_its_packet_is_an_error_of_that_packet_after_news_of_
     decoded = []
     steps = session.feed(list(map(fed, range(5), packets)), stream, first=True)
     with pytest.raises(DecodeError, match="a NAL unit is longer than its packet") as caught:
-        decoded.extend(packet for news in steps for packet in news.decoded)
+        decoded.extend(packet for result in steps for packet in result.decoded)
     assert caught.value.packet == at
     assert len(cuvid.payloads) == at
     assert decoded == list(range(len(decoded)))

@@ -15,9 +15,9 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import DecodeError, Fed
+from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
 from seqpipe.video.nvdec import session as session_module
-from seqpipe.video.nvdec.cuvid import Picture
+from seqpipe.video.nvdec.cuvid import PictureParams
 from seqpipe.video.nvdec.decoder import NvdecDecoder
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
@@ -51,7 +51,7 @@ class FaultyCuvid(FakeCuvid):
         if self._struck("parser gives up"):
             return 999
         if self._struck("interrupt before a callback"):
-            picture = Picture(surface=SURFACES)
+            picture = PictureParams(surface=SURFACES)
             self._states[SURFACES] = 2
             # The signal must come between two lines of Python, the second of which is the callback's first.
             callback = partial(self._params.on_picture, self._params.user_data, ctypes.addressof(picture))
@@ -110,7 +110,7 @@ def cuvid(request):
 
 def feed(session, packets, kept):
     """Feed packets and keep what comes, until something goes wrong."""
-    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in packets]
+    fed = [FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in packets]
     kept.extend(session.feed(fed, ElementaryStream("vp8", b""), first=True))
 
 
@@ -119,8 +119,8 @@ def came(session, packets=PACKETS):
     kept = []
     feed(session, enumerate(packets), kept)
     kept.extend(session.finish())
-    assert not any(news.damaged for news in kept)
-    return [picture.packet for news in kept for picture in news.pictures]
+    assert not any(result.damaged for result in kept)
+    return [picture.packet for result in kept for picture in result.pictures]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     with pytest.raises(kind, match=said):
         feed(session, [(0, "S 176x144 I 0")], [])
     session.close()
-    assert sum(len(news.pictures) for news in kept) == len(before)
+    assert sum(len(result.pictures) for result in kept) == len(before)
     assert cuvid.decoders == (1 if before else 0)
     kept.clear()
     assert cuvid.clean()
@@ -239,7 +239,7 @@ def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_l
         session, kept = open_session(), []
         feed(session, enumerate(PACKETS), kept)
         kept.extend(session.finish())
-        surfaces = [picture.surface(0) for news in kept for picture in news.pictures]
+        surfaces = [picture.surface(0) for result in kept for picture in result.pictures]
         kept.clear()
         surfaces.clear()
         session.close()
@@ -251,7 +251,9 @@ def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_l
 
 def test_no_interrupt_is_lost_where_a_decoder_is_left_midway(open_session):
     index, given_up = SimpleNamespace(info=SimpleNamespace(codec="vp8"), extradata=b""), deque()
-    fed = [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(PACKETS)]
+    fed = [
+        FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(PACKETS)
+    ]
 
     def run():
         session = open_session()

@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import Fed
+from seqpipe.video.decode.packet_decoder import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
 from tests.video.nvdec.fake_cuvid import SURFACES
@@ -47,16 +47,18 @@ def session(cuvid):
 
 
 def coded(packets):
-    return [Fed(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)]
+    return [
+        FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)
+    ]
 
 
 def come(cuvid, session, packets):
     """What comes of some packets, each in use until the next has come."""
     found, in_use = [], deque(maxlen=1)
 
-    def look(news):
-        assert len(news.pictures) <= 1
-        for picture in news.pictures:
+    def look(result):
+        assert len(result.pictures) <= 1
+        for picture in result.pictures:
             in_use.append(picture.surface(picture.packet))
             shape, owner = in_use[-1].shape, in_use[-1].owner
             decoder, place = cuvid.mapped[owner.pointer]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import Fed
-from seqpipe.video.nvdec.arrays import Arrays, Awaited
+from seqpipe.video.decode.packet_decoder import FedPacket
+from seqpipe.video.nvdec.arrays import PacketArrays, PendingFrames
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.painting import Painting
 from seqpipe.video.nvdec.session import Session
@@ -75,10 +75,10 @@ class Painted:
 def session(cuvid):
     """One that has decoded such a stream before, step by step."""
     found = Session(CODECS["h264"], 0, in_use=2 * AT_ONCE - 1, step=AT_ONCE, forgotten=cuvid.forgotten)
-    before = [Fed(0, (START + "I 0").encode(), key=True, wanted=True)]
-    assert [len(news.pictures) for news in (*found.feed(before, PLAIN, first=True), *found.finish())].count(
-        1
-    ) == 1
+    before = [FedPacket(0, (START + "I 0").encode(), key=True, wanted=True)]
+    assert [
+        len(result.pictures) for result in (*found.feed(before, PLAIN, first=True), *found.finish())
+    ].count(1) == 1
     found._decoder.unmap_returned()
     assert found.runs_whole
     yield found
@@ -90,8 +90,8 @@ def whole(session, painted, packets, *, wanted=None, undecodable=(), outs=1):
     wanted = numbers if wanted is None else np.array(wanted)
     unsound = np.isin(numbers, undecodable)
     addresses = [[OUT + packet + n * AGAIN for n in range(outs)] for packet in wanted.tolist()]
-    awaited = Awaited(wanted, addresses, ~unsound, unsound)
-    arrays = Arrays(numbers.tolist(), [text.encode() for text in packets], awaited.wanted, PLAIN)
+    awaited = PendingFrames(wanted, addresses, ~unsound, unsound)
+    arrays = PacketArrays(numbers.tolist(), [text.encode() for text in packets], awaited.wanted, PLAIN)
     return session.whole_run(arrays, awaited, painted)
 
 

@@ -15,12 +15,12 @@ from ...kernel import KernelDevice
 from ..core.blocks import Block
 from ..core.body import Work
 from ..cuda.kernel import GRID, TYPES, Item, Scratch, launch
-from .beside import RUN, Beside, Steps, changes_levels
+from .batched import RUN, BatchedOps, OpRows, is_pointwise
 
-__all__ = ["Leg", "Walk", "legs_of", "walk"]
+__all__ = ["Schedule", "Stage", "run_schedules", "stages_of"]
 
 
-class Leg(NamedTuple):
+class Stage(NamedTuple):
     """What is done to a sample in one go, the same for every sample that it is done to.
 
     Attributes:
@@ -36,33 +36,33 @@ class Leg(NamedTuple):
     order: int
 
 
-def legs_of(source: Beside, steps: Steps) -> tuple[Leg, ...]:
+def stages_of(source: BatchedOps, steps: OpRows) -> tuple[Stage, ...]:
     """All that is done to a sample, operators one after the other, by as few legs as can be; none copies it.
 
     Args:
         source: the kernel that does them.
         steps: the operators, each with its row.
     """
-    legs = []
+    stages = []
     for some in _together(steps):
         part = source.part_of(some)
         work = source.works[part]
-        legs.append(Leg(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
-    return tuple(legs)
+        stages.append(Stage(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
+    return tuple(stages)
 
 
-class Walk:
+class Schedule:
     """A sample on its way.
 
     Args:
-        legs: all that is done to it.
+        stages: all that is done to it.
         x: its images, ``(1, F, H, W, C)``.
         out: where they go in the end.
 
     Attributes:
         x: the images as they are.
         out: where the leg that comes next puts them.
-        leg: that one.
+        stage: that one.
         turn: the number of its pass that comes next.
         kept_at: the number of the first image whose memory is used between its passes.
         frames: how many images there are.
@@ -70,20 +70,32 @@ class Walk:
         between: the memory that images are in on their way, of as many legs in turn as it has.
     """
 
-    __slots__ = ("_at", "_last", "between", "frames", "kept_at", "leg", "legs", "out", "size", "turn", "x")
+    __slots__ = (
+        "_at",
+        "_last",
+        "between",
+        "frames",
+        "kept_at",
+        "out",
+        "size",
+        "stage",
+        "stages",
+        "turn",
+        "x",
+    )
 
-    def __init__(self, legs: tuple[Leg, ...], x: Array, out: Array) -> None:
-        self.legs, self.x, self._last = legs, x, out
+    def __init__(self, stages: tuple[Stage, ...], x: Array, out: Array) -> None:
+        self.stages, self.x, self._last = stages, x, out
         _, self.frames, height, width, _ = x.shape
         self.size = height, width
-        self.leg, self.out = legs[0], out
+        self.stage, self.out = stages[0], out
         self.turn = self.kept_at = self._at = 0
         self.between: Seq[Array] = ()
 
     @property
     def passes(self) -> list[int]:
         """How many passes each leg has."""
-        return [len(leg.work.passes) for leg in self.legs]
+        return [len(stage.work.passes) for stage in self.stages]
 
     def begins(self, between: Seq[Array]) -> None:
         """Set out, with memory for the way."""
@@ -92,25 +104,25 @@ class Walk:
 
     def goes_on(self) -> bool:
         """Go on to the next pass; whether there is one."""
-        passes = len(self.leg.work.passes)
+        passes = len(self.stage.work.passes)
         self.turn = (self.turn + 1) % passes
         if self.turn:
             return True
         if passes > 1:
             self.kept_at += self.frames
         self._at += 1
-        if self._at == len(self.legs):
+        if self._at == len(self.stages):
             return False
-        self.leg, self.x = self.legs[self._at], self.out
+        self.stage, self.x = self.stages[self._at], self.out
         self.out = self._target()
         return True
 
     def _target(self) -> Array:
-        is_last = self._at == len(self.legs) - 1
+        is_last = self._at == len(self.stages) - 1
         return self._last if is_last else self.between[self._at % len(self.between)]
 
 
-def walk(source: Beside, walks: Seq[Walk], device: KernelDevice) -> None:
+def run_schedules(source: BatchedOps, schedules: Seq[Schedule], device: KernelDevice) -> None:
     """Queue all that is to become of some samples, of one type and with as many channels.
 
     Each launch does the next pass of every sample, whatever it is, so that none waits for others, and the GPU has much
@@ -118,73 +130,75 @@ def walk(source: Beside, walks: Seq[Walk], device: KernelDevice) -> None:
 
     Args:
         source: the kernel.
-        walks: the samples.
+        schedules: the samples.
         device: where it runs.
     """
-    _set_out(walks)
-    scratch = _scratch(source, walks)
-    going = list(walks)
+    _set_out(schedules)
+    scratch = _scratch(source, schedules)
+    going = list(schedules)
     while going:
         going.sort(key=_order)
         _launch(source, going, scratch, device)
-        going = [way for way in going if way.goes_on()]
+        going = [schedule for schedule in going if schedule.goes_on()]
 
 
-def _order(way: Walk) -> int:
-    return way.leg.order
+def _order(schedule: Schedule) -> int:
+    return schedule.stage.order
 
 
-def _set_out(walks: Seq[Walk]) -> None:
+def _set_out(schedules: Seq[Schedule]) -> None:
     """Give every sample memory for its way: one array for all of one shape, for a GPU's pool takes time for each."""
-    shapes: dict[tuple[int, ...], list[Walk]] = {}
-    for way in walks:
-        if len(way.legs) > 1:
-            shapes.setdefault(way.x.shape, []).append(way)
+    shapes: dict[tuple[int, ...], list[Schedule]] = {}
+    for schedule in schedules:
+        if len(schedule.stages) > 1:
+            shapes.setdefault(schedule.x.shape, []).append(schedule)
     for shape, some in shapes.items():
-        counts = [min(len(way.legs) - 1, 2) for way in some]
+        counts = [min(len(schedule.stages) - 1, 2) for schedule in some]
         x = some[0].x
         memory = iter(namespace(x).empty((sum(counts), *shape), x.dtype))
-        for way, count in zip(some, counts, strict=True):
-            way.begins([next(memory) for _ in range(count)])
+        for schedule, count in zip(some, counts, strict=True):
+            schedule.begins([next(memory) for _ in range(count)])
 
 
-def _scratch(source: Beside, walks: Seq[Walk]) -> Scratch | None:
+def _scratch(source: BatchedOps, schedules: Seq[Schedule]) -> Scratch | None:
     """What is kept between passes, for every time that a sample needs it; says to each where its own begins."""
     count = 0
-    for way in walks:
-        way.kept_at = count
-        count += way.frames * sum([passes > 1 for passes in way.passes])
+    for schedule in schedules:
+        schedule.kept_at = count
+        count += schedule.frames * sum([passes > 1 for passes in schedule.passes])
     if not count:
         return None
-    x = walks[0].x
+    x = schedules[0].x
     of_image = max(work.scratch.get(x.dtype.name, 0) for work in source.works) * x.shape[4]
     return Scratch(namespace(x).zeros(of_image * count, np.uint8), of_image)
 
 
-def _launch(source: Beside, walks: Seq[Walk], scratch: Scratch | None, device: KernelDevice) -> None:
+def _launch(
+    source: BatchedOps, schedules: Seq[Schedule], scratch: Scratch | None, device: KernelDevice
+) -> None:
     """Queue the next pass of some samples."""
-    images = sum([way.frames for way in walks])
+    images = sum([schedule.frames for schedule in schedules])
     blocks: dict[tuple[int, Any], int] = {}
     rows: list[bytes] = []
     items: list[Item] = []
     first = 0
-    for number, way in enumerate(walks):
-        part, work, own, _ = way.leg
-        count = blocks.get((part, way.size))
+    for number, schedule in enumerate(schedules):
+        part, work, own, _ = schedule.stage
+        count = blocks.get((part, schedule.size))
         if count is None:
-            count = blocks[part, way.size] = work.blocks(*way.size, GRID["THREADS"], images)
-        rows += source.head_of(part, way.turn, count, way.kept_at - first), own
-        items.append(Item(way.x, way.out, number))
-        first += way.frames
+            count = blocks[part, schedule.size] = work.blocks(*schedule.size, GRID["THREADS"], images)
+        rows += source.head_of(part, schedule.turn, count, schedule.kept_at - first), own
+        items.append(Item(schedule.x, schedule.out, number))
+        first += schedule.frames
     block = Block(np.frombuffer(b"".join(rows), source.row), tuple(range(len(items))), 0)
     launch(source, _defines(items[0].x.dtype, items[0].x.shape[4]), items, block, device, scratch)
 
 
-def _together(steps: Steps) -> Iterator[Steps]:
+def _together(steps: OpRows) -> Iterator[OpRows]:
     """Steps as they are done in one go: as many as can be of those on levels, else one; or one that does nothing."""
     rest = steps
     while rest or rest is steps:
-        some = list(takewhile(lambda step: changes_levels(step[0]), rest[:RUN])) or rest[:1]
+        some = list(takewhile(lambda step: is_pointwise(step[0]), rest[:RUN])) or rest[:1]
         yield some
         rest = rest[len(some) :]
 

@@ -23,7 +23,7 @@ from ..errors import BackendError
 from ..kernel import load_cupy
 from ..video.engine.engine import available_cores
 
-__all__ = ["CardJpeg", "card_jpeg", "nvimgcodec_version"]
+__all__ = ["GpuJpeg", "gpu_jpeg", "nvimgcodec_version"]
 
 _EXTRAS: Final = "pip install 'seqpipe[jpeg-cuda12]' or 'seqpipe[jpeg-cuda13]', after your driver"
 # as many as a stream of frames paints before it hands out the first of them
@@ -37,7 +37,7 @@ _TRIAL_QUALITY, _TRIAL_LEVELS = 95, 4.0
 _log = logging.getLogger(__name__)
 
 
-class CardJpeg:
+class GpuJpeg:
     """The JPEG encoders of one card, for 8-bit RGB; any thread may use them.
 
     Args:
@@ -182,7 +182,7 @@ class CardJpeg:
             )
 
 
-def card_jpeg(device: int) -> CardJpeg:
+def gpu_jpeg(device: int) -> GpuJpeg:
     """The JPEG encoders of a card, made and tried once in a process.
 
     Raises:
@@ -195,13 +195,13 @@ def card_jpeg(device: int) -> CardJpeg:
 
 
 @cache
-def _made(device: int) -> CardJpeg | BackendError:
+def _made(device: int) -> GpuJpeg | BackendError:
     try:
-        card = CardJpeg(device)
+        gpu = GpuJpeg(device)
     except BackendError as error:
         return error
-    atexit.register(card.close)  # while there still is a driver to give them back to
-    return card
+    atexit.register(gpu.close)  # while there still is a driver to give them back to
+    return gpu
 
 
 def nvimgcodec_version() -> str:

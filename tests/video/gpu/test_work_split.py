@@ -9,9 +9,9 @@ import pytest
 
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.pool import DecoderPool
-from seqpipe.video.engine.backend import Way
-from seqpipe.video.engine.gpu_backends import beside_engines
-from seqpipe.video.engine.work_split import Cores, Mixture
+from seqpipe.video.engine.backend import DecodeBackend
+from seqpipe.video.engine.gpu_backends import mixed_cpu_workers
+from seqpipe.video.engine.work_split import Cores, WorkSplit
 
 
 def job(cost, codec="h264", size=(1920, 1080)):
@@ -21,16 +21,16 @@ def job(cost, codec="h264", size=(1920, 1080)):
 
 
 @pytest.fixture
-def mixture():
-    made = Mixture(lambda info: "" if info.codec == "h264" else "not here", lambda _: 7)
+def split():
+    made = WorkSplit(lambda info: "" if info.codec == "h264" else "not here", lambda _: 7)
     for _ in range(60):  # 700 frames a second
-        made.card_done([job(700)], 1.0)
+        made.gpu_done([job(700)], 1.0)
     return made
 
 
 @pytest.fixture
-def cores(mixture):
-    return with_rate(Cores(mixture), 20)
+def cores(split):
+    return with_rate(Cores(split), 20)
 
 
 def with_rate(cores, rate):
@@ -39,19 +39,19 @@ def with_rate(cores, rate):
     return cores
 
 
-def test_the_card_takes_the_foremost_job_that_it_can_decode(mixture):
+def test_the_card_takes_the_foremost_job_that_it_can_decode(split):
     jobs = [job(10, "prores"), job(20), job(30)]
-    card = Way("card", DecoderPool(), HostPainter, fits=mixture.takes)
+    card = DecodeBackend("card", DecoderPool(), HostPainter, fits=split.takes)
     assert card.pick(jobs) is jobs[1]
     assert card.pick(jobs[:1]) is None
     assert card.pick([]) is None
 
 
-def test_cores_take_what_the_card_cannot_decode_first(mixture, cores):
+def test_cores_take_what_the_card_cannot_decode_first(split, cores):
     jobs = [job(10), job(20, "prores"), job(30)]
     assert cores.choose(jobs, jobs) is jobs[1]
     assert cores.choose([], jobs) is None
-    others = Way("cpu", DecoderPool(), HostPainter, fits=mixture.refuses)
+    others = DecodeBackend("cpu", DecoderPool(), HostPainter, fits=split.refuses)
     assert others.pick(jobs) is jobs[1]
     assert others.pick([job(10)]) is None
 
@@ -63,20 +63,22 @@ def test_a_core_helps_only_where_the_card_would_end_later(cores):
     assert cores.choose(busy, busy) is busy[-1]
 
 
-def test_rates_are_learnt(mixture, cores):
+def test_rates_are_learnt(split, cores):
     waiting = [job(100) for _ in range(300)]
     with_rate(cores, 2)
     assert cores.choose(waiting, waiting) is None
     for _ in range(60):
-        mixture.card_done([job(7)], 1.0)
+        split.gpu_done([job(7)], 1.0)
     assert cores.choose(waiting, waiting) is waiting[-1]
 
 
-def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(mixture):
+def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(split):
     fit = SimpleNamespace(fit=lambda video: video.index.info.width <= 1000, count=3, close=None)
     large, small = (
-        replace(way, choose=with_rate(Cores(mixture), rate).choose)
-        for way, rate in zip(Way("cpu", DecoderPool(), HostPainter).with_helpers(fit), (20, 2), strict=True)
+        replace(way, choose=with_rate(Cores(split), rate).choose)
+        for way, rate in zip(
+            DecodeBackend("cpu", DecoderPool(), HostPainter).with_helpers(fit), (20, 2), strict=True
+        )
     )
     waiting = [job(100) for _ in range(300)]
     tiny = job(1, size=(320, 240))
@@ -91,14 +93,14 @@ def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(mixture):
 
 def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
     waiting = [job(100) for _ in range(12)]
-    mixture = Mixture(lambda _: "", lambda _: 14)
-    assert Cores(mixture, threads=1).choose(waiting, waiting) is None
-    assert Cores(mixture, threads=7).choose(waiting, waiting) is waiting[-1]
+    split = WorkSplit(lambda _: "", lambda _: 14)
+    assert Cores(split, threads=1).choose(waiting, waiting) is None
+    assert Cores(split, threads=7).choose(waiting, waiting) is waiting[-1]
 
 
 @pytest.mark.parametrize("cores", range(1, 40))
 def test_what_helps_the_engines_leaves_two_cores_to_feed_them(cores):
-    workers, threads = beside_engines(cores)
+    workers, threads = mixed_cpu_workers(cores)
     assert workers >= 1
     assert threads >= 1
     assert workers * threads <= max(1, cores - 2) < workers * threads + 7

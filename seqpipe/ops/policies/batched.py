@@ -17,9 +17,9 @@ from ..core.body import Pass, Work
 from ..core.declaration import Declaration
 from ..cuda.kernel import SKELETONS, CutSource, OpSource, prelude, row_text, source_of
 
-__all__ = ["RUN", "Beside", "Steps", "beside", "changes_levels"]
+__all__ = ["RUN", "BatchedOps", "OpRows", "batched_ops", "is_pointwise"]
 
-Steps: TypeAlias = Seq[tuple[type[Declaration], bytes]]
+OpRows: TypeAlias = Seq[tuple[type[Declaration], bytes]]
 """What is done to a sample in one go: operators on levels, :data:`RUN` at most, or one other, with rows; or nothing."""
 RUN: Final = 2
 """Operators on levels that are done one after the other in one go."""
@@ -77,7 +77,7 @@ class _AsRowsSay:
 
 
 @dataclass(frozen=True)
-class Beside(CutSource):
+class BatchedOps(CutSource):
     """The source of operators side by side.
 
     Every operator keeps its kernels, as functions in a namespace of its own, a part; those on levels share one, which
@@ -93,12 +93,12 @@ class Beside(CutSource):
     @cached_property
     def levels(self) -> tuple[type[Declaration], ...]:
         """Those on levels, which are the first part together."""
-        return tuple(op for op in self.ops if changes_levels(op))
+        return tuple(op for op in self.ops if is_pointwise(op))
 
     @cached_property
     def others(self) -> tuple[type[Declaration], ...]:
         """All others, the parts after it."""
-        return tuple(op for op in self.ops if not changes_levels(op))
+        return tuple(op for op in self.ops if not is_pointwise(op))
 
     @cached_property
     def row(self) -> np.dtype[Any]:
@@ -128,12 +128,12 @@ class Beside(CutSource):
         row = f"struct Row {{\n{_DECLARED}\n    unsigned char own[{self.row['own'].itemsize}];\n}};\n"
         return "\n".join([prelude()[0], *parts, row, prelude()[1], _KERNEL.format(cases=self._cases)])
 
-    def part_of(self, steps: Steps) -> int:
+    def part_of(self, steps: OpRows) -> int:
         """The number of the part that does some steps; to do nothing is left to that on levels."""
         op = steps[0][0] if steps else None
         return 0 if op is None or op in self.levels else 1 + self.others.index(op)
 
-    def own_of(self, steps: Steps) -> bytes:
+    def own_of(self, steps: OpRows) -> bytes:
         """What the row of a sample has behind its head, whichever the pass is: the row of the part for some steps."""
         if self.part_of(steps):
             own = steps[0][1]
@@ -200,12 +200,12 @@ class Beside(CutSource):
 
 
 @lru_cache(maxsize=64)
-def beside(ops: tuple[type[Declaration], ...]) -> Beside:
+def batched_ops(ops: tuple[type[Declaration], ...]) -> BatchedOps:
     """Operators side by side, of which at least one changes levels."""
-    return Beside(SKELETONS, "beside", ops)
+    return BatchedOps(SKELETONS, "batched_ops", ops)
 
 
 @lru_cache(maxsize=512)
-def changes_levels(op: type[Declaration]) -> bool:
+def is_pointwise(op: type[Declaration]) -> bool:
     """Whether what becomes of a level depends on that level alone."""
     return op.body is not None and op.body.kind == "value"
