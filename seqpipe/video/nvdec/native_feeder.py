@@ -54,7 +54,7 @@ class _Native:
         )
         whole = (pointer, pointer, integer, *arrays, pointer, pointer, pointer, pointer, integer)
         self.whole_run = _function(waiting, "whole_run", integer, *whole)
-        self.wait_decoded = _function(waiting, "settle", None, pointer)
+        self.wait_decoded = _function(waiting, "wait_decoded", None, pointer)
         self.finish = _function(waiting, "finish", integer, pointer, integer, pointer, integer)
 
 
