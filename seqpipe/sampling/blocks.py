@@ -1,4 +1,4 @@
-"""The order of patches: every volume is open once in an epoch, and patches of several volumes are mixed."""
+"""Patch order: each volume is open once in an epoch, and patches of several volumes are mixed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class BlockOrder:
     """Which patch stands at each position of a rank's epoch.
 
     Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and shared
-    by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes through its volumes in
-    blocks of ``block``, the patches of a block in an order of their own. So a rank needs no more than a block of
+    by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes through its
+    volumes in blocks of ``block``, the patches of a block in an order of their own. So a rank needs no more than a block of
     volumes at once, and each of them once an epoch.
 
     Attributes:

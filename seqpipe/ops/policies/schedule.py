@@ -1,4 +1,4 @@
-"""Samples on their way through operators side by side: a launch does for each of them what comes next."""
+"""Schedule of batched operators: each launch runs the next pass of every sample."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class Schedule:
         "between",
         "frames",
         "kept_at",
-        "stage",
-        "stages",
         "out",
         "size",
+        "stage",
+        "stages",
         "turn",
         "x",
     )
