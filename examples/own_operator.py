@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 
 import seqpipe
-from seqpipe.ops import Body, Number, Op, Together, param, per_frame
+from seqpipe.ops import Body, Number, Op, param, per_frame
+from seqpipe.parts import Boxes, Labels
 
 
 # A function on images (F, H, W, C) in float32 is all that an operator needs. It runs wherever arrays are.
@@ -67,8 +68,9 @@ def main() -> int:
 
     # One draw for an image and for what belongs to it.
     boxes = np.array([[10.0, 20.0, 50.0, 60.0]])
-    flipped = Together(seqpipe.ops.Flip())(clip, mask=clip[..., 0] > 128, boxes=boxes)
-    print("box after a flip:", *flipped.boxes[0])
+    sample = {"clip": clip, "mask": Labels(clip[..., 0] > 128), "boxes": Boxes(boxes)}
+    flipped = seqpipe.ops.Flip()(sample)
+    print("box after a flip:", *flipped["boxes"].data[0])
 
     try:
         vignette(clip, strength=1.5)

@@ -19,17 +19,18 @@ import numpy as np
 
 import seqpipe
 from seqpipe import fn, ops
+from seqpipe.parts import Flow
 
 SIDE, FRAMES, EPOCHS = 56, 5, 3
-CROP = ops.Together(ops.RandomResizedCrop(size=(SIDE, SIDE), random_area=(0.6, 1.0), seed=1))
+CROP = ops.RandomResizedCrop(size=(SIDE, SIDE), random_area=(0.6, 1.0), seed=1)
 
 
 def streams(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any]:
     """The first frame of each sample, and the flow of all of it: cropped together, ``NHWC`` and ``NFHWC``."""
     motion = fn.optical_flow(batch, preset="fast")
-    cropped = CROP(batch, flow=motion, epoch=epoch)
-    (first,) = fn.element_extract(cropped.image, element_map=0)
-    return first, cropped.flow
+    cropped = CROP({"clip": batch, "flow": Flow(motion)}, epoch=epoch)
+    (first,) = fn.element_extract(cropped["clip"], element_map=0)
+    return first, cropped["flow"].data
 
 
 def tensors(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""The parts of a sample: images, labels, points and boxes, which one draw moves together, each by the rule of its kind.
+"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule.
 
 A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
 space of a part is that of its sequence, which has the affine.
@@ -17,7 +17,7 @@ from .errors import ParameterError
 from .param import choice
 from .sequence import Sequence
 
-__all__ = ["Boxes", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 Unit: TypeAlias = Literal["voxel", "mm"]
@@ -115,7 +115,11 @@ class Labels(Part):
 
 @dataclass(frozen=True, eq=False)
 class Points(Part):
-    """Places ``(K, 3)``: slice, row and column, the center of the first voxel at 0; or x, y and z in mm.
+    """Places.
+
+    Of volumes ``(K, 3)``: slice, row and column, the center of the first voxel at 0; or x, y and z in mm. Of pictures
+    ``(K, 2)``, or ``(F, K, 2)`` for each frame: x and y in pixels, the center of the first pixel at 0.5; of several
+    samples with one more axis at the front, or a list with an array for each.
 
     Attributes:
         data: the numbers.
@@ -126,15 +130,24 @@ class Points(Part):
 
     def __post_init__(self) -> None:
         _UNIT.check(self.unit)
-        _check_columns(self, 3)
+        _check_columns(self, 3, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes(Part):
-    """Boxes ``(K, 6)``: first corner and last corner, each (slice, row, column) as :class:`Points` have them."""
+    """Boxes, whose corners are as :class:`Points` have them.
+
+    Of volumes ``(K, 6)``: first corner and last corner, each (slice, row, column). Of pictures ``(K, 4)``, or
+    ``(F, K, 4)`` for each frame: left, top, right and bottom; of several samples as for points.
+    """
 
     def __post_init__(self) -> None:
-        _check_columns(self, 6)
+        _check_columns(self, 6, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Flow(Part):
+    """Forward flow between the frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
 
 
 class Sample(dict[str, Any]):
@@ -157,13 +170,21 @@ def part_of(value: Any) -> Part:
     return value if isinstance(value, Part) else Image(value)
 
 
-def _check_columns(part: Part, columns: int) -> None:
-    if isinstance(part.data, (list, tuple)):
-        object.__setattr__(part, "data", np.asarray(part.data, np.float64))
+def _check_columns(part: Part, of_volumes: int, of_pictures: int) -> None:
+    data = part.data
+    if hasattr(data, "operands"):  # a node of a graph: it is looked at when its value is there
+        return
+    if isinstance(data, (list, tuple)):
+        if data and all(np.ndim(one) > 1 for one in data):  # an array for each sample
+            for one in data:
+                _check_columns(replace(part, data=one), of_volumes, of_pictures)
+            return
+        object.__setattr__(part, "data", np.asarray(data, np.float64))
     array = part.array
-    if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iuf":
+    axes = {of_volumes: (2,), of_pictures: (2, 3, 4)}.get(array.shape[-1] if array.ndim else 0, ())
+    if array.ndim not in axes or array.dtype.kind not in "iuf":
         raise ParameterError(
             f"numbers of {array.dtype} of shape {tuple(array.shape)}",
             source=type(part).__name__,
-            allowed=f"(K, {columns})",
+            allowed=f"(K, {of_volumes}) of volumes, (K, {of_pictures}) or (F, K, {of_pictures}) of pictures",
         )

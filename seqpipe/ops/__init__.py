@@ -107,8 +107,8 @@ from .color.hue import *  # noqa: F403  a module's __all__ is the list of its op
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
+from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
-from .compose.together import Moved, Together
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
@@ -168,7 +168,6 @@ __all__ = [
     "Flag",
     "Geometry",
     "Mapping",
-    "Moved",
     "Named",
     "Normal",
     "Number",
@@ -182,8 +181,8 @@ __all__ = [
     "Range",
     "Reciprocal",
     "Run",
+    "Sampled",
     "Spec",
-    "Together",
     "TwoSided",
     "Uniform",
     "VolumeChain",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence as Seq
+from dataclasses import fields
 from typing import Any, Final
 
+from .. import parts
 from ..errors import ParameterError
-from ..ops import Called, Chain, Computed, DataNode, Op, Part, PerFrame, Together
+from ..ops import Called, Chain, Computed, DataNode, Op, Part, PerFrame, Sampled
 from ..ops.random import Drawn
 from .inputs import Input
 from .order import Ordered
@@ -15,7 +17,9 @@ from .order import Ordered
 __all__ = ["from_json", "to_json"]
 
 _FORMAT: Final = 1
-_KINDS: Final = (Chain, Together)
+_KINDS: Final = {
+    kind.__name__: kind for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow)
+}
 
 
 def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
@@ -59,9 +63,19 @@ def _state(node: DataNode) -> dict[str, Any]:
 
 
 def _maker(maker: Any) -> dict[str, Any]:
-    kind = next((kind.__name__ for kind in _KINDS if isinstance(maker, kind)), "")
+    if isinstance(maker, Sampled):
+        return {**_maker(maker.maker), "parts": {name: _part(one) for name, one in maker.parts.items()}}
     more = {"fuse": maker.fuse} if isinstance(maker, Chain) else {}
+    kind = Chain.__name__ if isinstance(maker, Chain) else ""
     return {"kind": kind, "ops": [op.state() for op in maker.makers], **more}
+
+
+def _part(one: Any) -> dict[str, Any]:
+    """The kind of a part, and what it says besides what it holds; nothing of a bare value."""
+    if not isinstance(one, parts.Part):
+        return {}
+    more = {field.name: getattr(one, field.name) for field in fields(one) if field.name != "data"}
+    return {"kind": type(one).__name__, **more}
 
 
 def from_json(text: str) -> tuple[DataNode, ...]:
@@ -94,7 +108,9 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
         before, behind = given
         return Computed(entry["sign"], (before, behind))
     made = _made(entry["call"], nodes)(*given, **{k: _read(v, nodes) for k, v in entry["with"].items()})
-    node = made[0].whole if isinstance(made, tuple) else made
+    several = [*made.values()] if isinstance(made, dict) else made
+    first = several[0] if isinstance(several, (list, tuple)) else None
+    node = getattr(first, "data", first).whole if first is not None else made
     if not isinstance(node, DataNode):
         raise _no_graph("a call of no nodes")
     return node
@@ -102,9 +118,17 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
 
 def _made(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
     ops = [_operator(one, nodes) for one in state["ops"]]
-    if state["kind"] == Chain.__name__:
-        return Chain(*ops, fuse=state["fuse"])
-    return Together(*ops) if state["kind"] == Together.__name__ else ops[0]
+    made = Chain(*ops, fuse=state["fuse"]) if state["kind"] == Chain.__name__ else ops[0]
+    if state["kind"] not in ("", Chain.__name__):
+        raise _no_graph(f"a call of {state['kind']}, which there is no more")
+    return Sampled(made, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else made
+
+
+def _kind(state: dict[str, Any]) -> Any:
+    """A part that holds nothing yet; None for a bare value."""
+    more: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in state.items()}
+    kind: Any = _KINDS.get(more.pop("kind", ""))
+    return kind(Input("part"), **more) if state else None
 
 
 def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:

@@ -28,7 +28,7 @@ class _Counting:
     def __init__(self) -> None:
         self._process, self._next = os.getpid(), 0
 
-    def place(self, data: Mapping[str, Any]) -> dict[str, int]:
+    def place(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The epoch and the index that draws are for."""
         if "index" in data:
             return {"epoch": int(data.get("epoch", 0)), "index": int(data["index"])}
@@ -67,11 +67,12 @@ def _picked(labels: Any, axis: int, places: Any) -> Any:
 
 
 class NnunetTransform:
-    """A chain as nnU-Net v2's data loader calls its transforms: by name, of tensors ``(C, D, H, W)``, one sample a time.
+    """A chain as nnU-Net v2's data loader calls its transforms: by name, of tensors ``(C, D, H, W)``.
 
     Args:
         chain: what is done, as :func:`nnunet` gives it.
-        deep_supervision_scales: for each of the network's outputs its size in parts of the patch's; None for one target.
+        deep_supervision_scales: for each of the network's outputs its size in parts of the patch's; None
+            for one target.
     """
 
     def __init__(self, chain: VolumeChain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
@@ -144,7 +145,7 @@ class DictionaryTransform:
                 allowed=f"with {', '.join(self.images)}",
             )
         sample = {name: self._part(name, data[name]) for name in names}
-        done = self.chain(sample, **self._counting.place(data))
+        done: Any = self.chain(sample, **self._counting.place(data))
         made = {name: self._back(data[name], done[name].data) for name in names}
         return {**data, **made, "history": done.history}
 

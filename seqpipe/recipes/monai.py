@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from typing import Any
 
 from .. import ops
 
@@ -17,7 +18,7 @@ def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Vol
         seed: of all draws.
     """
     d, h, w = (int(n) for n in patch_size)
-    flips = [ops.Flip3d(**{axis: True}, p=0.1, seed=seed) for axis in ("depth", "height", "width")]
+    flips = _flips(0.1, seed)
     return ops.VolumeChain(
         ops.Crop3d(size=(d, h, w), place=(0.0, 1.0), pad=True, seed=seed),
         *flips,
@@ -35,7 +36,7 @@ def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops
         seed: of all draws.
     """
     d, h, w = (int(n) for n in patch_size)
-    flips = [ops.Flip3d(**{axis: True}, p=0.5, seed=seed) for axis in ("depth", "height", "width")]
+    flips = _flips(0.5, seed)
     return ops.VolumeChain(
         ops.Crop3d(size=(d, h, w), place=(0.0, 1.0), pad=True, seed=seed),
         *flips,
@@ -43,3 +44,9 @@ def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops
         ops.BrightnessMultiplicative(factor=(0.9, 1.1), seed=seed),
         ops.BrightnessAdditive(offset=(-0.1, 0.1), seed=seed),
     )
+
+
+def _flips(p: float, seed: int) -> list[ops.Flip3d]:
+    """A mirror along each axis, each by itself."""
+    along: list[dict[str, Any]] = [{"depth": True}, {"height": True}, {"width": True}]
+    return [ops.Flip3d(**axis, p=p, seed=seed) for axis in along]

@@ -56,8 +56,11 @@ def nnunet(
     if patch_size is not None:
         d, h, w = (int(n) for n in patch_size)
         space.append(ops.Crop3d(size=(d, h, w), pad=True, label_fill=-1))
-    each, around = {"per_channel": True, "seed": seed}, ops.TwoSided(0.75, 1.25)
-    power = {"gamma": ops.TwoSided(0.7, 1.5), "range": "minmax", "retain_stats": True, **each}
+    each: dict[str, Any] = {"per_channel": True, "seed": seed}
+    around = ops.TwoSided(0.75, 1.25)
+    power: dict[str, Any] = {"gamma": ops.TwoSided(0.7, 1.5), "range": "minmax", "retain_stats": True, **each}
+    axes = ("depth", "height", "width")
+    mirrored: dict[str, Any] = {axis: _COIN for axis, on in zip(axes, mirror, strict=True) if on}
     return ops.VolumeChain(
         *space,
         ops.GaussianNoise3d(sigma=(0.0, 0.1), p=0.1, seed=seed),
@@ -67,8 +70,6 @@ def nnunet(
         ops.LowResolution(factor=(0.5, 1.0), in_plane=dummy_2d, p=0.25, p_channel=0.5, **each),
         ops.Gamma3d(invert=True, p=0.1, **power),
         ops.Gamma3d(p=0.3, **power),
-        ops.Flip3d(
-            **{a: _COIN for a, on in zip(("depth", "height", "width"), mirror, strict=True) if on}, seed=seed
-        ),
+        ops.Flip3d(**mirrored, seed=seed),
         ops.ReplaceLabel(label=-1, by=0),
     )

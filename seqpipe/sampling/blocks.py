@@ -21,10 +21,10 @@ DRAWS = 6
 class BlockOrder:
     """Which patch stands at each position of a rank's epoch.
 
-    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and shared
-    by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes through its
-    volumes in blocks of ``block``, the patches of a block in an order of their own. So a rank needs no more than a block of
-    volumes at once, and each of them once an epoch.
+    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and
+    shared by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes
+    through its volumes in blocks of ``block``, the patches of a block in an order of their own. So a rank needs no
+    more than a block of volumes at once, and each of them once an epoch.
 
     Attributes:
         volumes: in the dataset.

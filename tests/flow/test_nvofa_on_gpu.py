@@ -10,11 +10,11 @@ import pytest
 import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.flow.nvofa import engine
-from seqpipe.ops import Together
 from seqpipe.ops.motion import optical_flow
 from seqpipe.sequence import Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
+from tests.support.together import together
 
 pytestmark = pytest.mark.gpu
 
@@ -162,7 +162,7 @@ def test_what_is_done_with_flow_is_the_same_there(cupy):
     assert np.array_equal(flow.upsample(there[1][:, ::4, ::4], (102, 132))[0].get().shape, (102, 132, 2))
     assert flow.statistics(there[1]).mean == pytest.approx(flow.statistics(field).mean)
     op = ops.Rotate(angle=20, keep_size=True, fill_value=0)
-    both, judge = Together(op)(there[0], flow=there[1]), Together(op)(frames, flow=field)
+    both, judge = together(op)(there[0], flow=there[1]), together(op)(frames, flow=field)
     assert np.allclose(both.flow.get(), judge.flow, atol=1e-4, equal_nan=True)
 
 

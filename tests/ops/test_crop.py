@@ -10,8 +10,9 @@ from PIL import Image
 
 from seqpipe import Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Crop, Together, per_frame
+from seqpipe.ops import Crop, per_frame
 from tests.support.operators import compare, images
+from tests.support.together import together
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.data())
@@ -41,7 +42,7 @@ def test_a_camera_that_pans(anywhere):
 
 def test_boxes_move_and_a_volume_stays_where_it_was():
     x = images(Crop, "uint8", "FHWC", size=(10, 12))
-    found = Together(Crop(crop=(6, 4), crop_pos_x=0.25, crop_pos_y=1.0))(
+    found = together(Crop(crop=(6, 4), crop_pos_x=0.25, crop_pos_y=1.0))(
         x, mask=x[..., 0], boxes=np.array([[3.0, 5.0, 7.0, 9.0]])
     )
     compare(found.image, x[:, 4:, 2:6])

@@ -9,8 +9,9 @@ from PIL import Image, ImageOps
 
 from seqpipe import Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Chain, Choice, Flip, Invert, Together, apply, per_frame
+from seqpipe.ops import Chain, Choice, Flip, Invert, apply, per_frame
 from tests.support.operators import compare, images
+from tests.support.together import together
 
 # OpenCV's code of a flip: 1 about the vertical axis, 0 about the horizontal one, -1 both
 CODES = {(True, False): 1, (False, True): 0, (True, True): -1}
@@ -40,7 +41,7 @@ def test_images_longer_than_float32_has_places_are_flipped_on_a_cpu_alone(emulat
     for made in (
         lambda: apply(Flip(), x, layout="HWC", backend="cuda", device=emulated),
         lambda: Chain(Flip(), Invert())(x, layout="HWC", backend="cuda", device=emulated),
-        lambda: Together(Flip())(x, mask=x),
+        lambda: together(Flip())(x, mask=x),
     ):
         with pytest.raises(
             ParameterError, match="flip: images of 1×8388609 pixels; allowed: up to 8388608 rows"
@@ -48,7 +49,7 @@ def test_images_longer_than_float32_has_places_are_flipped_on_a_cpu_alone(emulat
             made()
     short = x[:, :-1]
     compare(apply(Flip(), short, layout="HWC", backend="cuda", device=emulated), short[:, ::-1])
-    compare(Together(Flip())(short, mask=short).mask, short[:, ::-1])
+    compare(together(Flip())(short, mask=short).mask, short[:, ::-1])
 
 
 def test_some_samples_and_some_frames():
@@ -84,7 +85,7 @@ def test_boxes_and_points_stay_on_what_they_are_of(horizontal, vertical):
     x = np.zeros((9, 13, 1), np.uint8)
     x[2:5, 3:11] = 1  # rows 2 to 5, columns 3 to 11
     x[6, 1] = 2
-    moved = Together(Flip(horizontal=horizontal, vertical=vertical))(
+    moved = together(Flip(horizontal=horizontal, vertical=vertical))(
         x, boxes=np.array([[3.0, 2.0, 11.0, 5.0]]), points=np.array([[1.5, 6.5]])
     )
     rows, columns = np.nonzero(moved.image[..., 0] == 1)

@@ -98,12 +98,9 @@ def test_the_table_fits_a_terminal() -> None:
     assert ops.table(markdown=True).startswith("| operator |")
 
 
-def test_together_shows_arrays_by_their_shapes() -> None:
-    together = ops.Together(ops.Rotate(angle=np.arange(64.0), keep_size=True))
-    assert repr(together) == "Together(Rotate(angle=<float64 array of shape (64,)>, keep_size=True))"
+def test_operators_show_arrays_by_their_shapes() -> None:
+    assert repr(ops.Rotate(angle=np.arange(64.0))) == "Rotate(angle=<float64 array of shape (64,)>)"
     assert repr(ops.Rotate(angle=np.array([1.0, 2.0]))) == "Rotate(angle=[1.0, 2.0])"
-    moved = ops.Together(ops.Flip())(X, boxes=[np.zeros((3, 4), np.float32)] * 4)
-    assert repr(moved) == "Moved(image=<uint8 (4, 2, 20, 30, 3) on cpu>, boxes=4 × <float32 (3, 4) on cpu>)"
 
 
 def test_warnings_of_what_does_nothing_point_to_the_users_line(monkeypatch) -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from seqpipe import flow, fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Together, per_frame
+from seqpipe.ops import per_frame
 from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 from tests.support.motion import epe, inner, moved, texture
+from tests.support.together import together
 
 SIZE = (90, 120)
 
@@ -46,7 +47,7 @@ OPS = [
 @pytest.mark.parametrize("name", ["translation", "rotation", "swirl"])
 def test_to_warp_by_the_moved_flow_is_to_move_what_was_warped(op, name):
     frames, field = scene(name)
-    both = Together(op)(frames, flow=field, index=4)
+    both = together(op)(frames, flow=field, index=4)
     found = warped(both.image, both.flow)[0]
     judge = op(warped(frames, field), index=4)[0]
     known = np.isfinite(found) & np.isfinite(judge)
@@ -61,15 +62,15 @@ def test_whole_pixels_move_exactly():
     rng = np.random.default_rng(0)
     frames, field = rng.random((3, 8, 10, 1), np.float32), rng.normal(0, 2, (2, 8, 10, 2)).astype(np.float32)
     field[0, 0, 0] = np.nan
-    mirrored = Together(ops.Flip())(frames, flow=field).flow
+    mirrored = together(ops.Flip())(frames, flow=field).flow
     assert np.array_equal(mirrored, field[:, :, ::-1] * np.float32([-1, 1]), equal_nan=True)
-    upside = Together(ops.Flip(horizontal=False, vertical=True))(frames, flow=field).flow
+    upside = together(ops.Flip(horizontal=False, vertical=True))(frames, flow=field).flow
     assert np.array_equal(upside, field[:, ::-1] * np.float32([1, -1]), equal_nan=True)
-    cut = Together(ops.Crop(crop=(4, 6), crop_pos_x=0.0, crop_pos_y=1.0))(frames, flow=field).flow
+    cut = together(ops.Crop(crop=(4, 6), crop_pos_x=0.0, crop_pos_y=1.0))(frames, flow=field).flow
     assert np.abs(cut - field[:, 4:, :6]).max() < 1e-6
-    double = Together(ops.Resize(size=(16, 20)))(frames, flow=np.full((2, 8, 10, 2), (1, 2), np.float32)).flow
+    double = together(ops.Resize(size=(16, 20)))(frames, flow=np.full((2, 8, 10, 2), (1, 2), np.float32)).flow
     assert np.allclose(double, (2, 4))
-    quarter = Together(ops.Rotate(angle=90))(frames, flow=field).flow
+    quarter = together(ops.Rotate(angle=90))(frames, flow=field).flow
     turned = np.rot90(field, 1, (1, 2))
     assert np.allclose(quarter, np.stack([turned[..., 1], -turned[..., 0]], -1), atol=1e-5, equal_nan=True)
 
@@ -91,7 +92,7 @@ def test_an_even_motion_turns_and_scales_as_the_plane_does(height, width, grid, 
     op = ops.WarpAffine(
         matrix=tuple(np.column_stack([matrix, shift]).ravel()), inverse_map=False, fill_value=0
     )
-    found = Together(op)(np.zeros((2, height, width, 1), np.uint8), flow=field).flow
+    found = together(op)(np.zeros((2, height, width, 1), np.uint8), flow=field).flow
     known = np.isfinite(found[..., 0])
     assert found.shape == field.shape
     assert known[:, cells[0] // 2, cells[1] // 2].all()
@@ -103,7 +104,7 @@ def test_flow_of_frames_moved_is_the_flow_moved():
     frames, _ = scene("zoom")
     frames = np.rint(frames).astype(np.uint8)
     op = ops.Rotate(angle=12, keep_size=True, fill_value=0)
-    both = Together(op)(frames, flow=fn.optical_flow(frames))
+    both = together(op)(frames, flow=fn.optical_flow(frames))
     again = fn.optical_flow(both.image)
     assert epe(inner(both.flow, 30), inner(again, 30)) < 0.15
 
@@ -114,9 +115,9 @@ def test_flow_on_a_grid(grid):
     small = fn.optical_flow(np.rint(frames).astype(np.uint8), output_grid=grid)
     whole = fn.optical_flow(np.rint(frames).astype(np.uint8))
     op = ops.Flip()
-    found = Together(op)(frames, flow=small).flow
+    found = together(op)(frames, flow=small).flow
     assert found.shape == small.shape
-    dense = Together(op)(frames, flow=whole).flow
+    dense = together(op)(frames, flow=whole).flow
     assert epe(flow.upsample(found, SIZE)[0, 8:-8, 8:-8], dense[0, 8:-8, 8:-8]) < 0.2
 
 
@@ -124,43 +125,43 @@ def test_each_frame_by_itself():
     """A shift of the second frame alone is a motion of everything."""
     frames, field = np.zeros((3, 12, 14, 1), np.uint8), np.zeros((2, 12, 14, 2), np.float32)
     op = ops.Flip(horizontal=per_frame([0, 1, 0]))
-    found = Together(op)(frames, flow=field).flow
+    found = together(op)(frames, flow=field).flow
     columns = np.arange(14)
     assert (found[0, 5, :, 0] == 13 - 2 * columns).all()
     assert (found[1, 5, :, 0] == 13 - 2 * columns).all()
     with pytest.raises(
         ParameterError, match="each frame is moved by itself, but there are 3 flows for 3 frames"
     ):
-        Together(op)(frames, flow=np.zeros((3, 12, 14, 2), np.float32))
+        together(op)(frames, flow=np.zeros((3, 12, 14, 2), np.float32))
 
 
 def test_kinds_of_flow(torch):
     frames = np.stack([np.arange(8 * 10, dtype=np.uint8).reshape(8, 10, 1)] * 3)
     field = np.random.default_rng(1).integers(-90, 90, (2, 8, 10, 2)).astype(np.int16)
     field[0, 0, 0] = -32768
-    fixed = Together(ops.Flip())(frames, flow=field).flow
+    fixed = together(ops.Flip())(frames, flow=field).flow
     assert fixed.dtype == np.int16
     assert (fixed[..., 1] == field[:, :, ::-1, 1]).all()
     assert fixed[0, 0, -1].tolist() == [-32768, -32768]
     floats = field.astype(np.float32)
-    known = Together(ops.Flip())(frames, flow=Sequence(floats, frames=[4, 5])).flow
+    known = together(ops.Flip())(frames, flow=Sequence(floats, frames=[4, 5])).flow
     assert known.frames.tolist() == [4, 5]
-    tensor = Together(ops.Flip())(torch.from_numpy(frames), flow=torch.from_numpy(floats)).flow
+    tensor = together(ops.Flip())(torch.from_numpy(frames), flow=torch.from_numpy(floats)).flow
     assert isinstance(tensor, torch.Tensor)
     assert (tensor.numpy() == known.data).all()
     op = ops.Flip(p=0.5, seed=1)
     batch = Batch.of([Sequence(frames, frames=[0, 1, 2])] * 6, indices=range(6))
     motion = Batch.of([Sequence(floats, frames=[0, 1])] * 6, indices=range(6))
-    both = Together(op)(batch, flow=motion)
+    both = together(op)(batch, flow=motion)
     signs = [bool((one.data == floats).all()) for one in both.flow]
     assert signs == [bool((one.data == frames).all()) for one in both.image]
     assert 0 < sum(signs) < 6
-    listed = Together(op)(batch, flow=[floats] * 6).flow
+    listed = together(op)(batch, flow=[floats] * 6).flow
     assert isinstance(listed, list)
-    stacked = Together(op)(batch, flow=np.stack([floats] * 6)).flow
+    stacked = together(op)(batch, flow=np.stack([floats] * 6)).flow
     assert (stacked == np.stack(listed)).all()
-    assert (Together(ops.Brightness(brightness=2.0))(frames, flow=floats).flow == floats).all()
-    graph = Graph(*Together(ops.Flip())(Input("x"), flow=Input("flow")))
+    assert (together(ops.Brightness(brightness=2.0))(frames, flow=floats).flow == floats).all()
+    graph = Graph(*together(ops.Flip())(Input("x"), flow=Input("flow")))
     assert (graph(x=frames, flow=floats)[-1] == known.data).all()
 
 
@@ -179,4 +180,4 @@ def test_kinds_of_flow(torch):
 )
 def test_refusals(op, field, said):
     with pytest.raises(ParameterError, match=f"^{said}"):
-        Together(op)(np.zeros((3, 8, 10, 1), np.uint8), flow=field)
+        together(op)(np.zeros((3, 8, 10, 1), np.uint8), flow=field)

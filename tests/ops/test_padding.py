@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Crop, Pad, Paste, Slice, Together, per_frame
+from seqpipe.ops import Crop, Pad, Paste, Slice, per_frame
 from seqpipe.ops.core.spec import MOVED
 from tests.support.operators import compare, images
+from tests.support.together import together
 
 X = np.arange(1, 13, dtype=np.uint8).reshape(3, 4, 1)
 Y = np.arange(1, 11, dtype=np.uint8).reshape(5, 2, 1)
@@ -273,7 +274,7 @@ def test_boxes_points_masks_and_affines_move_along():
         (Paste(ratio=2, paste_x=1, paste_y=0, fill_value=50), 0, 7, (10, 14)),
         (Slice(start=(-1, 2), end=(6, 9), out_of_bounds_policy="pad", fill_values=50), -2, 1, (7, 7)),
     ):
-        found = Together(op)(
+        found = together(op)(
             x, mask=labels, boxes=np.array([[1.0, 2, 4, 5]]), points=np.array([[0.5, 2.5]]), layout="DHWC"
         )
         assert found.boxes.tolist() == [[1 + left, 2 + top, 4 + left, 5 + top]]

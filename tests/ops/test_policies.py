@@ -13,10 +13,11 @@ from PIL import Image, ImageChops, ImageEnhance, ImageOps
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, Together, TrivialAugmentWide, apply
+from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, TrivialAugmentWide, apply
 from seqpipe.ops.core import blocks
 from seqpipe.ops.core.blocks import resolve, values_of_each
-from seqpipe.ops.core.spec import LEVELS, Spec
+from seqpipe.ops.core.spec import LEVELS as TYPES_OF_LEVELS
+from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
 from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
 from seqpipe.ops.policies.plan import kernel_of_steps
@@ -25,6 +26,7 @@ from seqpipe.random import stream
 from tests.support.deep import deep_but
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images
+from tests.support.together import together
 
 STEPS = tuple(NARROW)
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
@@ -370,7 +372,7 @@ def test_boxes_points_and_masks_move_along():
     x[:, 50:53, 70:73] = 255
     op = RandAugment(n=3, m=12, fill_value=0, seed=1, **only(*GEOMETRY))
     for index in range(8):
-        found = Together(op)(
+        found = together(op)(
             x,
             points=np.array([[71.5, 51.5]]),
             boxes=np.array([[70.0, 50.0, 73.0, 53.0]]),
@@ -417,7 +419,7 @@ def test_types_and_batches_come_back_as_they_went(torch):
 
 
 SURVEYED = ("auto_contrast", "contrast", "equalize")
-LEVELS = ("brightness", "invert", "posterize", "solarize")
+LOOKED_UP = ("brightness", "invert", "posterize", "solarize")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -432,8 +434,8 @@ def test_a_launch_does_for_all_samples_what_comes_next(emulated, channels):
         (AutoAugment(policy="svhn"), 3),
         (RandAugment(n=1, **only("identity")), 1),
         (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 1),
-        (RandAugment(n=2, **only(*LEVELS)), 1),
-        (RandAugment(n=5, **only(*LEVELS)), 3),
+        (RandAugment(n=2, **only(*LOOKED_UP)), 1),
+        (RandAugment(n=5, **only(*LOOKED_UP)), 3),
         (RandAugment(n=1, **only(*SURVEYED)), 2),
         (RandAugment(n=3, **only(*SURVEYED)), 6),
         (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 6),
@@ -468,7 +470,9 @@ def test_parts_ask_for_their_own_blocks_and_memory(channels):
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 @pytest.mark.parametrize(
     ("architecture", "case"),
-    deep_but([("sm_90", ("uint8", 3))], [*spread([*product(LEVELS, (3, 1))]), ("sm_90", ("uint8", 3))]),
+    deep_but(
+        [("sm_90", ("uint8", 3))], [*spread([*product(TYPES_OF_LEVELS, (3, 1))]), ("sm_90", ("uint8", 3))]
+    ),
 )
 def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
     dtype, channels = case
@@ -538,7 +542,7 @@ def test_a_mask_has_nothing_where_a_step_moved_the_image_away():
     )
     op = RandAugment(n=4, m=20, fill_value=0.0, interp_type="nearest", excluded=colors)
     batch = Batch.of([Sequence(one) for one in x], mask=x[..., 0] > 128)
-    moved = Together(op)(x, mask=x)
+    moved = together(op)(x, mask=x)
     compare(moved.mask, moved.image)
     compare(op(batch).mask, moved.image[..., 0] > 128)
     assert (moved.mask == 0).any(axis=(1, 2, 3, 4)).sum() > 3

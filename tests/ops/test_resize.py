@@ -21,12 +21,13 @@ from seqpipe import native as native_module
 from seqpipe.draws import Draws
 from seqpipe.errors import ParameterError
 from seqpipe.native import compiler
-from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, Together, apply, per_frame
+from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, Axis, taps_of
 from seqpipe.ops.resize import base, cpu
 from seqpipe.ops.resize.crop_windows import CropWindows
 from tests.support.operators import compare
+from tests.support.together import together
 
 PILLOW = {
     "nearest": Image.Resampling.NEAREST,
@@ -257,7 +258,7 @@ def test_the_side_that_is_asked_for_is_met(height, width, side):
 def test_what_belongs_to_images_moves_along():
     x = np.zeros((3, 20, 30, 1), np.uint8)
     x[:, 4:8, 10:20] = 200
-    found = Together(Resize(size=(40, 45), interp_type="nearest"))(
+    found = together(Resize(size=(40, 45), interp_type="nearest"))(
         x,
         mask=x[..., 0] > 0,
         boxes=np.array([[10.0, 4.0, 20.0, 8.0]]),
@@ -278,7 +279,7 @@ def test_labels_right_between_two_pixels_are_the_same_everywhere(place, length, 
     wanted = x[:, (2 * np.arange(side) + 1) * length // (2 * side)]
     labels = Resize(size=(1, side)).nearest()
     compare(place(labels, x), wanted)
-    moved = Together(Resize(size=(1, side), interp_type="nearest"))(
+    moved = together(Resize(size=(1, side), interp_type="nearest"))(
         np.zeros((1, length, 3), np.uint8), mask=x[..., 0]
     )
     compare(moved.mask, wanted[..., 0])
@@ -333,7 +334,7 @@ def test_it_is_three_operators_in_one():
     wanted = fn.flip(fn.crop(fn.resize(x, size=(60, 40)), crop=(31, 20), crop_pos_y=0.1))
     np.testing.assert_allclose(found, wanted, atol=2e-3)
     boxes = np.array([[10.0, 20.0, 40.0, 50.0]])
-    moved = Together(ResizeCropMirror(size=(60, 40), crop=(31, 20), crop_pos_y=0.1, mirror=True))(
+    moved = together(ResizeCropMirror(size=(60, 40), crop=(31, 20), crop_pos_y=0.1, mirror=True))(
         x, boxes=boxes
     )
     left, top, right, bottom = boxes[0] * np.array([40 / 71, 60 / 91] * 2) - [10, 3, 10, 3]

@@ -21,11 +21,11 @@ from seqpipe.ops import (
     RandomResizedCrop,
     Resize,
     ResizeCropMirror,
-    Together,
     apply,
     per_frame,
 )
 from tests.support.operators import compare
+from tests.support.together import together
 
 SHAPE = (67, 93)
 SIZES = ((31, 40), (100, 151), (33, 150), SHAPE, (134, 31))
@@ -177,7 +177,7 @@ def test_a_convention_holds_in_a_chain(emulated, kind):
 def test_a_convention_moves_pixels_alone():
     x, boxes = picture()[None], np.array([[10.0, 20.0, 40.0, 50.0]])
     plain, other = (
-        Together(Resize(size=(31, 40), compat=compat))(x, boxes=boxes, mask=x[..., 0] > 99)
+        together(Resize(size=(31, 40), compat=compat))(x, boxes=boxes, mask=x[..., 0] > 99)
         for compat in (None, "tf1")
     )
     assert (plain.boxes == other.boxes).all()
@@ -263,7 +263,7 @@ def test_sides_are_in_proportion_to_the_window():
 
 def test_boxes_and_places_follow_the_window():
     x = np.zeros((1, 20, 30, 1), np.uint8)
-    moved = Together(Resize(size=(10, 40), roi_start=(5, 10), roi_end=(15, 20)))(
+    moved = together(Resize(size=(10, 40), roi_start=(5, 10), roi_end=(15, 20)))(
         x, boxes=np.array([[10.0, 5.0, 15.0, 10.0]]), points=np.array([[20.0, 15.0]])
     )
     assert moved.boxes.tolist() == [[0, 0, 20, 5]]

@@ -19,10 +19,10 @@ from seqpipe.ops import (
     SequenceRearrange,
     Subsample,
     TemporalJitter,
-    Together,
     apply,
 )
 from tests.support.operators import compare, cupy, images
+from tests.support.together import together
 
 
 def numbers(frames, dtype=np.uint8):
@@ -272,11 +272,11 @@ def test_masks_and_boxes_of_frames_go_along():
     x = clip(6).data
     boxes = np.arange(24, dtype=np.float64).reshape(6, 1, 4)
     fixed = np.array([[1.0, 2.0, 3.0, 4.0]])
-    found = Together(Subsample(stride=2, offset=1))(x, mask=x[..., 0], boxes=boxes)
+    found = together(Subsample(stride=2, offset=1))(x, mask=x[..., 0], boxes=boxes)
     compare(found.image, x[1::2])
     compare(found.mask, x[1::2, :, :, 0])
     compare(found.boxes, boxes[1::2])
-    compare(Together(Reverse())(x, boxes=fixed).boxes, fixed)
+    compare(together(Reverse())(x, boxes=fixed).boxes, fixed)
     mask = np.random.default_rng(0).random((2, 6, 4, 5)) < 0.5
     batch = Batch.of([clip(), clip(seed=1)], mask=mask)
     compare(SequenceRearrange(new_order=(3, 0, 0))(batch).mask, mask[:, [3, 0, 0]])

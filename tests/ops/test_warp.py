@@ -14,7 +14,7 @@ from scipy import ndimage
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Rotate, Together, WarpAffine, WarpPerspective, apply, per_frame
+from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply, per_frame
 from seqpipe.ops.call.backends import run
 from seqpipe.ops.call.dispatch import Call
 from seqpipe.ops.cuda.kernel import Item
@@ -22,6 +22,7 @@ from seqpipe.ops.geometry import interpolate, warped
 from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.deep import combined
 from tests.support.operators import compare
+from tests.support.together import together
 
 AFFINE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2]])
 PERSPECTIVE = np.array([[0.9, 0.21, -1.7], [-0.13, 1.12, 2.2], [0.002, -0.003, 1.0]])
@@ -217,7 +218,7 @@ def test_quarter_turns_move_whole_pixels(anywhere, turns, kind):
 def test_all_of_an_image_is_shown(angle, height, width):
     op = Rotate(angle=angle)
     corners = np.array([[0, 0], [width, 0], [0, height], [width, height]], np.float64)
-    moved = Together(op)(np.zeros((height, width), np.uint8), points=corners)
+    moved = together(op)(np.zeros((height, width), np.uint8), points=corners)
     assert (moved.points >= -0.03).all()
     assert (moved.points <= np.array(moved.image.shape[::-1]) + 0.03).all()
 
@@ -233,7 +234,7 @@ def test_what_belongs_to_images_moves_along():
             matrix=(1, 0, 2, 0, 1, -3, 0, 0, 2), interp_type="nearest", fill_value=0, size=(100, 99)
         ),
     ):
-        moved = Together(op)(x, mask=x > 0, boxes=box, points=np.array([[32.0, 15.0]]))
+        moved = together(op)(x, mask=x > 0, boxes=box, points=np.array([[32.0, 15.0]]))
         rows, columns = np.nonzero(moved.image)
         assert moved.boxes.tolist() == [[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]]
         assert moved.points.tolist() == [[columns.mean() + 0.5, rows.mean() + 0.5]]
@@ -257,7 +258,7 @@ def test_masks_are_the_nearest_of_images_to_the_last_pixel(emulated, op):
     """Also where places are between two pixels, or nowhere."""
     for size in ((14, 4), (19, 31), (40, 50)):
         x = np.random.default_rng(2).integers(1, 255, (1, *size), dtype=np.uint8)
-        moved = Together(op)(x, mask=x, layout="FHW")
+        moved = together(op)(x, mask=x, layout="FHW")
         compare(moved.mask, moved.image)
         call = Call.of(op, (x,), "FHW", 0, None)
         out = np.empty((1, *moved.mask.shape, 1), np.uint8)
@@ -338,7 +339,7 @@ def test_boxes_across_the_horizon_are_around_what_is_shown_of_them():
         inside = np.stack(
             np.meshgrid(*(np.linspace(*ends, 90) for ends in (box[::2], box[1::2]))), axis=-1
         ).reshape(-1, 2)
-        moved = Together(op)(np.zeros((60, 60, 1), np.uint8), mask=mask, boxes=box[None], points=inside)
+        moved = together(op)(np.zeros((60, 60, 1), np.uint8), mask=mask, boxes=box[None], points=inside)
         (found,) = moved.boxes
         within = (moved.points >= 0).all(1) & (moved.points <= (width, height)).all(1)
         shown = moved.points[within]

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from seqpipe import fn, ops
-from seqpipe.ops import Chain, Together, per_frame
+from seqpipe.ops import Chain, per_frame
 from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 from tests.support.outcomes import same
+from tests.support.together import together
 
 X = np.random.default_rng(1).integers(0, 256, (4, 3, 14, 18, 3), dtype=np.uint8)
 WHERE = {"epoch": 2, "index": [9, 4, 6, 5]}
@@ -121,17 +122,17 @@ def test_image_mask_and_boxes_share_one_angle(request, backend):
     how = {"backend": backend, "device": request.getfixturevalue("emulated") if backend == "cuda" else None}
     images, masks, boxes = Input("images"), Input("masks"), Input("boxes")
     angle = fn.random.uniform(range=(-45.0, 45.0), seed=8)
-    together = Together(ops.Rotate(angle=angle, **TURN))(images, mask=masks, boxes=boxes)
+    moving = together(ops.Rotate(angle=angle, **TURN))(images, mask=masks, boxes=boxes)
     nearest = fn.rotate(masks, angle=angle, layout="NFHWC", interp_type="nearest", **TURN)
-    graph = Graph(together.image, together.mask, together.boxes, nearest, together.points)
+    graph = Graph(moving.image, moving.mask, moving.boxes, nearest)
     mask = (X[..., :1] > 120).astype(np.uint8)
     corners = np.array([[[2.0, 3.0, 9.0, 8.0]]] * 4)
-    image, moved, box, by_itself, points = graph(images=X, masks=mask, boxes=corners, **WHERE, **how)
+    image, moved, box, by_itself = graph(images=X, masks=mask, boxes=corners, **WHERE, **how)
     drawn = numbers(ops.random.Uniform(range=(-45.0, 45.0), seed=8))
-    wanted = Together(ops.Rotate(angle=drawn, **TURN))(X, mask=mask, boxes=corners, **how)
+    wanted = together(ops.Rotate(angle=drawn, **TURN))(X, mask=mask, boxes=corners, **how)
     same((image, moved, box), tuple(wanted[:3]))
     same(by_itself, moved)
-    assert points is None
+    assert moving.points is None
     assert not np.array_equal(box, corners)
 
 

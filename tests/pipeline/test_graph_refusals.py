@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Chain, Computed, Together, apply, per_frame
+from seqpipe.ops import Chain, Computed, apply, per_frame
 from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 
@@ -93,7 +93,7 @@ WRITTEN = {
         "flip: backend is given to a call that makes",
     ),
     "a device": (
-        lambda: Together(ops.Flip())(IMAGES, device=1),
+        lambda: Chain(ops.Flip())({"image": IMAGES}, device=1),
         "flip: device is given to a call that makes a",
     ),
     "to act at once": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +23,18 @@ from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, on_host, run
 from .inputs import Given, check, check_size, check_some, gathered, given
 
-__all__ = ["Call", "apply", "as_list", "indices_of"]
+__all__ = ["Call", "apply", "as_list", "indices_of", "moving_samples"]
+
+_moving: list[Callable[..., Any]] = []
+
+
+def moving_samples(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have :func:`apply` call a function, with its own arguments, for samples that are mappings of names to parts.
+
+    What moves their parts knows geometry and flow, which are built on calls.
+    """
+    _moving.append(function)
+    return function
 
 
 class Call(NamedTuple):
@@ -157,6 +169,9 @@ def apply(
     if type(x) is np.ndarray and backend is None:
         return _here(op, given(op, x, layout), epoch, index)
     check_backend(backend, op.name)
+    if isinstance(x, Mapping):
+        (moved,) = _moving
+        return moved(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
     if isinstance(x, Batch):
         indices = x.indices if index is None else index
         return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)

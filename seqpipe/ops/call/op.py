@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,8 @@ class Op(Declaration, register=False):
         """The result for images, a sequence, a volume, or a batch.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; or a DataNode.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; a mapping of
+                names to parts (see :mod:`seqpipe.parts`), which one draw moves together; or a DataNode.
             layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
             epoch: the epoch that random parameters are drawn for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it. By default
@@ -43,6 +45,9 @@ class Op(Declaration, register=False):
             ParameterError: the layout, the type, the number of channels or the size is not one that it takes.
             BackendError: the data is on a GPU that cannot be used.
         """
+        if type(x) is not np.ndarray and isinstance(x, Mapping):
+            sample: X = apply(self, x, layout=layout, epoch=epoch, index=index)
+            return sample
         # looked at first, for this way the question costs an array next to nothing
         if (type(x) is not np.ndarray and isinstance(x, DataNode)) or self.awaited:
             options = {"layout": layout, **({"epoch": epoch} if epoch else {})}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
 
 from ...array import device_of
 from ...errors import ParameterError
@@ -22,6 +25,7 @@ from ..core.spec import Backend
 from ..core.views import DEFAULT_LAYOUTS
 from .composed import Composed, compositions
 from .fused import can_join, can_lead, fused
+from .parts import moved_sample
 
 __all__ = ["Chain"]
 
@@ -50,6 +54,7 @@ class Chain(Maker):
         ParameterError: there are none, or something else is among them.
     """
 
+    moves_samples: ClassVar[bool] = True
     ops: tuple[Op, ...]
     fuse: Fuse = "exact"
 
@@ -105,7 +110,7 @@ class Chain(Maker):
         """The result for images, a sequence, a volume, or a batch; see :meth:`seqpipe.ops.Op.__call__`.
 
         Args:
-            x: what they are to act on.
+            x: what they are to act on; a mapping of names to parts is moved by one draw of each operator.
             layout: of arrays.
             epoch: the epoch that draws are for.
             index: the samples' indices, or that of the first.
@@ -117,6 +122,9 @@ class Chain(Maker):
             BackendError: the data is on a GPU that cannot be used.
         """
         options = {"layout": layout, "epoch": epoch, "index": index}
+        if type(x) is not np.ndarray and isinstance(x, Mapping):
+            sample: X = moved_sample(self, x, backend=backend, device=device, **options)
+            return sample
         result: Any = x
         by_kernel = _by_kernel(x, backend)
         for step in self._steps:
@@ -137,6 +145,10 @@ class Chain(Maker):
         found: X = result
         return found
 
+    def passes(self) -> list[Composed | Op]:
+        """The operators one by one, but for those that are one mapping together."""
+        return list(compositions(self.ops)) if self.fuse == "compose" else list(self.ops)
+
     def groups(self) -> list[tuple[Op, ...]]:
         """The operators that one kernel does together, on a GPU."""
         return [_ops_of(step) for step in self._steps]
@@ -144,7 +156,7 @@ class Chain(Maker):
     @cached_property
     def _steps(self) -> list[Composed | tuple[Op, ...]]:
         found: list[Composed | tuple[Op, ...]] = []
-        for part in compositions(self.ops) if self.fuse == "compose" else self.ops:
+        for part in self.passes():
             last = found[-1] if found else ()
             if isinstance(part, Composed):
                 found.append(part)

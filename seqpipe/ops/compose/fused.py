@@ -237,8 +237,7 @@ def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing:
     """A sample of some frames, rows and columns, and some spacing, that an operator makes of another one."""
     frames, height, width = extent
     channels, dtype = op.result_channels(spec.channels), op.result_dtype(spec.dtype)
-    changes = {"height": height, "width": width, "channels": channels, "dtype": dtype, "limits": None}
-    return spec._replace(frames=frames, spacing=spacing, **changes)
+    return Spec(frames, height, width, channels, dtype, spec.volume, None, spacing)
 
 
 class _Step(NamedTuple):

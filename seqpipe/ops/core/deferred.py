@@ -1,4 +1,4 @@
-"""Calls that are to come: what an operator, a chain or Together gives for nodes, or where its parameters are nodes."""
+"""Calls that are to come: what an operator or a chain gives for nodes, or where its parameters are nodes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Maker(ABC):
 
     Attributes:
         by_backend: the name of the method that is its call, with a backend where it has several.
+        moves_samples: whether its call itself sees to nodes among the parts of a sample.
     """
 
     by_backend: ClassVar[str] = "__call__"
+    moves_samples: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -189,6 +191,8 @@ def or_node(call: F) -> F:
 
     @wraps(call)
     def called(self: Any, *given: Any, **options: Any) -> Any:
+        if self.moves_samples and given and isinstance(given[0], Mapping):
+            return call(self, *given, **options)
         if not self.awaited:
             for value in chain(given, options.values()) if options else given:
                 if isinstance(value, DataNode):

@@ -12,6 +12,8 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...param import Param
+from .distributions import unframed
+from .nodes import DataNode
 from .parameters import KEY, Parameter
 from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
@@ -58,20 +60,19 @@ class _RangeParameter(Parameter):
     def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  it has none
         return f"{_FORMS}, or None"
 
-    def normal(self, value: Any) -> Range:
+    def normal(self, value: Any) -> Any:
         """The range in its normal form; percentiles by name are those from 0.5 to 99.5.
 
         Raises:
             ParameterError: it is of none of the forms.
         """
+        if isinstance(unframed(value), DataNode):
+            return super().normal(value)  # which refuses it by name
         if isinstance(value, str) and value == "percentiles":
             return Percentiles()
-        if (
-            value is None
-            or (isinstance(value, str) and value in ("minmax", "dtype"))
-            or isinstance(value, Percentiles)
-        ):
-            return value  # type: ignore[no-any-return]  # one of the forms
+        named = isinstance(value, str) and value in ("minmax", "dtype")
+        if value is None or named or isinstance(value, Percentiles):
+            return value
         try:
             lo, hi = (float(end) for end in value)
         except (TypeError, ValueError):

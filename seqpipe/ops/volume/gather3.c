@@ -182,33 +182,35 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     const float pz = within(z[w], n0, edge), py = within(y[w], n1, edge), px = within(x[w], n2, edge);                \
     int64_t i = below(pz), j = below(py), l = below(px);
 
+/* Whether all eight voxels around a place are there; most places are such. */
+#define INSIDE(w) (z[w] >= 0 && z[w] < top0 && y[w] >= 0 && y[w] < top1 && x[w] >= 0 && x[w] < top2)
+
+#define TOPS const float top0 = (float)(n0 - 1), top1 = (float)(n1 - 1), top2 = (float)(n2 - 1);
+
 #define CLAMPED(i, n) ((i) < 0 ? 0 : (i) >= (n) ? (n)-1 : (i))
 
 #define IMAGES(NAME, T, STORE, LO, HI)                                                                                \
     static void linear_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {               \
         HEAD(T)                                                                                                       \
+        TOPS                                                                                                          \
         const float fill = (float)k->fill;                                                                            \
         for (int64_t w = 0; w < n; w++) {                                                                             \
-            PLACE                                                                                                     \
-            if (edge) {                                                                                               \
-                i -= i && i == n0 - 1, j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                  \
-            }                                                                                                         \
-            const float fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                   \
-            float v[8];                                                                                               \
-            if ((uint64_t)i < (uint64_t)(n0 - 1) && (uint64_t)j < (uint64_t)(n1 - 1) &&                               \
-                (uint64_t)l < (uint64_t)(n2 - 1)) {                                                                   \
+            float v[8], fz, fy, fx;                                                                                   \
+            if (INSIDE(w)) {                                                                                          \
+                const int32_t i = (int32_t)z[w], j = (int32_t)y[w], l = (int32_t)x[w];                                \
                 const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
+                fz = z[w] - (float)i, fy = y[w] - (float)j, fx = x[w] - (float)l;                                     \
                 v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
                 r += s0;                                                                                              \
                 v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
-            } else if (edge) {                                                                                        \
-                const int64_t a = i + (n0 > 1), b = j + (n1 > 1), e = l + (n2 > 1);                                   \
+            } else {                                                                                                  \
+                PLACE                                                                                                 \
+                if (edge)                                                                                             \
+                    i -= i && i == n0 - 1, j -= j && j == n1 - 1, l -= l && l == n2 - 1;                              \
+                const int64_t a = i + (!edge || n0 > 1), b = j + (!edge || n1 > 1), e = l + (!edge || n2 > 1);        \
+                fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                           \
                 v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
                 v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
-            } else {                                                                                                  \
-                v[0] = TAP(i, j, l), v[1] = TAP(i, j, l + 1), v[2] = TAP(i, j + 1, l), v[3] = TAP(i, j + 1, l + 1);   \
-                v[4] = TAP(i + 1, j, l), v[5] = TAP(i + 1, j, l + 1), v[6] = TAP(i + 1, j + 1, l);                    \
-                v[7] = TAP(i + 1, j + 1, l + 1);                                                                      \
             }                                                                                                         \
             const float p = v[0] + fx * (v[1] - v[0]), q = v[2] + fx * (v[3] - v[2]);                                 \
             const float r = v[4] + fx * (v[5] - v[4]), t = v[6] + fx * (v[7] - v[6]);                                 \
@@ -301,26 +303,29 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
 #define LABELS(NAME, T)                                                                                               \
     static void vote_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                 \
         HEAD(T)                                                                                                       \
+        TOPS                                                                                                          \
         const T fill = (T)k->fill;                                                                                    \
         for (int64_t w = 0; w < n; w++) {                                                                             \
-            PLACE                                                                                                     \
-            const int64_t a = edge ? CLAMPED(i + 1, n0) : i + 1, b = edge ? CLAMPED(j + 1, n1) : j + 1;               \
-            const int64_t e = edge ? CLAMPED(l + 1, n2) : l + 1;                                                      \
             T v[8];                                                                                                   \
-            if ((uint64_t)i < (uint64_t)(n0 - 1) && (uint64_t)j < (uint64_t)(n1 - 1) &&                               \
-                (uint64_t)l < (uint64_t)(n2 - 1)) {                                                                   \
+            float fz, fy, fx;                                                                                         \
+            if (INSIDE(w)) {                                                                                          \
+                const int32_t i = (int32_t)z[w], j = (int32_t)y[w], l = (int32_t)x[w];                                \
                 const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
+                fz = z[w] - (float)i, fy = y[w] - (float)j, fx = x[w] - (float)l;                                     \
                 v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
                 r += s0;                                                                                              \
                 v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
             } else {                                                                                                  \
+                PLACE                                                                                                 \
+                const int64_t a = edge ? CLAMPED(i + 1, n0) : i + 1, b = edge ? CLAMPED(j + 1, n1) : j + 1;           \
+                const int64_t e = edge ? CLAMPED(l + 1, n2) : l + 1;                                                  \
+                fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                           \
                 v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
                 v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
             }                                                                                                         \
             T found = v[0];                                                                                           \
             if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
                  (v[0] ^ v[7])) != 0) {                                                                               \
-                const float fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                               \
                 float worth[8], most = -1;                                                                            \
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \

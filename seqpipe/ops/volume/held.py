@@ -238,6 +238,9 @@ def _whole(op: str, name: str, labels: Array) -> Array:
 
 def _places(op: str, name: str, part: Part, grid: Grid) -> Held:
     values = to_numpy(part.array).astype(np.float64)
+    columns = 3 if isinstance(part, Points) else 6
+    if values.shape[-1] != columns:
+        raise ParameterError(f"{name} has the shape {values.shape}", source=op, allowed=f"(K, {columns})")
     if isinstance(part, Points) and part.unit == "mm":
         if grid.affine is None:
             raise ParameterError(

@@ -28,7 +28,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     Raises:
         ParameterError: there is no range.
     """
-    given: Range = op.range
+    given: Any = op.range
     if given is None:
         raise ParameterError(
             "it needs the range of intensities, and a volume has none by itself",
@@ -37,8 +37,8 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
         )
     if given == "dtype":
-        lo, hi = RANGES.get(dtype, (0, 1))
-        return float(lo), float(hi)
+        least, most = RANGES.get(dtype, (0, 1))
+        return float(least), float(most)
     if isinstance(given, Percentiles):
         return percentiles(x, (given.lo, given.hi))
     if given == "minmax":
@@ -47,8 +47,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
             known = _finite(x)
             lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return lo, hi
-    lo, hi = given
-    return float(lo), float(hi)
+    return float(given[0]), float(given[1])
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
@@ -73,7 +72,8 @@ def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
     known = _finite(x)
     if not known.size:
         return 0.0, 1.0
-    lo, hi = (float(end) for end in namespace(x).percentile(known, np.array(ends)))
+    xp = namespace(x)
+    lo, hi = (float(end) for end in xp.percentile(known, xp.asarray(ends)))
     return lo, hi
 
 

@@ -276,7 +276,7 @@ def _tell_unfinite(state: State) -> None:
     """Say once that there are voxels that are no numbers; they are kept."""
     for name, held in state.images.items():
         values, xp = held.values, namespace(held.values)
-        if values.dtype.kind == "f" and not bool(xp.isfinite(values.sum(dtype=np.float64))):
+        if values.dtype.kind == "f" and not bool(xp.isfinite(values.sum())):
             count = int((~xp.isfinite(values)).sum())
             if count:
                 warn_caller(

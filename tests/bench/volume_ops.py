@@ -1,0 +1,135 @@
+"""Operators on volumes beside torch's grid_sample, in one run: ``python -m tests.bench.volume_ops [--device cuda]``.
+
+Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a GPU 8 of them, and the recipe of
+nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them at 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from seqpipe import ops, recipes
+from seqpipe.ops import VolumeChain
+from seqpipe.parts import Labels
+
+__all__ = ["main"]
+
+TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
+FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
+BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--size", type=int, default=160)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    asked = parser.parse_args()
+    ops.set_threads(asked.threads)
+    jobs = _gathers(asked.device, asked.size, 8 if asked.device == "cuda" else 2, asked.threads)
+    jobs |= _recipes(asked.device)
+    wait = _wait(asked.device)
+    print(f"| {asked.device}, {asked.threads} threads | ms, median | least |\n|-|-|-|")
+    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(asked.rounds):
+        for name, job in jobs.items():
+            wait()
+            begin = time.perf_counter()
+            job()
+            wait()
+            taken[name].append((time.perf_counter() - begin) * 1e3)
+    for name, found in taken.items():
+        print(f"| {name} | {statistics.median(found):.2f} | {min(found):.2f} |", flush=True)
+
+
+def _wait(device: str) -> Callable[[], Any]:
+    if device == "cpu":
+        return lambda: None
+    import cupy
+    import torch
+
+    return lambda: (cupy.cuda.get_current_stream().synchronize(), torch.cuda.synchronize())
+
+
+def _there(array: Any, device: str) -> Any:
+    if device == "cpu":
+        return array
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Callable[[], Any]]:
+    """Each of the gathers, and what torch does for the same."""
+    rng = np.random.default_rng(0)
+    volumes = rng.random((samples, size, size, size)).astype(np.float32)
+    labels = (rng.random((1, *(-(-size // 8),) * 3)) * 5).astype(np.uint8)
+    for axis in (1, 2, 3):
+        labels = labels.repeat(8, axis)
+    several = _there(volumes, device)
+    marked = _there(labels[:, :size, :size, :size], device)
+    batch: dict[str, Callable[[], Any]] = {
+        f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic": lambda: VolumeChain(TURN, BEND)(several, layout="NDHW"),
+        f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
+        f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),
+    }
+    try:
+        import torch
+    except ImportError:
+        return batch
+    torch.set_num_threads(threads)
+    tensor = torch.from_numpy(volumes)[:, None].to(device)
+    theta = torch.eye(3, 4, device=device).repeat(samples, 1, 1)
+    theta[:, :, :3] += 0.1
+
+    def grid_sample(field: Any = None) -> Any:
+        grid = torch.nn.functional.affine_grid(theta, list(tensor.shape), align_corners=False)
+        if field is not None:
+            smooth = torch.nn.functional.interpolate(
+                field, tensor.shape[2:], mode="trilinear", align_corners=False
+            )
+            grid = grid + smooth.permute(0, 2, 3, 4, 1)
+        return torch.nn.functional.grid_sample(tensor, grid, align_corners=False)
+
+    coarse = torch.rand(samples, 3, 8, 8, 8, device=device) * 0.05
+    batch[f"{samples} × {size}³ affine, torch grid_sample with its grid"] = grid_sample
+    batch[f"{samples} × {size}³ affine + coarse field, torch"] = lambda: grid_sample(coarse)
+    if device == "cuda":
+        batch[f"{samples} × {size}³ copied once"] = several.copy
+    return batch
+
+
+def _recipes(device: str) -> dict[str, Callable[[], Any]]:
+    """The recipe of nnU-Net for two samples of 128³ with labels, from volumes of 160³."""
+    rng = np.random.default_rng(1)
+    found: dict[str, Callable[[], Any]] = {}
+    for channels, sure in ((1, False), (1, True), (4, True)):
+        chain = recipes.nnunet((128, 128, 128))
+        if sure:
+            chain = VolumeChain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
+        image = _there(rng.normal(size=(channels, 160, 160, 160)).astype(np.float32), device)
+        labels = _there((rng.random((1, 160, 160, 160)) > 0.9).astype(np.int16), device)
+        sample = {"image": image, "segmentation": Labels(labels)}
+        numbers = iter(range(10**9))
+
+        def job(chain: Any = chain, sample: Any = sample, numbers: Any = numbers) -> Any:
+            return [chain(sample, layout="CDHW", index=next(numbers)) for _ in range(2)]
+
+        how = "all at probability 1" if sure else "its own probabilities"
+        found[f"nnU-Net recipe, batch 2, {channels} × 128³, {how}"] = job
+    return found
+
+
+if __name__ == "__main__":
+    main()
