@@ -14,7 +14,7 @@ from ..core.blocks import constant_of, derives_anew, values_of_all
 from ..core.declaration import Declaration
 from ..core.spec import Spec
 from .batched import BatchedOps, batched_ops
-from .schedule import Stage, stages_of
+from .schedule import OpStage, stages_of
 from .steps import STEPS
 
 __all__ = ["Act", "SamplePlan", "kernel_of_steps"]
@@ -78,7 +78,7 @@ class SamplePlan:
         self._channels = channels
 
     @cached_property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[OpStage, ...]:
         """The same on a GPU."""
         return stages_of(kernel_of_steps(self._channels), [(type(act.op), act.row) for act in self.acts])
 

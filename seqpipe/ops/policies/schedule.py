@@ -17,10 +17,10 @@ from ..core.body import Work
 from ..cuda.kernel import GRID, TYPES, Item, Scratch, launch
 from .batched import RUN, BatchedOps, OpRows, is_pointwise
 
-__all__ = ["Schedule", "Stage", "run_schedules", "stages_of"]
+__all__ = ["OpStage", "Schedule", "run_schedules", "stages_of"]
 
 
-class Stage(NamedTuple):
+class OpStage(NamedTuple):
     """What is done to a sample in one go, the same for every sample that it is done to.
 
     Attributes:
@@ -36,7 +36,7 @@ class Stage(NamedTuple):
     order: int
 
 
-def stages_of(source: BatchedOps, steps: OpRows) -> tuple[Stage, ...]:
+def stages_of(source: BatchedOps, steps: OpRows) -> tuple[OpStage, ...]:
     """All that is done to a sample, operators one after the other, by as few legs as can be; none copies it.
 
     Args:
@@ -47,7 +47,7 @@ def stages_of(source: BatchedOps, steps: OpRows) -> tuple[Stage, ...]:
     for some in _together(steps):
         part = source.part_of(some)
         work = source.works[part]
-        stages.append(Stage(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
+        stages.append(OpStage(part, work, source.own_of(some), 2 - len(work.passes) + (part == 0)))
     return tuple(stages)
 
 
@@ -84,7 +84,7 @@ class Schedule:
         "x",
     )
 
-    def __init__(self, stages: tuple[Stage, ...], x: Array, out: Array) -> None:
+    def __init__(self, stages: tuple[OpStage, ...], x: Array, out: Array) -> None:
         self.stages, self.x, self._last = stages, x, out
         _, self.frames, height, width, _ = x.shape
         self.size = height, width

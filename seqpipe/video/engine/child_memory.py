@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..convert.surface import Plane, Surface, SurfaceFormat
 from ..finalizers import Afterwards
 
-__all__ = ["FrameBuffer", "FrameLayout", "LentFrame", "SharedFrames", "Slots"]
+__all__ = ["BufferLayout", "FrameBuffer", "LentFrame", "SharedFrames", "Slots"]
 
 _BYTES: Final = 512 << 20
 """Of addresses; memory is taken as it is used, so what is never needed costs nothing."""
@@ -44,7 +44,7 @@ class _PlaneAt(NamedTuple):
         return np.ndarray(self.shape, self.dtype, memory, start + self.offset)
 
 
-class FrameLayout(NamedTuple):
+class BufferLayout(NamedTuple):
     """How a frame lies in its room: the same for all frames of a stream, which a message then tells once.
 
     Attributes:
@@ -58,7 +58,7 @@ class FrameLayout(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, surface: Surface) -> FrameLayout:
+    def of(cls, surface: Surface) -> BufferLayout:
         """How such a frame is laid down."""
         places, size = [], 0
         for plane in surface.planes:
@@ -76,7 +76,7 @@ class LentFrame(NamedTuple):
     """
 
     buffer: FrameBuffer
-    layout: FrameLayout
+    layout: BufferLayout
 
 
 class Slots:
@@ -90,11 +90,11 @@ class Slots:
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._free: defaultdict[int, list[FrameBuffer]] = defaultdict(list)
         self._end = self._lent = 0
-        self._layout = FrameLayout((), SurfaceFormat("", 0, "", 0, 0), 0)
+        self._layout = BufferLayout((), SurfaceFormat("", 0, "", 0, 0), 0)
 
     def put(self, surface: Surface) -> LentFrame | None:
         """Copy a frame into the shared memory; None if there is no room."""
-        layout = FrameLayout.of(surface)
+        layout = BufferLayout.of(surface)
         if layout == self._layout:
             layout = self._layout  # the very same, so that pickling finds it again
         self._layout = layout
