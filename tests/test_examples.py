@@ -195,3 +195,18 @@ def test_two_stream(torch):
         int, re.search(r"frame (\d+)%, by the flow (\d+)%, by both (\d+)%", printed).groups()
     )
     assert frame < 60 < 80 < min(flow, both), "the classes differ in their motion alone"
+
+
+@pytest.mark.deep
+def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
+    pytest.importorskip("torch")
+    words = ("train_segmentation.py", tmp_path, "--volumes", 2, "--seeds", 1, "--epochs")
+    printed = output(*words, 1)
+    assert re.findall(r"seed 0, (\w+): held-out Dice [01]\.\d+", printed) == ["plain", "augmented"]
+    with seqpipe.open(tmp_path / "prediction.nii.gz") as volume:
+        assert volume.sequence().shape[:3] == (40, 48, 48)
+    before = (tmp_path / "plain-0.pt").read_bytes()
+    assert output(*words, 1) == printed, "nothing is left to train"
+    assert (tmp_path / "plain-0.pt").read_bytes() == before
+    output(*words, 2)
+    assert (tmp_path / "plain-0.pt").read_bytes() != before

@@ -1,4 +1,4 @@
-"""The group of commands, and how errors leave the program."""
+"""Command group, and the exit codes and messages of errors."""
 
 from __future__ import annotations
 

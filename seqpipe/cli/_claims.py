@@ -1,4 +1,4 @@
-"""The names of the files that exports which run at once are to write: no two of them may write the same one.
+"""Claims of output files by concurrent exports: no two exports may write the same file.
 
 Each export keeps a hidden file with the digests of its names in the output folder, locked for as long as it runs. So
 it does not matter which sources and patterns they come from.

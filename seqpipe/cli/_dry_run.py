@@ -1,4 +1,4 @@
-"""``--dry-run``: what an export would write, and about how much of it."""
+"""``--dry-run``: the files that an export would write, and their approximate size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of ``seqpipe export``: plan it all, refuse what cannot end well, then go source by source."""
+"""Execution of ``seqpipe export``: plan all sources, refuse what cannot succeed, export source by source."""
 
 from __future__ import annotations
 

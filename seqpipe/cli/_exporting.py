@@ -1,4 +1,4 @@
-"""The options that every command has that writes files of frames: which frames, where, and how the work is done."""
+"""Options shared by the commands that write files of frames: selection, output, execution."""
 
 from __future__ import annotations
 

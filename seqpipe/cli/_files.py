@@ -1,4 +1,4 @@
-"""Files in and out: the videos and volumes behind given paths, and writing so that only whole files are seen."""
+"""Input files and atomic output files: videos and volumes behind paths; only complete files become visible."""
 
 from __future__ import annotations
 

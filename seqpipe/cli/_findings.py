@@ -1,4 +1,4 @@
-"""What ``seqpipe doctor`` looks at: one finding for each thing that may be there or be missing."""
+"""Checks of ``seqpipe doctor``: one finding for each component that may be missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the export of any source has: what its work shares, its outcome, frames as sequences, and rows of losses."""
+"""Shared parts of exports: their state, outcome, frames as sequences, and rows of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JPEG on a GPU by nvImageCodec: frames in a card's memory become the bytes of files without leaving it before."""
+"""JPEG encoding on a GPU by nvImageCodec: frames in GPU memory become the bytes of files."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 
 class GpuJpeg:
-    """The JPEG encoders of one card, for 8-bit RGB; any thread may use them.
+    """The JPEG encoders of one GPU, for 8-bit RGB; any thread may use them.
 
     Args:
-        device: the card's number.
+        device: the GPU's number.
 
     Attributes:
         together: how many frames are best given at once.
         threads: how many threads are of use.
 
     Raises:
-        BackendError: nvImageCodec or CuPy is missing, or cannot encode on this card.
+        BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
     """
 
     together: Final = _TOGETHER
@@ -77,7 +77,7 @@ class GpuJpeg:
         """Encode frames, 4:2:0.
 
         Args:
-            frames: ``(H, W, 3)`` uint8 in the card's memory, finished: no stream is waited for.
+            frames: ``(H, W, 3)`` uint8 in the GPU's memory, finished: no stream is waited for.
             quality: 1 to 100.
             source: where they are from, for the log.
 
@@ -183,10 +183,10 @@ class GpuJpeg:
 
 
 def gpu_jpeg(device: int) -> GpuJpeg:
-    """The JPEG encoders of a card, made and tried once in a process.
+    """The JPEG encoders of a GPU, made and tried once in a process.
 
     Raises:
-        BackendError: nvImageCodec or CuPy is missing, or cannot encode on this card.
+        BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
     """
     found = _made(device)
     if isinstance(found, BackendError):

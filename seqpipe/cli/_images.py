@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class GpuEncoder(Protocol):
-    """What encodes frames in a card's memory; any thread may use it."""
+    """What encodes frames in a GPU's memory; any thread may use it."""
 
     @property
     def together(self) -> int:
@@ -62,7 +62,7 @@ class GpuEncoder(Protocol):
         """How many threads are of use."""
 
     def __call__(self, frames: Seq[Array], quality: int, source: str) -> list[bytes | None]:
-        """The content of a file for each frame; None for one that the card does not encode."""
+        """The content of a file for each frame; None for one that the GPU does not encode."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Encoder:
         lossy: whether a quality means something.
         largest: how many pixels a side may have; None for no limit.
         quality: 1 to 100.
-        gpu: makes what encodes frames on a card, by the card's number; None where no card does.
-        encode: who encodes frames that are on a card.
+        gpu: makes what encodes frames on a GPU, by the GPU's number; None where no GPU does.
+        encode: who encodes frames that are on a GPU.
         pairs: whether it writes what is between frames, so that a file is made of two frames or more.
         streamed: whether a file is written while its frames are decoded; it may hold all of a source.
         settings: what else decides about the content of files; the folder's note is made of it.
@@ -173,10 +173,10 @@ class Encoder:
             return None
 
     def _from_gpu(self, gpu: GpuEncoder, frames: Seq[Sequence]) -> list[Content]:
-        """The contents of files, by the card where it can.
+        """The contents of files, by the GPU where it can.
 
         Raises:
-            OutputError: the card does not encode a frame, and nobody else is to.
+            OutputError: the GPU does not encode a frame, and nobody else is to.
         """
         coded = gpu([frame.data for frame in frames], self.quality, frames[0].source)
         if self.encode == "gpu" and None in coded:

@@ -1,4 +1,4 @@
-"""Opening the indices of many videos at once, from the cache or by building them."""
+"""Indexes of many videos, loaded from the cache or built in parallel."""
 
 from __future__ import annotations
 

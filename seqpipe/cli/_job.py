@@ -1,4 +1,4 @@
-"""One source's export: decode in order, encode and write, and record what became of each file."""
+"""Export of one source: decode in order, encode, write, and record the result of each file."""
 
 from __future__ import annotations
 

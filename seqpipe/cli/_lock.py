@@ -1,4 +1,4 @@
-"""Locks between exports that run at once: the kernel gives them back, however the process that holds one ends."""
+"""File locks between concurrent exports, released by the kernel when a process ends."""
 
 from __future__ import annotations
 

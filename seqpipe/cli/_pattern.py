@@ -1,4 +1,4 @@
-"""Names of the exported files: the ``--pattern`` and its fields."""
+"""Output file names: the ``--pattern`` option and its fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What will be exported of each source: which frames go into which files. Nothing is decoded to know it."""
+"""Export plan of a source: which frames go into which files, without decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress bar on the terminal's stderr, and nothing where stderr is none."""
+"""Progress bar on the terminal's stderr; nothing if stderr is not a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files in an output folder were made with: a note that ``--resume`` compares its own options with.
+"""Note of the options that files in an output folder were made with; ``--resume`` compares its options.
 
 ``DIR/.seqpipe-export.json`` has an entry for each source. A manifest tells which frame a file holds, but not how its
 pixels were made, and there need not be one. It is a file, for folders are classes to those who train on images.

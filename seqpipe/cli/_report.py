@@ -1,4 +1,4 @@
-"""What an export tells: messages on stderr, and JSON lines on stdout where they are wanted."""
+"""Export report: messages on stderr, and JSON lines on stdout on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an export was asked for, checked as far as it can be without looking at any video."""
+"""Export request: options checked as far as possible without opening a video."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an earlier run has finished, so that ``--resume`` does the rest and nothing twice."""
+"""Finished files of an earlier run, which ``--resume`` skips."""
 
 from __future__ import annotations
 

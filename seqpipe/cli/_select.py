@@ -1,4 +1,4 @@
-"""Which frames of a video are exported: the selection and range options applied to its index."""
+"""Frame selection: selection and range options applied to a video's index."""
 
 from __future__ import annotations
 

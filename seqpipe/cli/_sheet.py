@@ -1,4 +1,4 @@
-"""The contact sheet: one HTML page with small pictures of what was exported, which needs no network."""
+"""Contact sheet: one self-contained HTML page with thumbnails of the exported frames."""
 
 from __future__ import annotations
 

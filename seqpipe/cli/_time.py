@@ -1,4 +1,4 @@
-"""Positions in a video as people type them: ``12.5``, ``1:02:03.250`` or ``123f``."""
+"""Time positions on the command line: ``12.5``, ``1:02:03.250`` or ``123f``."""
 
 from __future__ import annotations
 

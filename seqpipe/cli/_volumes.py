@@ -1,4 +1,4 @@
-"""Volumes on the command line: which inputs they are, what ``probe`` and ``index`` say of them."""
+"""Volumes on the command line: detection, and output of ``probe`` and ``index``."""
 
 from __future__ import annotations
 

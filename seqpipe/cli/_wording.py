@@ -1,4 +1,4 @@
-"""Errors in the words of the command line: their advice names parameters of Python, which are options here."""
+"""Error messages in the command line's terms: names of Python parameters become options."""
 
 from __future__ import annotations
 

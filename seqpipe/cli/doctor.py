@@ -1,4 +1,4 @@
-"""``seqpipe doctor``: what this machine can do, what is missing, and what to do about it."""
+"""``seqpipe doctor``: what this machine supports, what is missing, and how to fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``seqpipe index``: read through videos once, so that opening them later costs nothing."""
+"""``seqpipe index``: packet indexes, built ahead of time."""
 
 from __future__ import annotations
 

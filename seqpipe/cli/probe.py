@@ -1,4 +1,4 @@
-"""``seqpipe probe``: what a video is, without decoding it."""
+"""``seqpipe probe``: properties of a video or volume, without decoding it."""
 
 from __future__ import annotations
 

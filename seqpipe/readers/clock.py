@@ -1,4 +1,4 @@
-"""Clock: the timestamps of videos, fetched when they are needed and kept only for a while."""
+"""Timestamp cache: clocks of videos, loaded on demand and kept for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entry: a video as the user listed it, before it was looked at."""
+"""Entry: a video as the user listed it, before it is opened."""
 
 from __future__ import annotations
 

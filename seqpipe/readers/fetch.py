@@ -1,4 +1,4 @@
-"""Fetcher: samples to pixels, and what becomes of those that cannot be read."""
+"""Fetcher: samples to pixels, with the ``on_error`` policy for unreadable ones."""
 
 from __future__ import annotations
 

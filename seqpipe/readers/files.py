@@ -1,4 +1,4 @@
-"""Videos listed by name, or found in folders whose names are the classes."""
+"""Video listing by name, or from folders whose names are the classes."""
 
 from __future__ import annotations
 

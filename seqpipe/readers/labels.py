@@ -1,4 +1,4 @@
-"""Labels: whole numbers, or the names of classes."""
+"""Labels: integers or class names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LazyEngine: a dataset's threads, started when they are needed, in the process that needs them."""
+"""LazyEngine: a dataset's threads, started on first use in the process that uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing: which of a dataset's arguments names its videos, and what it names."""
+"""Listing: the videos of a dataset, from ``files``, ``file_root`` or ``manifest``."""
 
 from __future__ import annotations
 

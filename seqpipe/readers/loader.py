@@ -1,4 +1,4 @@
-"""Iterating over a dataset: where one stands, what is read ahead, and the state to go on from."""
+"""Dataset iteration: position, read-ahead, and the state to resume from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs: what the pictures of each sample are to be, such as a window drawn for it; made by their conversion."""
+"""Outputs: an output specification for each sample, such as a random window, applied by the conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters that only datasets have, declared once."""
+"""Dataset parameters, declared once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
 def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
     """What batches under way and waiting may hold.
 
-    By default a share of the device's memory: a constant would be too much for small cards, or leave the engines of
+    By default a share of the device's memory: a constant would be too much for small GPUs, or leave the engines of
     large ones without work. Of all memory, not of what happens to be free, so that runs on one machine are alike.
     """
     return int(

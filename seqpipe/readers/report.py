@@ -1,4 +1,4 @@
-"""What a dataset left out, and why."""
+"""Report: the samples that a dataset left out, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Survey: one look at each listed video, to know how many samples it gives.
+"""Survey: frame counts of the listed videos, which determine the number of samples.
 
 An earlier survey of the same files tells, as far as they have not changed; else the heads of cached indexes; where
 there is none, the index is built, on all threads.

@@ -1,4 +1,4 @@
-"""How the positions of an epoch are cut into batches."""
+"""Batch boundaries: positions of an epoch cut into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of patches: every volume is open once in an epoch, and patches of several volumes are mixed."""
+"""Patch order: each volume is open once in an epoch, and patches of several volumes are mixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the parameters a user gives to the sampler they describe."""
+"""Sampler selection from the user's parameters."""
 
 from __future__ import annotations
 

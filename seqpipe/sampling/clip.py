@@ -1,4 +1,4 @@
-"""The values of sampling: what may be used (Span), what makes one sample (Clip), and who picks (Sampler)."""
+"""Sampling values: Span (the usable frames), FrameClip (one sample), Sampler (which chooses)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and frames: which frame is on screen at a time, and which frames lie between two times.
+"""Time-to-frame lookup: the frame on screen at a time, and the frames between two times.
 
 Timestamps are presentation times in seconds, float64, ascending, one for each frame of a video. They are the
 video's own clock: the first one need not be 0, and their distances need not be equal. Frame i is shown from

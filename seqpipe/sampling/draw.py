@@ -1,4 +1,4 @@
-"""One sample of one video in one epoch: the only place where a dataset's draws are made."""
+"""Random sampling of one clip of one video in one epoch: the only random numbers of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which samples come, and which of them a rank gets: functions of (seed, epoch), not state."""
+"""Sample order and sharding: pure functions of (seed, epoch), without state."""
 
 from __future__ import annotations
 

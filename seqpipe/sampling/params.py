@@ -1,4 +1,4 @@
-"""The parameters of sampling, declared once; readers, samplers and the command line check with these."""
+"""Sampling parameters, declared once; readers, samplers and the command line validate with them."""
 
 from __future__ import annotations
 

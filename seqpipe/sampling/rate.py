@@ -1,4 +1,4 @@
-"""Samples at a target frame rate, by timestamps: sound for variable frame rates and for any ratio of rates.
+"""Sampling at a target frame rate, by timestamps: for variable frame rates and any ratio of rates.
 
 Position k of a clip that starts at time t is the frame on screen at ``t + k / fps``: each time is computed
 from k itself, so no error adds up. Positions at or after the end of the span are padding.

@@ -1,4 +1,4 @@
-"""Samples spread over a whole video: one frame from each of equal parts."""
+"""Segment sampling: one frame from each of several equal parts of a video."""
 
 from __future__ import annotations
 

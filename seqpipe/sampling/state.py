@@ -1,4 +1,4 @@
-"""The state of an iteration: three plain values, because every sample and every draw follows from them."""
+"""Iteration state: three plain values, which determine every sample and random number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples by frame numbers: windows at regular starts, and clips at random starts."""
+"""Window sampling by frame numbers: regular starts, or random clips."""
 
 from __future__ import annotations
 

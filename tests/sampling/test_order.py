@@ -107,8 +107,8 @@ def test_even_ranks_are_equally_long_and_lose_nothing(size, world, epoch, shuffl
 
 
 def test_another_process_has_the_same_order():
-    drawn = "Order(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist()"
-    code = f"from seqpipe.sampling import Order; print({drawn})"
+    drawn = "EpochOrder(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist()"
+    code = f"from seqpipe.sampling import EpochOrder; print({drawn})"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == str(EpochOrder(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist())
 

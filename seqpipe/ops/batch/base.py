@@ -1,4 +1,4 @@
-"""Mixing: operators on whole batches, that mix every sample with another one, and labels with theirs."""
+"""Base class of operators that mix the samples of a batch, and their labels."""
 
 from __future__ import annotations
 

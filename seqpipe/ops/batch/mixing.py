@@ -1,4 +1,4 @@
-"""Operators that mix the samples of a batch, and their labels: mixup and CutMix."""
+"""Mixup and CutMix: operators that mix the samples of a batch, and their labels."""
 
 from __future__ import annotations
 

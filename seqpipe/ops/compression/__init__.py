@@ -1,4 +1,4 @@
-"""Operators that distort images as lossy compression does.
+"""Compression artifacts: operators that distort images as lossy compression does.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""What saving as JPEG does to images."""
+"""JPEG compression artifacts."""
 
 from __future__ import annotations
 

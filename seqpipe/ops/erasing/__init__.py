@@ -1,4 +1,4 @@
-"""Operators that paint over parts of images.
+"""Erasing operators: parts of images are filled.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""Operators that paint over parts of images."""
+"""Erasing operators: given or random boxes of images are filled."""
 
 from __future__ import annotations
 

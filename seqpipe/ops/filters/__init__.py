@@ -1,4 +1,4 @@
-"""Operators that look at the pixels around a pixel: blurs, sharpening, derivatives.
+"""Neighborhood filters: blurs, sharpening, derivatives.
 
 Imports `core`, `call`, `cuda`, `geometry`.
 """

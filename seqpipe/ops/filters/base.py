@@ -1,4 +1,4 @@
-"""Operators that look at what is around a value: borders, and kernels that are sums of columns times rows."""
+"""Base classes of filters: borders, and separable kernels."""
 
 from __future__ import annotations
 

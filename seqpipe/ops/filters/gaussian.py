@@ -1,4 +1,4 @@
-"""Filters by Gaussian windows, which are in fixed point where bytes are made of bytes."""
+"""Gaussian filters, in fixed point for uint8 to uint8."""
 
 from __future__ import annotations
 

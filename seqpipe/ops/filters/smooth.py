@@ -1,4 +1,4 @@
-"""Operators that smooth, sharpen and differentiate images, rows first and then columns."""
+"""Separable filters for smoothing, sharpening and derivatives."""
 
 from __future__ import annotations
 

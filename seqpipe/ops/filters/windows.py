@@ -1,4 +1,4 @@
-"""Operators that look at a window around every pixel, as a whole."""
+"""Window filters, which are not separable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that add noise, with their random numbers.
+"""Noise operators, with their random numbers.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""What operators of noise have in common: for every value of every frame its own random bits, without a state."""
+"""Base class of noise operators: stateless random bits for every value of every frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``noise.c``: what noise makes of random bits, in C."""
+"""Binding of ``noise.c``: noise from random bits, in C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that add noise, other for every value and every frame; of a sample and an epoch always the same."""
+"""Noise operators: different for every value and frame, reproducible for a sample and an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of the normal distribution from random bits, the same to the last bit wherever they are made.
+"""Normally distributed numbers from random bits, bit-exact on every device.
 
 The inverse of the distribution is taken to be straight between 1472 places: 64 for each power of 2 of the probability
 that a number is farther from 0, down to 2⁻²³. It is 1.4·10⁻⁵ off at most, and numbers go up to 5.29. Bits become

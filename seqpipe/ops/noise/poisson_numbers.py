@@ -1,4 +1,4 @@
-"""Numbers of the Poisson distribution from random bits, the same to the last bit wherever they are made.
+"""Poisson distributed numbers from random bits, bit-exact on every device.
 
 There are two ways. :func:`poisson` takes any means. For levels of 8 bits, whose means are 256 at most, the counts of
 means below 13 come from tables in one step: the alias method (Walker, "An efficient method for generating discrete

@@ -1,4 +1,4 @@
-"""Policy: an operator that draws for each sample which other operators act on it, and how much."""
+"""Policy: base class of operators that sample, for each sample, which operators to apply and how strongly."""
 
 from __future__ import annotations
 

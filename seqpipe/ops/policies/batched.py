@@ -1,4 +1,4 @@
-"""Operators side by side: one kernel for samples of which each has another one, and some have several on levels."""
+"""Batched operators: one kernel that applies a different operator to each sample."""
 
 from __future__ import annotations
 

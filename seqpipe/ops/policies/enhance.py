@@ -1,4 +1,4 @@
-"""Operators that policies of augmentation are made of, with the meaning that Pillow's ``ImageEnhance`` gave them."""
+"""Operators that policies use, with the meaning of Pillow's ``ImageEnhance``."""
 
 from __future__ import annotations
 

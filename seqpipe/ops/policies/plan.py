@@ -1,4 +1,4 @@
-"""Plans of policies: which operators act on a sample, with their parameters in each form that is asked for."""
+"""Sample plans of policies: the operators for a sample, with their parameters for each backend."""
 
 from __future__ import annotations
 

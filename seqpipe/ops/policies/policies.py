@@ -1,4 +1,4 @@
-"""Policies of augmentation that were published: RandAugment, TrivialAugment, AutoAugment; a draw for each sequence.
+"""Published augmentation policies: RandAugment, TrivialAugment, AutoAugment; sampled once for a sequence.
 
 ``policy.drawn(epoch=…, index=…)`` says which steps a sample gets.
 """

@@ -1,4 +1,4 @@
-"""What was published of augmentation policies: the ranges of magnitudes, and the policies that AutoAugment found.
+"""Published tables of augmentation policies: magnitude ranges, and the policies that AutoAugment found.
 
 Sources: E. D. Cubuk and others, "AutoAugment: Learning augmentation policies from data", 2019; E. D. Cubuk and others,
 "RandAugment: Practical automated data augmentation with a reduced search space", 2020; S. G. Müller and F. Hutter,

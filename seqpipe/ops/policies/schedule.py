@@ -1,4 +1,4 @@
-"""Samples on their way through operators side by side: a launch does for each of them what comes next."""
+"""Schedule of batched operators: each launch runs the next pass of every sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of augmentation policies: each an operator, and what a magnitude means among its parameters."""
+"""Policy steps: an operator for each, and the mapping from magnitude to its parameters."""
 
 from __future__ import annotations
 

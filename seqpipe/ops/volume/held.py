@@ -169,7 +169,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
     Raises:
         ParameterError: a part is not one, or parts do not lie on one grid.
     """
-    parts = {name: part_of(value) for name, value in sample.items()}
+    parts = {name: _meant(part_of(value)) for name, value in sample.items()}
     held: dict[str, Held] = {}
     grid: Grid | None = None
     for name, part in parts.items():
@@ -189,6 +189,12 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
     if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
     return State({name: held[name] for name in parts}, grid, op)
+
+
+def _meant(part: Part) -> Part:
+    """A part whose values mean themselves: stored integers that are to be scaled become what they stand for."""
+    data = part.data
+    return part.with_data(data.scaled()) if isinstance(data, Sequence) and data.scale is not None else part
 
 
 def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:

@@ -1,4 +1,4 @@
-"""Chroma planes brought to the grid of the luma plane: bilinear, at the right siting.
+"""Chroma upsampling to the luma grid: bilinear, with the right siting.
 
 Along an axis with ``S`` luma samples per chroma sample, chroma sample ``i`` lies at luma sample ``i·S +
 offset``. Before the first and after the last chroma sample the nearest one is repeated.

@@ -1,4 +1,4 @@
-"""Color: from a stream's tags to one matrix. No pixels here; the CPU and the CUDA kernel use the same table.
+"""Color matrices from a stream's tags. No pixels here; the CPU and the CUDA kernel use the same table.
 
 Luma weights and quantization are those of ITU-R BT.601-7 (2.5), BT.709-6 (3 and 4) and BT.2020-2 (tables 4
 and 5); the codes of the tags and the general equations are those of ITU-T H.273 (8.3, table 4). For code

@@ -1,4 +1,4 @@
-"""Converter: surfaces to pixels, straight into the caller's memory.
+"""Converter: surfaces to pixels, written directly into the caller's memory.
 
 A surface is cut, its planes are scaled or upsampled to one grid as code values, and the color matrix is
 applied last, at the final size.

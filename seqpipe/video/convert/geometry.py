@@ -1,4 +1,4 @@
-"""Where the pixels of an output picture lie in the surface: crop, window, size and rotation as whole numbers."""
+"""Output geometry: crop, window, size and rotation of an output frame in the surface, as integers."""
 
 from __future__ import annotations
 

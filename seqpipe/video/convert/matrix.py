@@ -1,4 +1,4 @@
-"""The one matrix of a conversion: from a surface's code values to what is asked for. No pixels here."""
+"""Conversion matrix from a surface's code values to output values. No pixels here."""
 
 from __future__ import annotations
 

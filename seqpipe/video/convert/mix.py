@@ -1,4 +1,4 @@
-"""Mixer: from planes on the picture's grid to the picture, by one matrix and one rounding."""
+"""Mixer: planes of the output size to output pixels, with one matrix and one rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planes of a surface on the picture's grid: cut, upsampled or scaled, mirrored and turned."""
+"""Planes of a surface in output geometry: cropped, upsampled or scaled, mirrored and rotated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OutputSpec: what a decoded frame is to become. No pixels here, and no library that handles them."""
+"""OutputSpec: color, dtype, size and crop of output frames. No pixels here, and no library that handles them."""
 
 from __future__ import annotations
 

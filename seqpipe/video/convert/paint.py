@@ -1,4 +1,4 @@
-"""Painting: surfaces to pixels in the memory of the sequences that they belong to."""
+"""Painting: surfaces converted into the arrays of the sequences that they belong to."""
 
 from __future__ import annotations
 

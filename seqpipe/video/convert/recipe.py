@@ -1,4 +1,4 @@
-"""Recipe: everything about a conversion that is the same for all frames of one format and size.
+"""Recipe: the parts of a conversion that all frames of one format and size share.
 
 What is worked out here once, a frame only runs: views, buffers, weights and calls are bound beforehand.
 """

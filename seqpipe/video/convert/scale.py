@@ -1,4 +1,4 @@
-"""Planes scaled by swscale: bilinear with pixel centers at half integers, the triangle widened to shrink.
+"""Plane scaling by swscale: bilinear, pixel centers at half integers, antialiased.
 
 Measured against Pillow's BILINEAR on 1080p: mean difference 0.1 of 255. They part at the edges of the
 picture, where swscale repeats the last pixel and Pillow leaves out what lies beyond it.

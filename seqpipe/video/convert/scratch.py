@@ -1,4 +1,4 @@
-"""Scratch: memory for what a conversion makes on its way."""
+"""Scratch memory for intermediate results of a conversion."""
 
 from __future__ import annotations
 

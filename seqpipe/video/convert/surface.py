@@ -1,4 +1,4 @@
-"""Surface: a decoded frame as NumPy planes, in the codec's own form.
+"""Surface: a decoded frame as NumPy planes, in the codec's format.
 
 A surface is what two decoders must agree on bit by bit; everything that rounds (color, scaling) comes after
 it.

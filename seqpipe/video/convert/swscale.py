@@ -1,4 +1,4 @@
-"""The one call into swscale, on one thread: frames are converted in parallel, not parts of a frame."""
+"""swscale call on one thread: frames are converted in parallel, not parts of a frame."""
 
 from __future__ import annotations
 

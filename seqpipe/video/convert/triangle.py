@@ -1,4 +1,4 @@
-"""The filter that planes are scaled by: a triangle with pixel centers at half integers, widened to shrink."""
+"""Triangle filter for scaling planes: pixel centers at half integers, widened for downscaling."""
 
 from __future__ import annotations
 

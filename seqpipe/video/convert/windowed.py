@@ -1,4 +1,4 @@
-"""Windows of planes scaled with the samples beside them in reach, by products of matrices.
+"""Window scaling of planes with the samples around them, by matrix products.
 
 The filter is the kernels' (cuda/weights.cuh says the same in C++): a triangle with pixel centers at half integers,
 widened to shrink, upon chroma that is interpolated linearly to the luma grid. Beyond what is shown nothing counts, so

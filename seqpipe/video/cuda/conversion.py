@@ -1,4 +1,4 @@
-"""Conversion: everything about a launch that is the same for all surfaces of one kind, worked out on the host."""
+"""Conversion: the arguments of a conversion kernel that all surfaces of one kind share, computed on the host."""
 
 from __future__ import annotations
 

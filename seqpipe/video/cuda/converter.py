@@ -140,10 +140,10 @@ def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
 
 
 class Converters:
-    """The converters of one card, for all who paint there: the least recently used are given up.
+    """The converters of one GPU, for all who paint there: the least recently used are given up.
 
     Args:
-        device: the card's number.
+        device: the GPU's number.
     """
 
     def __init__(self, device: int) -> None:
@@ -165,5 +165,5 @@ class Converters:
 
 @cache
 def converters_of(device: int) -> Converters:
-    """Those of a card."""
+    """Those of a GPU."""
     return Converters(device)

@@ -1,4 +1,4 @@
-"""DevicePainting: how the pictures of one whole run are converted, by one thread."""
+"""DevicePainting: conversion of the frames of one fused decode run, by one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeviceSurface: where a decoded frame lies in device memory, and how it is to be read."""
+"""DeviceSurface: a decoded frame in device memory, with its planes' addresses and format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..convert.surface import SurfaceFormat
 
 __all__ = ["DeviceSurface", "SurfaceShape", "at_once"]
 
-# Each launch takes Python dozens of µs, a 1080p frame the card 6 and an engine 1,000: many small frames are worth one.
+# Each launch takes Python dozens of µs, a 1080p frame the GPU 6 and an engine 1,000: many small frames are worth one.
 # Of large ones each more costs every session memory, at 1080p 12 MiB: of the pictures that a decoder hands over, some
 # are being converted, some gathered, and some have just come. Nor may these be too many: an H200 made decoders with 48
 # for them, and refused those with 64: 67 or more, with what they decode into.

@@ -1,4 +1,4 @@
-"""What the cards of this machine are, and what they decode."""
+"""GPUs of this machine, with the codecs that they decode."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class GpuInfo:
 
 
 def gpus() -> list[GpuInfo]:
-    """The cards that this process sees.
+    """The GPUs that this process sees.
 
     Raises:
-        BackendError: CuPy, the driver, its decoder library or a card is missing.
+        BackendError: CuPy, the driver, its decoder library or a GPU is missing.
     """
     return [_gpu_info(number) for number in range(device_count())]
 
@@ -46,7 +46,7 @@ def gpus() -> list[GpuInfo]:
 def _gpu_info(number: int) -> GpuInfo:
     runtime = load_cupy().cuda.runtime
     with load_cupy().cuda.Device(number):
-        runtime.free(0)  # makes the card's context
+        runtime.free(0)  # makes the GPU's context
         facts = runtime.getDeviceProperties(number)
         decodes = [
             f"{codec} {chroma} {bits}"

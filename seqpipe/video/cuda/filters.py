@@ -1,4 +1,4 @@
-"""Filter axes: the few numbers of an axis that a kernel makes its weights of; weights.cuh says what these mean."""
+"""Filter axes: the parameters from which a kernel computes its weights; weights.cuh explains them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A card that is full: what is idle is given back, then it is tried once more, and only then said."""
+"""GPU memory limits: idle memory is released and the allocation retried before an error is raised."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _give_back: dict[int, Callable[[], None]] = {}
 
 
 def idle_bytes() -> int:
-    """What idle decoders of a card may hold: ``SEQPIPE_NVDEC_IDLE_GIB``, else 4 GiB.
+    """What idle decoders of a GPU may hold: ``SEQPIPE_NVDEC_IDLE_GIB``, else 4 GiB.
 
     All readers of a process share these decoders, so this is no parameter of any of them.
 
@@ -47,12 +47,12 @@ def idle_bytes() -> int:
 
 
 def when_full(device: int, give_back: Callable[[], None]) -> None:
-    """Say how to give back what is idle on a card; any thread may do so, with the card as its current one."""
+    """Say how to give back what is idle on a GPU; any thread may do so, with the GPU as its current one."""
     _give_back[device] = give_back
 
 
 def release_idle() -> None:
-    """Give back what is idle on the current card."""
+    """Give back what is idle on the current GPU."""
     cupy = load_cupy()
     if (give_back := _give_back.get(int(cupy.cuda.runtime.getDevice()))) is not None:
         give_back()
@@ -60,7 +60,7 @@ def release_idle() -> None:
 
 
 def retry_when_full(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
-    """Allocate on the current card; if it is full, once more after what is idle was given back.
+    """Allocate on the current GPU; if it is full, once more after what is idle was given back.
 
     Args:
         make: allocates.
@@ -68,7 +68,7 @@ def retry_when_full(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
         size: its bytes.
 
     Raises:
-        DeviceMemoryError: the card is full all the same.
+        DeviceMemoryError: the GPU is full all the same.
     """
     try:
         return make()
@@ -81,7 +81,7 @@ def retry_when_full(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
 
 
 def out_of_memory(what: str, size: int) -> DeviceMemoryError:
-    """The error for something that the current card has no memory for.
+    """The error for something that the current GPU has no memory for.
 
     The fact says nothing that changes from one moment to the next: readers count the reasons of fallbacks by it.
     """
@@ -96,7 +96,7 @@ def out_of_memory(what: str, size: int) -> DeviceMemoryError:
 
 
 def total_bytes(device: int) -> int:
-    """All memory of a card, free or not."""
+    """All memory of a GPU, free or not."""
     cupy = load_cupy()
     with cupy.cuda.Device(device):
         return int(cupy.cuda.runtime.memGetInfo()[1])

@@ -1,4 +1,4 @@
-"""DevicePainter: pictures in a card's memory, a few surfaces with each launch."""
+"""DevicePainter: frames in GPU memory, several surfaces in each launch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["DevicePainter"]
 
 
 class DevicePainter:
-    """Paints in a card's memory, whichever decoder the surfaces come from.
+    """Paints in a GPU's memory, whichever decoder the surfaces come from.
 
     While some surfaces are converted the next ones are gathered; surfaces are let go once they are converted.
 
     Args:
-        streams: the card's.
+        streams: the GPU's.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -47,13 +47,13 @@ class DevicePainter:
         return self._converters.get(info, output)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory of the card."""
+        """Memory of the GPU."""
         pixels = self._streams.allocate(shape, dtype)
         self._streams.admit()
         return pixels
 
     def admit(self, pixels: Array) -> None:  # noqa: ARG002  all of the default stream's memory is waited for at once
-        """Wait, on the card, for what was done with the memory before."""
+        """Wait, on the GPU, for what was done with the memory before."""
         self._streams.admit()
 
     def pictures(self, pixels: Array) -> Seq[int]:

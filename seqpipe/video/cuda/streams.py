@@ -1,4 +1,4 @@
-"""Streams: the CUDA streams on which threads decode and paint for a card."""
+"""Streams: the CUDA streams on which threads decode and convert."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _OUT_OF_MEMORY = 2
 class Streams:
     """The streams of one card: one for each thread, or one for all who take turns.
 
-    Memory is allocated on the card's default stream, where the user's work is by default, so that what they free is
+    Memory is allocated on the GPU's default stream, where the user's work is by default, so that what they free is
     used again only after their kernels; :meth:`admit` lets this thread's stream wait for that.
 
     Args:
-        device: the card's number.
+        device: the GPU's number.
         shared: whether there is one stream only, used by one thread at a time.
 
     Raises:
         BackendError: CuPy is missing or does not fit the driver, or this is a forked process.
-        DeviceMemoryError: the card has no room for a context.
+        DeviceMemoryError: the GPU has no room for a context.
     """
 
     def __init__(self, device: int, *, shared: bool = False) -> None:
@@ -52,7 +52,7 @@ class Streams:
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
-        """The stream to use; a thread that has one of its own gets the card as its current one for good.
+        """The stream to use; a thread that has one of its own gets the GPU as its current one for good.
 
         Raises:
             BackendError: this is a forked process.
@@ -68,13 +68,13 @@ class Streams:
 
     @contextlib.contextmanager
     def bound(self) -> Iterator[None]:
-        """Give the thread the card's context: without one the driver does not tell what the card decodes."""
+        """Give the thread the GPU's context: without one the driver does not tell what the GPU decodes."""
         with self.ready():
             self._cupy.cuda.runtime.free(0)
             yield
 
     def ready(self) -> Any:
-        """A context in which the card is the thread's current one.
+        """A context in which the GPU is the thread's current one.
 
         Raises:
             BackendError: this is a forked process.
@@ -87,10 +87,10 @@ class Streams:
         return int(self.current().ptr)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory of the card, from CuPy's pool.
+        """Memory of the GPU, from CuPy's pool.
 
         Raises:
-            DeviceMemoryError: the card is full, also after idle decoders and free blocks were given back.
+            DeviceMemoryError: the GPU is full, also after idle decoders and free blocks were given back.
         """
         cuda = self._cupy.cuda
         with cuda.Device(self.device), cuda.Stream.null:
@@ -119,7 +119,7 @@ class Streams:
         return event
 
     def _begin(self) -> None:
-        """Give the card a context."""
+        """Give the GPU a context."""
         runtime = self._cupy.cuda.runtime
         try:
             with self.bound():
@@ -136,7 +136,7 @@ def _refuse_fork() -> None:
     """CUDA does not survive a fork.
 
     Raises:
-        BackendError: the process was forked after it had used a card.
+        BackendError: the process was forked after it had used a GPU.
     """
     if _process.setdefault("id", os.getpid()) != os.getpid():
         raise BackendError(

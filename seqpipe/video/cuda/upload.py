@@ -1,4 +1,4 @@
-"""Surfaces that the CPU has decoded, brought to the card as they are: half the bytes of their RGB pictures."""
+"""Upload of surfaces decoded on the CPU, in the codec's format: half the bytes of RGB frames."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LIES = 256  # that are remembered
 
 
 class Uploader:
-    """Copies surfaces to a card, through page-locked memory that all who upload there use again and again.
+    """Copies surfaces to a GPU, through page-locked memory that all who upload there use again and again.
 
     Args:
-        device: the card's number.
+        device: the GPU's number.
     """
 
     def __init__(self, device: int) -> None:
@@ -34,12 +34,12 @@ class Uploader:
         self._free = _free(device)
 
     def __call__(self, surface: Surface, stream: Any) -> DeviceSurface:
-        """The surface on the card, once the stream gets there.
+        """The surface on the GPU, once the stream gets there.
 
         Its buffers are used anew when the last reference to it is gone; until then the stream must be done with it.
 
         Raises:
-            DeviceMemoryError: the card is full.
+            DeviceMemoryError: the GPU is full.
         """
         lie = _lie(surface.format, tuple([plane.shape for plane in surface.planes]))
         buffers = self._buffers(lie.size)
@@ -59,12 +59,12 @@ class Uploader:
 
 @cache
 def _free(device: int) -> _Free:  # noqa: ARG001  there is one for each
-    """What no one uses on a card at the moment."""
+    """What no one uses on a GPU at the moment."""
     return _Free()
 
 
 def forget_uploads(device: int) -> None:
-    """Give back what no one uses on a card at the moment."""
+    """Give back what no one uses on a GPU at the moment."""
     for free in list(_free(device).values()):
         free.clear()
 
@@ -98,12 +98,12 @@ def _lie(form: SurfaceFormat, planes: tuple[tuple[int, ...], ...]) -> _Lie:
 
 
 class _Buffers:
-    """Page-locked memory of the host, and as much of the card.
+    """Page-locked memory of the host, and as much of the GPU.
 
     Attributes:
         size: bytes of each.
         address: of the host's.
-        device: the card's.
+        device: the GPU's.
     """
 
     def __init__(self, cupy: Any, size: int) -> None:

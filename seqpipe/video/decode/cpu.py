@@ -1,4 +1,4 @@
-"""The PacketDecoder of the CPU: libavcodec through PyAV, fed packet by packet."""
+"""CPU PacketDecoder: libavcodec through PyAV, fed packet by packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inherited: decoders in a forked process whose threads are its parent's."""
+"""Fork guard: decoders whose threads belong to the parent of a forked process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of packets, learned when runs of them are read: which of them other frames are predicted from.
+"""Packet types, learned when runs are read: which packets are references for other frames.
 
 Containers do not tell that, or tell it wrongly: what a packet is stands in its own first bytes. So an index that comes
 from a container's tables knows nothing of it at first, and takes every packet for a reference. Before a run is planned,

@@ -1,4 +1,4 @@
-"""PacketDecoder: what turns packets into pictures, on whatever device."""
+"""PacketDecoder: protocol of decoders from packets to frames, on any device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets by number: straight from the file where they lie in one piece, else through the demuxer."""
+"""Packet access by number: directly from the file where packets are contiguous, else through the demuxer."""
 
 from __future__ import annotations
 

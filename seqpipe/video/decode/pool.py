@@ -1,4 +1,4 @@
-"""Decoders kept for the next run: making one costs more than a short run does."""
+"""Decoder pool: decoders are reused, because creating one costs more than a short run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a plan: packets into a decoder, sound frames out in presentation order, lost ones named with the reason.
+"""Execution of a decode plan: packets in, frames in presentation order out, lost frames with the reason.
 
 A frame is handed out only once everything that it may be predicted from has come out of the decoder undamaged: a
 decoder reports damage with the damaged frame, and a B-frame is presented before the later frame it was predicted from.
@@ -50,7 +50,7 @@ class Decoding:
         index: the video's index.
         reader: where its packets come from.
         decoders: where decoders are taken from. After the last frame they are given back, unless they have raised, or
-            this is left midway; so whoever still uses the pictures of a card lets go of them before asking on.
+            this is left midway; so whoever still uses the pictures of a GPU lets go of them before asking on.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
 
@@ -144,7 +144,7 @@ class Decoding:
         for result in steps:
             run.hear(result)
             damaged = result.damaged
-            del result  # it holds pictures, of which a card has few
+            del result  # it holds pictures, of which a GPU has few
             for packet in damaged:
                 if packet not in run.undecodable:
                     if threads > 1:

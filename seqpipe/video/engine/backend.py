@@ -29,7 +29,7 @@ class DecodedElsewhere(Protocol):
 
 
 class Helpers(Protocol):
-    """Who may decode in place of a way's own decoders."""
+    """Who may decode in place of a backend's own decoders."""
 
     @property
     def count(self) -> int:
@@ -51,10 +51,10 @@ class WholeRun(Protocol):
     def __call__(
         self, video: Video, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Do it, and say whether it is done; where it is not, all of it is to be done in another way.
+        """Do it, and say whether it is done; where it is not, all of it is left to other decoders.
 
         Raises:
-            BackendError: the way cannot decode such a stream.
+            BackendError: the backend cannot decode such a stream.
             SourceError: the stream cannot be read, or not be converted to what is asked for.
         """
 
@@ -87,7 +87,7 @@ class DecodeBackend:
         threads: of its own; 0 to work on the CPU threads of the engine.
         frame_threads: of each decoder on the CPU.
         fits: which jobs are for it; asked often.
-        choose: picks one of those, given also all that wait, or none where they are better left to another way.
+        choose: picks one of those, given also all that wait, or none where they are better left to another backend.
         whole: is asked first to decode and paint all of a job at once, and says whether that is done; or None.
         fallback: decoders that are asked about what these have not decoded, or None.
         done: is told which jobs were done together, and how many seconds that took.
@@ -112,12 +112,12 @@ class DecodeBackend:
         return self.choose(filter(self.fits, jobs), jobs)
 
     def only(self, fits: Callable[[Job], bool]) -> DecodeBackend:
-        """This way, for those of its jobs that fit a further condition."""
+        """This backend, for those of its jobs that fit a further condition."""
         mine = self.fits
         return replace(self, fits=lambda job: mine(job) and fits(job))
 
     def with_helpers(self, helpers: Helpers | None) -> list[DecodeBackend]:
-        """This way, and where there are helpers one more for what is left to them.
+        """This backend, and where there are helpers one more for what is left to them.
 
         Some of their workers paint while others wait for a helper, so there are more of them than helpers.
         """

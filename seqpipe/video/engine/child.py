@@ -1,8 +1,8 @@
-"""Child: a process that decodes for another one, as its own threads would.
+"""Worker process for decoding: a child that decodes for its parent as the parent's own threads would.
 
-Every packet takes a thread of Python through the interpreter's lock a few times. With many threads and small pictures
+Every packet takes a thread of Python through the interpreter's lock a few times. With many threads and small frames
 that is what they wait for; a process has a lock of its own. So it is given whole runs to do, reads the file itself, and
-says but a few words about every picture.
+says but a few words about every frame.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ChildFrame(NamedTuple):
 
     Attributes:
         number: of the frame.
-        picture: where it is; the picture itself if there was no room.
+        frame: where it is; the frame itself if there was no room.
     """
 
     number: int
@@ -153,7 +153,7 @@ class _Decoding:
                     yield ChildResult(items, last=False)
                     items = []
                 items.append(found if isinstance(found, Lost) else self._frame(found))
-                del found  # as in fill: no picture is held on to
+                del found  # as in fill: no frame is held on to
         yield ChildResult(items, last=True)
 
     def _frame(self, surface: Surface) -> ChildFrame:

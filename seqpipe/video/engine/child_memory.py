@@ -1,4 +1,4 @@
-"""Memory that a process and its child share: where the child leaves pictures, and how it learns that they were used."""
+"""Shared memory of a process and its child: frame buffers that the child fills and the parent releases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FrameBuffer(NamedTuple):
 
     Attributes:
         offset: where it begins.
-        size: bytes; a power of two, so that few kinds of rooms fit all pictures.
+        size: bytes; a power of two, so that few kinds of rooms fit all frames.
     """
 
     offset: int
@@ -45,7 +45,7 @@ class _PlaneAt(NamedTuple):
 
 
 class FrameLayout(NamedTuple):
-    """How a picture lies in its room: the same for all pictures of a stream, which a message then tells once.
+    """How a frame lies in its room: the same for all frames of a stream, which a message then tells once.
 
     Attributes:
         planes: where they are.
@@ -59,7 +59,7 @@ class FrameLayout(NamedTuple):
 
     @classmethod
     def of(cls, surface: Surface) -> FrameLayout:
-        """How such a picture is laid down."""
+        """How such a frame is laid down."""
         places, size = [], 0
         for plane in surface.planes:
             places.append(_PlaneAt(size, plane.shape, plane.dtype.str))
@@ -68,7 +68,7 @@ class FrameLayout(NamedTuple):
 
 
 class LentFrame(NamedTuple):
-    """A picture in the shared memory, as a message tells of it.
+    """A frame in the shared memory, as a message tells of it.
 
     Attributes:
         buffer: where it is.
@@ -80,7 +80,7 @@ class LentFrame(NamedTuple):
 
 
 class Slots:
-    """The child's side: finds room for pictures; what was used last is used first, so that few pages are touched.
+    """The child's side: finds room for frames; what was used last is used first, so that few pages are touched.
 
     Args:
         memory: the shared memory.
@@ -93,7 +93,7 @@ class Slots:
         self._layout = FrameLayout((), SurfaceFormat("", 0, "", 0, 0), 0)
 
     def put(self, surface: Surface) -> LentFrame | None:
-        """Copy a picture into the shared memory; None if there is no room."""
+        """Copy a frame into the shared memory; None if there is no room."""
         layout = FrameLayout.of(surface)
         if layout == self._layout:
             layout = self._layout  # the very same, so that pickling finds it again
@@ -112,7 +112,7 @@ class Slots:
         self._lent -= len(buffers)
 
     def _buffer(self, size: int) -> FrameBuffer | None:
-        if not self._lent:  # pictures of another size shall not need memory of their own for good
+        if not self._lent:  # frames of another size shall not need memory of their own for good
             self._free.clear()
             self._end = 0
         if free := self._free[size]:
@@ -126,7 +126,7 @@ class Slots:
 
 
 class SharedFrames:
-    """The parent's side: pictures as views of the shared memory, which is given back when they are forgotten.
+    """The parent's side: frames as views of the shared memory, which is given back when they are forgotten.
 
     Raises:
         OSError: the system has no such memory to give.
@@ -145,19 +145,19 @@ class SharedFrames:
         self._used: deque[FrameBuffer] = deque()
 
     def borrow(self, lent: LentFrame) -> tuple[Plane, ...]:
-        """The planes of a picture; any thread may forget them."""
+        """The planes of a frame; any thread may forget them."""
         buffer = np.asarray(_Lease(self._bytes, self._address, lent.buffer, self._used))
         return tuple(place.view(buffer) for place in lent.layout.planes)
 
     def used(self) -> list[FrameBuffer]:
-        """The rooms of pictures that were forgotten since it was asked last."""
+        """The rooms of frames that were forgotten since it was asked last."""
         buffers = []
         while self._used:
             buffers.append(self._used.popleft())
         return buffers
 
     def close(self) -> None:
-        """Close the descriptor; the memory lives as long as pictures in it do."""
+        """Close the descriptor; the memory lives as long as frames in it do."""
         os.close(self.descriptor)
 
 

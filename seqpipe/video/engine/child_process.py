@@ -1,4 +1,4 @@
-"""ChildProcess: the parent's side of a child."""
+"""ChildProcess: the parent's side of a worker process."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ChildProcess:
         self._send(ReleasedBuffers(self._pictures.used()))
 
     def surface(self, told: ChildFrame) -> Surface:
-        """A picture that it told of."""
+        """A frame that it told of."""
         picture = told.picture
         if isinstance(picture, Surface):
             return picture

@@ -1,4 +1,4 @@
-"""Children: processes that decode small pictures for an engine of many threads."""
+"""Pool of worker processes that decode small frames for an engine of many threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ChildDecoding", "Children", "children", "processes"]
 _WORTH_THREADS: Final = 8
 _MOST_BY_DEFAULT: Final = 16
 _RUNS_BEFORE: Final = 4  # for each child, so that programs which are soon done start none
-_MOST_PIXELS: Final = 1 << 20  # of a picture: larger ones take so long that threads rarely meet
+_MOST_PIXELS: Final = 1 << 20  # of a frame: larger ones take so long that threads rarely meet
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def processes(threads: int) -> int:
 
     Raises:
         ParameterError: the variable is no whole number of at least 0.
-        BackendError: the variable asks for some, but the system has no memory that processes can share in this way.
+        BackendError: the variable asks for some, but the system has no memory that processes can share in this backend.
     """
     text = os.environ.get(PROCESSES.name)
     if text is None:
@@ -72,7 +72,7 @@ class Children:
 
     Args:
         count: how many at most.
-        pixels: of the largest pictures that are left to them.
+        pixels: of the largest frames that are left to them.
         runs_before: what the threads decode before the first one is started.
         nice: how far they stand back behind others that want a core.
 
@@ -94,7 +94,7 @@ class Children:
         self._process = os.getpid()
 
     def fit(self, video: Video) -> bool:
-        """Whether a video may be left to them: a local file of small pictures."""
+        """Whether a video may be left to them: a local file of small frames."""
         info = video.index.info
         return video.source.path is not None and info.width * info.height <= self._pixels
 

@@ -1,4 +1,4 @@
-"""The threads: parallel reading of many sequences, and an ordered, bounded, parallel map for everything around it."""
+"""Thread pool for parallel decoding of many sequences, with an ordered, bounded parallel map."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Engine:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each video, by its number in the container; None for the best one.
-        processes: how many decode small pictures for these threads; None for what the threads are worth,
+        processes: how many decode small frames for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.children.processes`.
         backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
-        allocate: makes memory where these ways paint.
+        allocate: allocates memory where these backends paint.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Engine:
         return PendingRead(len(requests), self._executor.submit(partial(self._begin, requests)))
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """What was done so far: frames by the way they were decoded, and why some took another way, with a count."""
+        """What was done so far: frames by decode backend, and the reasons of fallbacks with a count."""
         with self._lock:
             reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
             return {"frames": dict(self._frames), "fallbacks": reasons}

@@ -1,4 +1,4 @@
-"""What works on a device: an engine with threads, or a workplace for a single reader."""
+"""Device executors: an engine with threads, or the context of a single reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling: decode the frames of one video, paint them where they are wanted, and ask again about what was lost."""
+"""Decoding of one video's frames into their target arrays, with a fallback decoder for lost frames."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(
     reader: Callable[[], PacketReader] | None = None,
     threads: int = 1,
 ) -> dict[int, str]:
-    """Paint all targets; what a way cannot decode, or finds damaged, is for its fallback to judge.
+    """Paint all targets; what a backend cannot decode, or finds damaged, its fallback decodes.
 
     Args:
         video: the video.
@@ -49,7 +49,7 @@ def fill(
         The frames that are lost, with the reason for each.
 
     Raises:
-        BackendError: the way cannot decode such a stream, and has no fallback.
+        BackendError: the backend cannot decode such a stream, and has no fallback.
         SourceError: the stream cannot be read, or not be converted to what is asked for.
     """
     reader = reader or partial(open_packets, video.source, video.index)
@@ -61,7 +61,7 @@ def fill(
             whole = partial(backend.whole, video, targets, painter, reader)
             return _judged(video, targets, backend, note, decode, whole)
         finally:
-            # Also after an error: pictures that a painter still holds would end in memory that is someone else's.
+            # Also after an error: frames that a painter still holds would end in memory that is someone else's.
             painter.finish()
     except SourceError as error:
         # The painter's converter may have been made for another stream like this one.
@@ -87,7 +87,7 @@ def _judged(
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if backend.fallback is None:
-            if not isinstance(error, DeviceMemoryError):  # a full card is no fault of the video's
+            if not isinstance(error, DeviceMemoryError):  # a full GPU is no fault of the video's
                 error.source = video.index.info.source
             raise
         reason = error.fact
@@ -126,7 +126,7 @@ def _painted(
                 lost[item.number] = item.reason
             else:
                 painter.put(item, targets.pop(item.number))
-            # A picture that is held on to decides which memory the next ones come into; what damage leaves undecoded of
+            # A frame that is held on to decides which memory the next ones come into; what damage leaves undecoded of
             # them shows what was there. It may not depend on what was asked for.
             del item
             if not left:

@@ -33,10 +33,10 @@ _MOST_PACKETS: Final = 1024
 
 
 class WholeRuns:
-    """Runs by one card's engines; see :class:`seqpipe.video.engine.backend.WholeRun`. Any thread may ask.
+    """Runs by one GPU's engines; see :class:`seqpipe.video.engine.backend.WholeRun`. Any thread may ask.
 
     Args:
-        decoders: those of the card.
+        decoders: those of the GPU.
     """
 
     def __init__(self, decoders: NvdecDecoders) -> None:
@@ -50,7 +50,7 @@ class WholeRuns:
         """Do a job, if it is a plain one and nothing is wrong.
 
         Raises:
-            BackendError: the card cannot decode such a stream.
+            BackendError: the GPU cannot decode such a stream.
             SourceError: the stream cannot be read, or not be converted to what is asked for.
         """
         table, converter = video.index.packets, _only_converter(targets)

@@ -1,4 +1,4 @@
-"""The ways to decode for a card: by its engines, by the CPU's cores, or by both at once."""
+"""Decode backends of a GPU: NVDEC, the CPU's cores, or both at the same time."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .work_split import Cores, WorkSplit
 __all__ = ["gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
 
 _STREAMED_AT_ONCE = 16
-# One decodes while the other waits for its last pictures, or begins with the next file. With small pictures an engine
+# One decodes while the other waits for its last frames, or begins with the next file. With small frames an engine
 # is done so soon that it waits for Python, too: of 340×256, seven gave 6,113 frames/s with two workers for each, and
-# 6,421 with three, all that they can. With large ones a third would be no faster, and take some 40 MB of the card.
+# 6,421 with three, all that they can. With large ones a third would be no faster, and take some 40 MB of the GPU.
 _WORKERS_PER_ENGINE = 2
 _WORKERS_PER_ENGINE_OF_SMALL = 3
 _MOST_PIXELS_OF_SMALL = 1 << 20
 # feeding seven engines takes 1.4 to 2 cores
 _FEEDING_CORES = 2
 _FRAME_THREADS = 7
-# Processes that decode small pictures beside the engines. They stand back behind the threads that feed these, and
+# Processes that decode small frames beside the engines. They stand back behind the threads that feed these, and
 # leave them some cores: 16 cores and 7 engines read 6,719 frames of 340×256 a second with 10 of them, 6,421 without.
 # When the engines waited for Python more, 14 were slower than 10, and 10 that do not stand back slower than those.
 _PROCESSES_PER_CORE = 5 / 8
@@ -49,10 +49,10 @@ _STANDING_BACK = 10
 def gpu_decode_backends(
     device: int, decode: Decode, cores: int
 ) -> tuple[list[DecodeBackend], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
-    """The workers for one card, and what allocates its memory.
+    """The workers for one GPU, and what allocates its memory.
 
     Args:
-        device: the card's number.
+        device: the GPU's number.
         decode: who decodes.
         cores: CPU threads of the engine.
 
@@ -93,7 +93,7 @@ def _workers(engine_count: int, small: bool) -> int:
 
 
 def _by_size(gpu: DecodeBackend, workers: Callable[[bool], int]) -> list[DecodeBackend]:
-    """The way for large pictures, and that for small ones."""
+    """The backend for large frames, and that for small ones."""
     large, small = gpu.only(lambda job: not _is_small(job)), gpu.only(_is_small)
     return [replace(large, threads=workers(False)), replace(small, threads=workers(True))]
 
@@ -103,7 +103,7 @@ def _mixed_children(cores: int) -> Children | None:
 
 
 def _mixed_cpu_backend(split: WorkSplit, backend: DecodeBackend) -> DecodeBackend:
-    """A way of the cores, where it helps a card."""
+    """A CPU backend that takes jobs beside a GPU."""
     cores = Cores(split, backend.frame_threads)
     return replace(backend, choose=cores.choose, done=cores.done)
 
@@ -111,7 +111,7 @@ def _mixed_cpu_backend(split: WorkSplit, backend: DecodeBackend) -> DecodeBacken
 def mixed_cpu_workers(cores: int) -> tuple[int, int]:
     """How the cores help where the engines decode.
 
-    With several frame threads, a worker on the cores is as soon done with a sequence as one of the card's, so that
+    With several frame threads, a worker on the cores is as soon done with a sequence as one of the GPU's, so that
     whoever waits for it waits no longer; and few threads of Python stand in each other's way.
 
     Args:
@@ -126,7 +126,7 @@ def mixed_cpu_workers(cores: int) -> tuple[int, int]:
 
 
 def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
-    """What says why a card should not decode a stream; any thread may ask, often."""
+    """What says why a GPU should not decode a stream; any thread may ask, often."""
     known: dict[Hashable, str] = {}
 
     def refusal(info: StreamInfo) -> str:
@@ -158,7 +158,7 @@ def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
 
 @cache
 def _pool(device: int) -> NvdecPool:
-    """The sessions of a card, shared by all readers of the process: making one takes longer than most runs."""
+    """The sessions of a GPU, shared by all readers of the process: making one takes longer than most runs."""
     pool = NvdecPool(device, memory=idle_bytes())
     atexit.register(pool.clear)
     when_full(device, partial(_give_back, device, pool))
@@ -166,6 +166,6 @@ def _pool(device: int) -> NvdecPool:
 
 
 def _give_back(device: int, pool: NvdecPool) -> None:
-    """Give back what is idle on a card."""
+    """Give back what is idle on a GPU."""
     pool.clear()
     forget_uploads(device)

@@ -1,4 +1,4 @@
-"""ReadAhead: the packets of jobs that wait for a decoder, read meanwhile where reading takes long."""
+"""ReadAhead: packets of queued jobs, read before a decoder is free where reading is slow."""
 
 from __future__ import annotations
 

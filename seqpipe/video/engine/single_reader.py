@@ -18,7 +18,7 @@ __all__ = ["ReaderContext", "cpu_reader_context"]
 
 @dataclass(frozen=True)
 class ReaderContext:
-    """A way to decode without threads of its own.
+    """A decode backend without threads of its own, with the context of its device.
 
     Attributes:
         backend: the decoders and the painter.

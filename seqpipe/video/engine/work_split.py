@@ -1,4 +1,4 @@
-"""Who takes which job where the card and the CPU work side by side."""
+"""Work split between GPU and CPU: which of them takes which job."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..probe.info import StreamInfo
 __all__ = ["Cores", "WorkSplit"]
 
 _SMOOTHING = 0.2
-# pixels per second until it is measured: of a worker of the card 700 frames of 1080p, of a thread on the cores 200
+# pixels per second until it is measured: of a worker of the GPU 700 frames of 1080p, of a thread on the cores 200
 _FIRST_GPU, _FIRST_CORE = 1.4e9, 4e8
 
 
 class WorkSplit:
-    """What the card does, and how soon.
+    """What the GPU does, and how soon.
 
     Args:
-        refusal: says why the card cannot decode a stream, or "".
-        gpu_workers: how many decode on the card what is like a job.
+        refusal: says why the GPU cannot decode a stream, or "".
+        gpu_workers: how many decode on the GPU what is like a job.
     """
 
     def __init__(self, refusal: Callable[[StreamInfo], str], gpu_workers: Callable[[Job], int]) -> None:
@@ -29,7 +29,7 @@ class WorkSplit:
         self._rate = _Rate(_FIRST_GPU)
 
     def takes(self, job: Job) -> bool:
-        """Whether the card can decode it."""
+        """Whether the GPU can decode it."""
         return not self._refusal(job.video.index.info)
 
     def refuses(self, job: Job) -> bool:
@@ -37,20 +37,20 @@ class WorkSplit:
         return bool(self._refusal(job.video.index.info))
 
     def gpu_done(self, jobs: Seq[Job], seconds: float) -> None:
-        """Learn from what a worker has done on the card."""
+        """Learn from what a worker has done on the GPU."""
         self._rate.learn(jobs, seconds)
 
     def seconds(self, job: Job, waiting: Seq[Job]) -> float:
-        """How soon the card is done with a job, if all that waits is left to it."""
+        """How soon the GPU is done with a job, if all that waits is left to it."""
         ahead = sum([job.pixels for job in waiting]) / self._gpu_workers(job)
         return (ahead + job.pixels) / self._rate.value
 
 
 class Cores:
-    """Lets a worker on the cores take a job only where that ends sooner than leaving it to the card.
+    """Lets a worker on the cores take a job only where that ends sooner than leaving it to the GPU.
 
     Args:
-        split: of the card.
+        split: of the GPU.
         threads: with how many threads such a worker decodes.
     """
 
@@ -59,7 +59,7 @@ class Cores:
         self._rate = _Rate(threads * _FIRST_CORE)
 
     def choose(self, jobs: Iterable[Job], waiting: Seq[Job]) -> Job | None:
-        """A job that the card cannot decode; else the last one, if a core is done with it before the card would be.
+        """A job that the GPU cannot decode; else the last one, if a core is done with it before the GPU would be.
 
         Args:
             jobs: those to choose from.

@@ -1,4 +1,4 @@
-"""Workers: threads that outlast the main thread while another one still reads, and end when the program does."""
+"""Worker threads that outlive the main thread while another thread reads, and end with the program."""
 
 from __future__ import annotations
 

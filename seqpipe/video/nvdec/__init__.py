@@ -1,3 +1,3 @@
-"""Decoding by the GPU's own engines, through the driver's NVDECODE interface; nothing is loaded before it is used."""
+"""NVDEC decoding through the driver's NVDECODE interface; the library is loaded on first use."""
 
 __all__: list[str] = []

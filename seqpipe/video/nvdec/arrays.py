@@ -1,4 +1,4 @@
-"""Packets as C takes them."""
+"""Packet arrays in the form that the C feeder takes."""
 
 from __future__ import annotations
 

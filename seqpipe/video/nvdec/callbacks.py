@@ -53,7 +53,7 @@ class _PendingReports:
         """Map it, unless it is mapped already.
 
         Raises:
-            BackendError: the card refuses.
+            BackendError: the GPU refuses.
         """
         if self._mapped is None:
             self._mapped = self.decoder.map(self.display, self.shape)
@@ -105,8 +105,8 @@ class PythonFeeder:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused the last one that was fed, or the next one cannot be.
+            BackendError: the GPU could not hand over a picture.
         """
         self._stopped, fed = False, 0
         self._hand_over()
@@ -137,8 +137,8 @@ class PythonFeeder:
         """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
-            DecodeError: the card or its parser refused something.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused something.
+            BackendError: the GPU could not hand over a picture.
         """
         if not self._ended:
             self._ended = True

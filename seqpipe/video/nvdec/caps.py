@@ -1,4 +1,4 @@
-"""What a card can decode, and in words why it cannot."""
+"""NVDEC capabilities: what a GPU can decode, and the reason in words where it cannot."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def refusal(device: int, info: StreamInfo) -> str:
 
 
 def mistrust(device: int, info: StreamInfo) -> str:
-    """Why a stream is better left to the CPU although the card may decode it, or cannot; "" if it is not.
+    """Why a stream is better left to the CPU although the GPU may decode it, or cannot; "" if it is not.
 
     The inverse transforms of MPEG-1, 2 and 4 are not exact by their standards, so that frames differ from decoder to
-    decoder, and the card does not tell of damage in them. NVDEC ignores the transform bypass of H.264's lossless
+    decoder, and the GPU does not tell of damage in them. NVDEC ignores the transform bypass of H.264's lossless
     profile.
     """
     if info.codec == "h264" and info.profile == _LOSSLESS:

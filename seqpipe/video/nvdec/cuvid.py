@@ -1,4 +1,4 @@
-"""The driver's NVDECODE interface (libnvcuvid) by ctypes: its structures, its functions, its codes.
+"""ctypes binding of the driver's NVDECODE interface (libnvcuvid): structures, functions, codes.
 
 Written after NVIDIA's public headers cuviddec.h and nvcuvid.h (Video Codec SDK 9 to 13, whose layouts agree in what is
 used here) and the NVDEC Video Decoder API Programming Guide. The library comes with the driver.
@@ -84,7 +84,7 @@ class _Rect32(Structure):
 
 
 class Caps(Structure):
-    """CUVIDDECODECAPS: what a card can decode."""
+    """CUVIDDECODECAPS: what a GPU can decode."""
 
     _fields_ = [
         ("codec", c_int),
@@ -236,7 +236,7 @@ class ParserParams(Structure):
 
 
 class Cuvid:
-    """The library's functions. Those that may wait for the card let other threads of Python run meanwhile.
+    """The library's functions. Those that may wait for the GPU let other threads of Python run meanwhile.
 
     Args:
         waiting: the library, opened so that calls release Python's lock.
@@ -256,7 +256,7 @@ class Cuvid:
         self.map_frame = _function(
             waiting, "cuvidMapVideoFrame64", c_void_p, c_int, c_void_p, c_void_p, c_void_p
         )
-        # Parsing takes some microseconds itself; what waits for the card are the calls that it calls back for.
+        # Parsing takes some microseconds itself; what waits for the GPU are the calls that it calls back for.
         self.parse = _function(quick, "cuvidParseVideoData", c_void_p, c_void_p)
         self.unmap_frame = _function(quick, "cuvidUnmapVideoFrame64", c_void_p, c_uint64)
 

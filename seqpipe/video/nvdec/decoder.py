@@ -1,4 +1,4 @@
-"""NvdecDecoder: the PacketDecoder of the card, and the pool in which its sessions wait for the next stream."""
+"""NvdecDecoder: the PacketDecoder of a GPU, and the pool of idle sessions."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class NvdecDecoder:
         """Decode packets.
 
         Raises:
-            DecodeError: one of them cannot be parsed, or the card refused it.
-            BackendError: the card cannot decode such a stream.
+            DecodeError: one of them cannot be parsed, or the GPU refused it.
+            BackendError: the GPU cannot decode such a stream.
         """
         first, self._first = self._first, False
         yield from self.session.feed(packets, self._stream, first=first)
@@ -58,7 +58,7 @@ class NvdecDecoder:
         """Drain the session; the next packet begins another run.
 
         Raises:
-            DecodeError: the card refused something.
+            DecodeError: the GPU refused something.
         """
         self._first = True
         yield from self.session.finish()
@@ -83,7 +83,7 @@ class NvdecDecoder:
             As of :meth:`seqpipe.video.nvdec.session.Session.whole_run`.
 
         Raises:
-            BackendError: the card refused the stream.
+            BackendError: the GPU refused the stream.
             SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         arrays = PacketArrays(numbers.tolist(), data, awaited.wanted, self._stream)
@@ -100,11 +100,11 @@ class NvdecDecoder:
 
 
 class NvdecPool:
-    """Idle sessions of one card by what they decode, the least recently used given up first.
+    """Idle sessions of one GPU by what they decode, the least recently used given up first.
 
     Args:
-        device: the card's number.
-        memory: bytes of the card that idle sessions may hold.
+        device: the GPU's number.
+        memory: bytes of the GPU that idle sessions may hold.
     """
 
     def __init__(self, device: int, *, memory: int) -> None:
@@ -116,7 +116,7 @@ class NvdecPool:
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
-        """A decoder for a stream that no one else uses; the card must be the current one.
+        """A decoder for a stream that no one else uses; the GPU must be the current one.
 
         Args:
             index: the stream's index.
@@ -124,7 +124,7 @@ class NvdecPool:
             exact: whether to refuse what does not come out as on the CPU.
 
         Raises:
-            BackendError: the card does not decode such a stream.
+            BackendError: the GPU does not decode such a stream.
         """
         if reason := (mistrust if exact else refusal)(self._device, index.info):
             raise BackendError(reason, advice="Use decode='auto', which leaves such files to the CPU")
@@ -182,19 +182,19 @@ class NvdecDecoders:
     """The pool as those who decode on some streams see it.
 
     Args:
-        pool: the card's pool.
-        stream: makes the card current, and gives the address of the stream to decode on.
+        pool: the GPU's pool.
+        stream: makes the GPU current, and gives the address of the stream to decode on.
         exact: whether to refuse what does not come out as on the CPU.
     """
 
     def __init__(self, pool: NvdecPool, stream: Callable[[], int], *, exact: bool) -> None:
         self._pool, self._stream, self._exact = pool, stream, exact
 
-    def take(self, index: PacketIndex, threads: int) -> NvdecDecoder:  # noqa: ARG002  the card has no frame threads
+    def take(self, index: PacketIndex, threads: int) -> NvdecDecoder:  # noqa: ARG002  the GPU has no frame threads
         """A decoder for this stream that no one else uses.
 
         Raises:
-            BackendError: the card does not decode such a stream.
+            BackendError: the GPU does not decode such a stream.
         """
         return self._pool.take(index, self._stream(), exact=self._exact)
 

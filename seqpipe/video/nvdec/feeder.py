@@ -1,4 +1,4 @@
-"""Feeder: what feeds packets to the driver's parser, and decodes and hands over what the parser calls back with."""
+"""Feeder: protocol that feeds packets to the driver's parser and returns decoded frames."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class PacketBatch:
 
 
 class Feeder(Protocol):
-    """Belongs to one session. A picture is called sound only on the card's word.
+    """Belongs to one session. A picture is called sound only on the GPU's word.
 
-    The card decodes in order, so once a picture has been handed over, all that were decoded before it are finished,
+    The GPU decodes in order, so once a picture has been handed over, all that were decoded before it are finished,
     and each has said whether it came to an end without an error. These reports come with the picture, or before it.
 
     The parser may say of several pictures at once that their turn has come: of all that a key frame finds inside, or
-    the end of a stream. Handing one over takes memory of the card, so they wait in the surfaces that they were decoded
+    the end of a stream. Handing one over takes memory of the GPU, so they wait in the surfaces that they were decoded
     into, and nothing is fed until all are handed over, a step at a time. Only with the packet that has brought them may
     the parser have another picture decoded into such a surface: what waits in it is handed over early.
 
@@ -93,8 +93,8 @@ class Feeder(Protocol):
             How many were fed, at least one unless pictures have come, and what became known.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused the last one that was fed, or the next one cannot be.
+            BackendError: the GPU could not hand over a picture.
         """
 
     def finish(self) -> tuple[bool, DecodeResult]:
@@ -104,8 +104,8 @@ class Feeder(Protocol):
             Whether that was the last, and what became known.
 
         Raises:
-            DecodeError: the card or its parser refused something.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused something.
+            BackendError: the GPU could not hand over a picture.
         """
 
     def wait_decoded(self) -> None:

@@ -1,4 +1,4 @@
-"""One decoder of the card, for one size: streams of that size follow one another in it."""
+"""Hardware decoder of one frame size, reused by consecutive streams of that size."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StreamShape:
 
 
 class Mapped(Afterwards):
-    """A decoded picture in the card's memory. It is handed back when the last reference to it is gone.
+    """A decoded picture in the GPU's memory. It is handed back when the last reference to it is gone.
 
     Attributes:
         pointer: address of the first luma sample of the coded picture.
@@ -106,7 +106,7 @@ class Mapped(Afterwards):
 
 
 class Forgotten:
-    """The decoders of one card that nothing refers to any more.
+    """The decoders of one GPU that nothing refers to any more.
 
     They are not destroyed when that happens: it takes long, and a forked process may not do it with its parent's.
     """
@@ -119,7 +119,7 @@ class Forgotten:
         return Afterwards(self._waiting.append, (cuvid, handle, returned))
 
     def destroy(self) -> None:
-        """Destroy them, and what is mapped with them; the card must be the current one."""
+        """Destroy them, and what is mapped with them; the GPU must be the current one."""
         while True:
             try:
                 cuvid, handle, returned = self._waiting.popleft()
@@ -146,8 +146,8 @@ class HardwareDecoder:
         pitch: bytes from row to row of a picture; 0 as long as none was handed over.
 
     Raises:
-        BackendError: the card refuses; the message names the stream and the reason.
-        DeviceMemoryError: the card is full, also after idle decoders were given back.
+        BackendError: the GPU refuses; the message names the stream and the reason.
+        DeviceMemoryError: the GPU is full, also after idle decoders were given back.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class HardwareDecoder:
 
     @property
     def memory(self) -> int:
-        """About how many bytes of the card it holds."""
+        """About how many bytes of the GPU it holds."""
         samples = self.shape.width * self.shape.height * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
         picture = int(samples * (1 if self.shape.bits == 8 else 2))
         return _WITHOUT_PICTURES + picture * (self.surfaces + self._outputs)
@@ -235,7 +235,7 @@ class HardwareDecoder:
         """Wait for a picture of a stream and hand it over.
 
         Raises:
-            BackendError: the card refuses.
+            BackendError: the GPU refuses.
         """
         pointer = self._map(display)
         return Mapped(self, pointer, self._pitch.value, shape)
@@ -277,7 +277,7 @@ class HardwareDecoder:
         """Raise what a code of CUDA means, if it is not 0.
 
         Raises:
-            DeviceMemoryError: the card is full.
+            DeviceMemoryError: the GPU is full.
             BackendError: anything else.
         """
         if not code:

@@ -1,4 +1,4 @@
-"""Signals while a library calls back into Python: what their handlers raise would be lost there."""
+"""Signal handling in driver callbacks, where exceptions of handlers would be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NativeFeeder: the parser's callbacks in C (whole_run.c), so that Python's lock is free while the card works.
+"""NativeFeeder: the parser's callbacks in C (whole_run.c), which run without the GIL.
 
 A thread of Python that gives its lock up and takes it again waits for others to be woken, and decoding a packet does so
 several times. Measured on an H200 with seven engines at 340×256: see tests/bench/RESULTS.md.
@@ -29,7 +29,7 @@ _CLEAN, _ENDED = 1, 2
 
 
 class _Native:
-    """The compiled callbacks. Functions that may wait for the card let other threads of Python run meanwhile."""
+    """The compiled callbacks. Functions that may wait for the GPU let other threads of Python run meanwhile."""
 
     def __init__(self, waiting: ctypes.CDLL) -> None:
         quick = ctypes.PyDLL(waiting._name)
@@ -128,8 +128,8 @@ class NativeFeeder:
         """Feed packets from a place on, until enough pictures have come.
 
         Raises:
-            DecodeError: the card or its parser refused the last one that was fed, or the next one cannot be.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused the last one that was fed, or the next one cannot be.
+            BackendError: the GPU could not hand over a picture.
         """
         arrays = self._arrays
         if arrays is None or self._batch is not batch:
@@ -150,8 +150,8 @@ class NativeFeeder:
         """Hand over some of what is left; with the last of it, make ready for another stream.
 
         Raises:
-            DecodeError: the card or its parser refused something.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU or its parser refused something.
+            BackendError: the GPU could not hand over a picture.
         """
         last: int = self._run(self._library.finish, self._step)
         self._check()

@@ -1,4 +1,4 @@
-"""Painting: how a whole run converts its pictures, as whole_run.c is told."""
+"""Painting: C structure that describes how a fused decode run converts its frames (whole_run.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: the driver's parser and a decoder of the card, fed a few dozen packets at a time."""
+"""Session: the driver's parser with a hardware decoder, fed a few dozen packets at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Session:
         stream: address of the CUDA stream on which pictures are handed over.
         in_use: how many pictures may be in use while a step of others is handed over.
         step: after how many pictures feeding pauses.
-        forgotten: the card's decoders that are to be destroyed.
+        forgotten: the GPU's decoders that are to be destroyed.
 
     Raises:
         BackendError: the driver has no parser for it.
@@ -93,8 +93,8 @@ class Session:
             first: whether decoding starts with the first of them.
 
         Raises:
-            DecodeError: one of them cannot be parsed, or the card refused it.
-            BackendError: the card refused the stream.
+            DecodeError: one of them cannot be parsed, or the GPU refused it.
+            BackendError: the GPU refused the stream.
         """
         batch, begin = PacketBatch(packets, stream, first=first), 0
         while begin < len(packets):
@@ -107,8 +107,8 @@ class Session:
         """Hand over what is left, a step at a time, and make ready for another stream.
 
         Raises:
-            DecodeError: the card refused something.
-            BackendError: the card could not hand over a picture.
+            DecodeError: the GPU refused something.
+            BackendError: the GPU could not hand over a picture.
         """
         last = False
         while not last:
@@ -118,7 +118,7 @@ class Session:
 
     @property
     def runs_whole(self) -> bool:
-        """Whether :meth:`whole_run` can be tried: not before it is known how pictures lie in the card's memory."""
+        """Whether :meth:`whole_run` can be tried: not before it is known how pictures lie in the GPU's memory."""
         known = self._decoder is not None and self._decoder.pitch > 0
         return known and isinstance(self._feeder, NativeFeeder)
 
@@ -137,7 +137,7 @@ class Session:
             pictures may have been converted, and only a run step by step can tell what it is.
 
         Raises:
-            BackendError: the card refused the stream.
+            BackendError: the GPU refused the stream.
             SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         feeder = self._feeder
@@ -158,7 +158,7 @@ class Session:
 
     @property
     def memory(self) -> int:
-        """About how many bytes of the card it holds."""
+        """About how many bytes of the GPU it holds."""
         return self._decoder.memory if self._decoder is not None else 0
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class Session:
     def _raise(self) -> None:
         """Raise what the parser's call could not let through; an interrupt that was held back then takes its place.
 
-        Not the other way round: what the card refuses is left to the CPU, and the interrupt would be gone with it.
+        Not the other way round: what the GPU refuses is left to the CPU, and the interrupt would be gone with it.
         """
         if self._error is not None:
             try:

@@ -433,6 +433,16 @@ def test_torch_tensors_come_back_as_such(volume):
     assert isinstance(sample["label"].data, torch.Tensor)
 
 
+def test_stored_integers_are_scaled_before_they_are_used(rng):
+    stored = rng.integers(0, 4096, (6, 7, 8, 1)).astype(np.uint16)
+    sequence = Sequence(stored, "DHWC", affine=np.eye(4), scale=(0.5, -10.25))
+    found = ops.BrightnessMultiplicative(factor=2.0)(sequence)
+    assert found.scale is None
+    assert np.allclose(found.data, stored * 1.0 - 20.5)
+    hounsfield = ops.Flip3d(width=True)(Sequence(stored, "DHWC", affine=np.eye(4), scale=(1, -1024)))
+    assert np.array_equal(hounsfield.data, stored[:, :, ::-1].astype(np.int16) - 1024)
+
+
 def test_parts_of_images_are_images(volume):
     done = ops.Flip3d(width=True)({"image": Image(volume)})
     assert isinstance(done["image"], Image)
