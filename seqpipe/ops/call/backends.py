@@ -21,13 +21,13 @@ from ..core.rounding import put
 from ..core.sampling import alike
 from ..core.spec import BACKENDS, FAST, WIDE, Backend, Spec
 from ..cuda.kernel import Item, cuda_device, run_kernel
+from .inputs import has_fast_form
 from .threads import side_by_side, threads
 
 __all__ = [
     "applied",
     "check_backend",
     "cuda_device_of",
-    "has_fast_form",
     "looked_up",
     "on_device_of",
     "on_host",
@@ -39,6 +39,8 @@ _HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
 _SHARED: Final = 1 << 20  # values from which threads pay
 _CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
+# to ask a type for its name takes longer than to look for it among others
+_WIDE: Final = frozenset(map(np.dtype, WIDE))
 
 Form: TypeAlias = Callable[[Array, Any], Array]
 
@@ -73,7 +75,7 @@ def run(
         device: what the kernel runs on; None for the GPU that holds the images.
     """
     here = isinstance(items[0].x, np.ndarray)
-    if not has_fast_form(op, items[0]):
+    if not has_fast_form(op, items[0].x.dtype, items[0].out.dtype):
         if backend == "cuda":
             types = " and ".join(sorted({items[0].x.dtype.name, items[0].out.dtype.name} - {*FAST}))
             raise ParameterError(
@@ -162,7 +164,6 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
         block: the parameters.
         fast: whether by its form for CPUs, instead of the reference.
     """
-    fast = fast and has_fast_form(op, item)
     form, count = op.cpu if fast else op.reference, item.x.shape[0]
 
     def make(place: int) -> None:
@@ -185,14 +186,9 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
         make(place)
 
 
-def has_fast_form(op: Declaration, item: Item) -> bool:
-    """Whether kernels and the form for CPUs know the types of some images and of their results."""
-    return op.values == "moved" or (item.x.dtype.name in FAST and item.out.dtype.name in FAST)
-
-
 def _computed(x: Array) -> Array:
     """Values as references are given them: in float32, or in float64 if that does not hold them."""
-    return x.astype(np.float64 if x.dtype.name in WIDE else np.float32)
+    return x.astype(np.float64 if x.dtype in _WIDE else np.float32)
 
 
 def _share(op: Declaration, x: Array) -> bool:
@@ -268,7 +264,7 @@ def _made(
         return form(lent, p)
     if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
-    return form(_computed(x), p)
+    return form(x.astype(np.float32) if fast else _computed(x), p)
 
 
 def _lent(x: Array) -> Array:

@@ -64,7 +64,9 @@ class Call(NamedTuple):
         if len(parts) > 1:
             _check_alike(op, parts)
         op = op.among(parts)
-        specs = [spec for part in parts for spec in op.specs_of(part)]
+        specs: list[Spec] = []
+        for part in parts:
+            specs += op.specs_of(part)
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
@@ -188,9 +190,11 @@ def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
     _check_takes(op)
     op = op.among((part,))
     form = part.form
-    block = resolve(op, op.specs_of(part), epoch, _indices(op, (part,), index))
+    series = form.view.is_series
+    indices = _indices(op, (part,), index) if series else indices_of(op, index, form.samples)
+    block = resolve(op, op.specs_of(part), epoch, indices)
     out = part.result(form.dtype, _extent(op, part, block, 0))
-    on_host(op, Item(form.view(part.array), form.seen(out), 0), block, fast=True)
+    on_host(op, Item(form.view(part.array), form.seen(out), 0), block, fast=form.fast)
     return out
 
 
@@ -272,9 +276,12 @@ def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
 
 def _indices(op: Declaration, parts: Seq[Given], index: Any) -> Seq[int]:
     """The index of each sample of some parts; the time points of a volume have one."""
-    samples = [part.samples for part in parts]
-    if not any(part.view.is_series for part in parts):
-        return indices_of(op, index, sum(samples))
+    count, series = 0, False
+    for part in parts:
+        count += part.form.samples
+        series = series or part.form.view.is_series
+    if not series:
+        return indices_of(op, index, count)
     own = indices_of(op, index, sum(1 if part.view.is_series else part.samples for part in parts))
     numbers = iter(own)
     found: list[int] = []

@@ -15,7 +15,7 @@ from ...layout import LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
-from ..core.spec import COMPUTED, MOVED, Spec
+from ..core.spec import COMPUTED, FAST, MOVED, Spec
 from ..core.views import DEFAULT_LAYOUTS, View, view_of
 
 __all__ = [
@@ -27,11 +27,13 @@ __all__ = [
     "check_some",
     "gathered",
     "given",
+    "has_fast_form",
     "like",
     "naming",
 ]
 
 _MOST_PIXELS: Final = 2**31 - 1  # of an image: an int of a kernel holds their number
+_FAST: Final = frozenset(map(np.dtype, FAST))
 _KEPT: Final = 64  # forms of arrays that an operator knows
 
 
@@ -45,6 +47,7 @@ class Form(NamedTuple):
         spec: each of them.
         channels: how many values a pixel of the result has.
         dtype: the type of the result.
+        fast: whether kernels and the form for CPUs know both types.
     """
 
     view: View
@@ -53,6 +56,7 @@ class Form(NamedTuple):
     spec: Spec
     channels: int
     dtype: np.dtype[Any]
+    fast: bool = True
 
 
 class Given(NamedTuple):
@@ -185,7 +189,13 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     becomes = op.result_layout(letters)
     seen = view if becomes == letters else view_of(becomes, array.ndim)
     made = _channels_of_result(op, spec, seen, becomes)
-    return Form(view, seen, samples, spec, made, _type_of_result(op, dtype))
+    result = _type_of_result(op, dtype)
+    return Form(view, seen, samples, spec, made, result, has_fast_form(op, array.dtype, result))
+
+
+def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Whether kernels and the form for CPUs know a type of images and that of their results."""
+    return op.values == "moved" or (dtype in _FAST and result in _FAST)
 
 
 def check(op: Declaration, spec: Spec) -> None:

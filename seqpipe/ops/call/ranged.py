@@ -39,10 +39,10 @@ class Ranged(Op, register=False):
 
     def specs_of(self, part: Given) -> list[Spec]:
         """What the operator is told of each sample: also the limits of its values, if they are asked for."""
-        specs = super().specs_of(part)
-        if not self.looks_at_values:
-            return specs
+        specs = [part.form.spec] * part.form.samples
         wanted: Any = self.range
+        if wanted is None or not self.looks_at_values:
+            return specs
         if part.view.is_series:
             found = [limits_of(part.five, wanted)] * len(specs)
         else:

@@ -67,7 +67,7 @@ class Geometry(Op, register=False):
 
     def specs_of(self, part: Any) -> list[Spec]:
         """What the operator is told of each sample: also the spacing of its voxels, where an affine says it."""
-        specs = super().specs_of(part)
+        specs = [part.form.spec] * part.form.samples
         if not part.affines:
             return specs
         with naming(self):
