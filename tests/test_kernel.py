@@ -206,7 +206,9 @@ def test_a_compiler_that_is_missing_is_named(cupy: FakeCupy, monkeypatch: pytest
 
     monkeypatch.setattr(cupy, "RawModule", fail, raising=False)
     with pytest.raises(BackendError, match=r"kernel\.cu cannot be compiled.*libnvrtc\.so\.13.*must fit CuPy"):
-        CudaDevice(0).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, np.zeros(()), None)
+        CudaDevice(0).launch(
+            Source("seqpipe.video.cuda", "kernel.cu"), "convert", {}, (1, 1, 1), 256, np.zeros(()), None
+        )
 
 
 @pytest.mark.gpu

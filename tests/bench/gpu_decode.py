@@ -106,9 +106,9 @@ def _engine(decode: str) -> Any:
     from seqpipe.video.engine.executors import engine_for
 
     engine = engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None)  # type: ignore[arg-type]  # from the table below
-    for way, _ in engine._ways:
-        if way.helpers is not None:
-            way.helpers.wait()  # type: ignore[attr-defined]  # those of this library are children
+    for backend, _ in engine._backends:
+        if backend.helpers is not None:
+            backend.helpers.wait()  # type: ignore[attr-defined]  # those of this library are children
     return engine
 
 

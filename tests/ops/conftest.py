@@ -11,6 +11,7 @@ import pytest
 from seqpipe.ops import apply
 from seqpipe.ops.call import inputs
 from seqpipe.ops.core import declaration
+from seqpipe.ops.core.spec import FAST
 from tests.support.emulated import EmulatedDevice
 from tests.support.operators import cupy, first_of_skeletons, main_type
 
@@ -58,8 +59,11 @@ class Place:
     def __init__(self, name: str, device: Any = None) -> None:
         self.name, self.device = name, device
 
-    def takes(self, op: Any) -> bool:
-        return self.name in ("reference", "cpu") or op.body is not None or op.composed
+    def takes(self, op: Any, dtype: str = "uint8") -> bool:
+        """Whether it has a form for an operator and a type."""
+        if self.name in ("reference", "cpu"):
+            return True
+        return (op.body is not None or op.composed) and (op.values == "moved" or dtype in FAST)
 
     def tolerance(self, op: Any) -> tuple[float, float]:
         """How far it may be from the reference."""

@@ -12,7 +12,7 @@ from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, Chain, apply
 from seqpipe.ops.compose import fused as fused_module
 from seqpipe.ops.compose.fused import can_join, can_lead
-from seqpipe.ops.core.spec import COMPUTED
+from seqpipe.ops.core.spec import COMPUTED, FAST
 from seqpipe.ops.cuda.kernel import GRID
 from seqpipe.sequence import Batch, Sequence
 from tests.support.deep import deep_but
@@ -97,6 +97,7 @@ def run(request):
 
     device = request.getfixturevalue("emulated") if request.param == "emulated" else None
     at.launches = None
+    at.launches_kernels = request.param == "emulated"
     at.backend = None if request.param == "cpu" else "reference"
     return at
 
@@ -107,6 +108,10 @@ def run(request):
 )
 def test_it_gives_what_its_operators_give(run, name, dtype):
     chain, x = CHAINS[name], images(dtype)
+    if dtype not in FAST and run.launches_kernels:
+        with pytest.raises(ParameterError, match=f"a kernel for {dtype}; allowed: uint8"):
+            run(chain, x)
+        return
     same(to_numpy(run(chain, x, epoch=1, index=7)), one_by_one(chain, x, run.backend, epoch=1, index=7))
     assert run.launches in (None, 1)
 

@@ -58,8 +58,8 @@ def test_what_is_refused_is_refused_again():
     for _ in range(3):
         with pytest.raises(ParameterError, match="crop=\\(5, 5\\) of images of 4×9 pixels"):
             op(image(4, 9, 3))
-        with pytest.raises(ParameterError, match="values of type int32"):
-            Brightness(brightness=2.0)(image(4, 9, 3, dtype="int32"))
+        with pytest.raises(ParameterError, match="values of type complex64"):
+            Brightness(brightness=2.0)(image(4, 9, 3, dtype="complex64"))
         assert op(image(5, 9, 3)).shape == (5, 5, 3)
 
 

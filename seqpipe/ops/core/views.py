@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from ...array import Array
+from ...errors import ParameterError
 from ...layout import check_layout
 
 __all__ = ["DEFAULT_LAYOUTS", "View", "view_of"]
@@ -52,6 +53,12 @@ def view_of(layout: str, ndim: int) -> View:
     """
     known = check_layout(layout, ndim)
     is_series = "F" in known and "D" in known
+    if is_series and "N" in known:
+        raise ParameterError(
+            f"layout={known!r} holds several series of volumes",
+            allowed="'FDHWC', one series at a time",
+            advice="Give the series as a list",
+        )
     letters = (known.replace("F", "N") if is_series else known).replace("D", "F")
     axes = tuple(letters.index(letter) for letter in "NFHWC" if letter in letters)
     places = tuple("NFHWC".index(letter) for letter in letters)

@@ -171,7 +171,7 @@ class Rotate(Warped):
         cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         if angle % 90 == 0:
             cosine, sine = round(cosine), round(sine)
-        aspect = float(p.aspect)
+        aspect = float(p.aspect) or 1.0  # 0 as long as no sample is known to derive it from
         size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width, aspect)
         x, y = size[1] / 2, size[0] / 2
         right, down = sine * aspect, sine / aspect
