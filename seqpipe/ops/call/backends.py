@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace
+from ...array import Array, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ..core.blocks import Block, joined, values_of, values_of_all
@@ -84,6 +84,9 @@ def run(
                 allowed=", ".join(FAST),
                 advice="Give backend=None, which does these by the reference",
             )
+        if not here and (op.body or op.composed) and backend is None:
+            _through_main_memory(op, items, block)
+            return
         backend = "reference"
     backend = backend or ("cpu" if here else "cuda" if op.body or op.composed else "reference")
     if backend != "cuda":
@@ -94,6 +97,17 @@ def run(
         op.compose(items, specs, block, device)
     else:
         run_kernel(op, items, _kernel_block(op, specs, block), device or cuda_device_of(items[0].x))
+
+
+def _through_main_memory(op: Declaration, items: Seq[Item], block: Block) -> None:
+    """Write the results of images on a GPU, of a type that kernels do not have, by the reference in main memory.
+
+    Where an operator has a kernel, its reference need not run on CuPy's arrays.
+    """
+    for item in items:
+        made = Item(to_numpy(item.x), np.empty(item.out.shape, item.out.dtype), item.sample)
+        on_host(op, made, block, fast=False)
+        item.out[...] = namespace(item.out).asarray(made.out)
 
 
 def check_backend(backend: Backend | None, source: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe.errors import BackendError, DeviceMemoryError, ParameterError
 from seqpipe.video.cuda import memory
-from seqpipe.video.cuda.memory import device_bytes, idle_bytes, release_idle, when_full
+from seqpipe.video.cuda.memory import idle_bytes, release_idle, total_bytes, when_full
 from seqpipe.video.cuda.streams import Streams
 from tests.support.fake_cupy import FakeCupy
 
@@ -105,4 +105,4 @@ def test_a_setting_that_is_no_size_is_refused(monkeypatch, text):
 def test_there_may_be_nothing_to_give_back(card):
     release_idle()
     assert card.events == ["free_all_blocks"]
-    assert device_bytes(0) == GIB
+    assert total_bytes(0) == GIB
