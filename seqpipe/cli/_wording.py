@@ -15,7 +15,7 @@ __all__ = ["option_names", "worded"]
 _ARGUMENT = re.compile(
     r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\[[^\]]*\]|[\w.…-]*\w)|\b(?P<bare>[a-z]+(?:_[a-z0-9]+)+)\b"
 )
-_BETWEEN = re.compile(r",? or (?=[a-z])")
+_BETWEEN = re.compile(r"(,? or )(?=[a-z])")
 
 
 def option_names(command: click.Command | None = None) -> frozenset[str]:
@@ -36,8 +36,10 @@ def worded(error: SeqpipeError | str, options: Collection[str] | None = None) ->
     if not isinstance(error, SeqpipeError) or not error.advice:
         return str(error)
     known = option_names() if options is None else options
-    clauses = [_as_options(clause, known) for clause in _BETWEEN.split(error.advice.rstrip("."))]
-    said = " or ".join(clause for clause in clauses if clause)
+    parts, said = _BETWEEN.split(error.advice.rstrip(".")), ""
+    for between, clause in zip(["", *parts[1::2]], parts[::2], strict=True):
+        if clause := _as_options(clause, known):
+            said += (between if said else "") + clause
     return f"{str(error).removesuffix(f'. {error.advice}.')}. {said[:1].upper()}{said[1:]}".rstrip(". ") + "."
 
 

@@ -20,7 +20,7 @@ OPTIONS = {"on_error", "decode", "cache_dir", "device"}
         ("Leave it out with on_error='skip'", "Leave it out with --on-error skip"),
         (
             "Fetch it again, or leave it out with on_error='skip'",
-            "Fetch it again or leave it out with --on-error skip",
+            "Fetch it again, or leave it out with --on-error skip",
         ),
         (
             "Set SEQPIPE_CACHE_DIR or cache_dir to a folder",
@@ -84,7 +84,7 @@ def test_an_export_advises_its_own_options(tmp_path):
     ]
     said = " ".join(CliRunner().invoke(main, given).output.split())
     assert (
-        "it holds no video packets. The file may be cut or damaged: fetch it again or leave it out with"
+        "it holds no video packets. The file may be cut or damaged: fetch it again, or leave it out with"
         in said
     )
     assert "--on-error skip" in said
