@@ -55,6 +55,7 @@ ROOMS = (
         "vocabulary",
         (
             "errors",
+            "lazy",
             "layout",
             "array",
             "content",
@@ -128,7 +129,7 @@ HOMES = {
     "multiprocessing": (
         "video.engine.child",
         "video.engine.child_process",
-        "video.engine.children",
+        "video.engine.processes",
         "pipeline.executor",
         "ops.call.threads",
     ),

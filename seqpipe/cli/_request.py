@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ..errors import ParameterError
 from ..video.convert.output import OutputSpec, transposed
 from ..video.device import Decode, Device, parse_devices
-from ..volume.pictures import Axis
+from ..volume.axes import Axis
 from ._images import Encode, Encoder, encoder
 from ._manifest import manifest_format
 from ._pattern import Pattern, default_pattern

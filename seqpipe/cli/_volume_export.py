@@ -16,7 +16,8 @@ import numpy as np
 from ..errors import OutputError, ParameterError, SeqpipeError, printable
 from ..interrupts import working
 from ..sequence import Sequence
-from ..volume.pictures import AXES, montage, picture, window_of, windowed
+from ..volume.axes import AXES
+from ..volume.pictures import montage, picture, window_of, windowed
 from ..volume.reader import VolumeReader
 from ..volume.write import content
 from ._files import InputFile, write_whole

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..video.convert.output import INTEGER_DTYPE
-from ..volume.pictures import AXIS
+from ..volume.axes import AXIS
 from . import _options as options
 from ._exporting import exporting
 from ._images import ENCODE, FORMAT, QUALITY

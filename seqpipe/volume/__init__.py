@@ -6,8 +6,9 @@ This package may import the vocabulary, ``sampling`` and ``video`` (where bytes 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
 
 if TYPE_CHECKING:
     from .export import to_monai, to_nibabel, to_sitk, to_torchio
@@ -48,12 +49,8 @@ __all__ = [
     "to_torchio",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module 'seqpipe.volume' has no attribute {name!r}")
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

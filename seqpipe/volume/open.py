@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..content import KINDS, kind_of_head
 from ..errors import SourceNotFoundError, UnreadableSourceError
-from .source import Source, VolumeSource, open_source
+from ..video.source.source import Source, open_source
 from .start import Start
+
+if TYPE_CHECKING:
+    from .source import VolumeSource
 
 __all__ = ["is_volume", "not_a_volume", "open_volume"]
 

@@ -169,7 +169,7 @@ def _bytes(path: str, *, whole: bool) -> memoryview:
             if len(data) < (size := header_size(data)):
                 data += file.read(size - len(data))
             return memoryview(data)
-        found = memoryview(np.empty(os.fstat(file.fileno()).st_size, dtype=np.uint8)).cast("B")
+        found = np.empty(os.fstat(file.fileno()).st_size, dtype=np.uint8).data.cast("B")
         filled = 0
         while filled < len(found) and (count := file.readinto(found[filled:])):
             filled += count

@@ -5,7 +5,6 @@ A server may ignore ranges, and send the whole file with status 200; some proxie
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence as Seq
 from typing import Any, BinaryIO
@@ -57,6 +56,8 @@ def http_whole(fs: Any, url: str, file: BinaryIO, limit: float) -> int:
 
 
 async def _ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int) -> list[bytes]:
+    import asyncio  # here: it takes longer to import than a local file to open
+
     session = await fs.set_session()
     return list(await asyncio.gather(*(_range(fs, session, url, run, size) for run in runs)))
 
