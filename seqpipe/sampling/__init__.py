@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
     from .segments import UniformSegments, every, uniform
     from .state import State, check_state, fingerprint
-    from .windows import EvenClips, RandomClips, Windows
+    from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 _LAZY = {
     "BatchPlan": "batches",
     "EpochOrder": "order",
     "EvenClips": "windows",
     "FrameClip": "clip",
+    "MovingClips": "windows",
     "RandomClips": "windows",
     "RandomRateClips": "rate",
     "RateWindows": "rate",
@@ -48,6 +49,7 @@ __all__ = [
     "EpochOrder",
     "EvenClips",
     "FrameClip",
+    "MovingClips",
     "RandomClips",
     "RandomRateClips",
     "RateWindows",
