@@ -133,7 +133,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         ParameterError: an argument is out of its bounds.
         BackendError: the device is not available.
     """
-    from .volume.open import is_volume
+    from .volume.formats.open import is_volume
 
     if is_volume(source):
         from .volume.reader import VolumeReader

@@ -47,6 +47,23 @@ OPS = (
     ("labels", "motion", "statistics", "volume"),
     ("compose", "policies"),
 )
+# The packages of volumes and of the command line, likewise.
+VOLUME = (
+    ("space", "info", "source"),
+    ("formats", "resampling", "pictures", "disk"),
+    ("reader",),
+    ("export", "patches"),
+)
+CLI = (
+    ("terminal",),
+    ("input",),
+    ("output",),
+    ("plan",),
+    ("job",),
+    ("export",),
+    ("commands",),
+    ("app",),
+)
 BESIDE_OPS = ("video", "volume", "images", "readers")
 
 # A room imports only rooms above it. Readers and operators never see each other.
@@ -81,6 +98,7 @@ ROOMS = (
     Room("sampling", ("sampling",), never=("flow",)),
     *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
     Room("video", ("video",)),
+    *(Room(f"volume {layer[0]}", tuple(f"volume.{name}" for name in layer)) for layer in VOLUME),
     Room("volume", ("volume",)),
     Room("images", ("images",)),
     Room("readers", ("readers",)),
@@ -93,6 +111,10 @@ ROOMS = (
     Room("plugin", ("plugin",)),
     Room("torch", ("torch",)),
     Room("dali", ("dali",), never=("plugin",)),
+    *(
+        Room(f"cli {layer[0]}", tuple(f"cli.{name}" for name in layer), never=("plugin", "fn"))
+        for layer in CLI
+    ),
     Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
 )
 
@@ -101,7 +123,7 @@ HOMES = {
     "av": ("video",),
     "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
-    "nvidia": ("cli._gpu_jpeg",),
+    "nvidia": ("cli.output.gpu_jpeg",),
     "jax": ("plugin", "dali.plugin.jax"),
     "tensorflow": ("plugin", "dali.plugin.tf"),
     "lightning": ("plugin",),

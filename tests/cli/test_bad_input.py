@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli import _images
+from seqpipe.cli.output import images
 from tests.support.media import entry, made
 
 from .written import files, lines, numbers
@@ -315,8 +315,8 @@ def test_a_full_disk_ends_the_export_and_resume_goes_on(run, tmp_path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         return original(pixels, quality)
 
-    original = _images._jpeg
-    monkeypatch.setattr(_images, "_jpeg", fill)
+    original = images._jpeg
+    monkeypatch.setattr(images, "_jpeg", fill)
     options = ("--manifest", tmp_path / "m.jsonl", "--jobs", jobs)
     result = run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, code=1)
     assert "(No space left on device). Free space or choose a folder" in result.stderr

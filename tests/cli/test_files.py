@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._files import InputFile, find_inputs, temporary_path, write_whole
+from seqpipe.cli.input.files import InputFile, find_inputs, temporary_path, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 from tests.support.media import ROOT, made
 

@@ -128,10 +128,10 @@ def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path
 
 @pytest.mark.parametrize("sound", [0, 2])
 def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch, sound):
-    from seqpipe.cli import _flow
+    from seqpipe.cli.export import flow
     from seqpipe.errors import DamagedSourceError
 
-    whole, calls = _flow.FlowEncoder.colored, []
+    whole, calls = flow.FlowEncoder.colored, []
 
     def damaged(self, frames):
         calls.append(frames)
@@ -139,7 +139,7 @@ def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch
             raise DamagedSourceError("it is damaged from here on", source="a.mp4")
         return whole(self, frames)
 
-    monkeypatch.setattr(_flow.FlowEncoder, "colored", damaged)
+    monkeypatch.setattr(flow.FlowEncoder, "colored", damaged)
     manifest = tmp_path / "m.jsonl"
     run("flow", made("h264"), "--out", tmp_path, "--format", "mp4", "--manifest", manifest, *SMALL, code=1)
     assert files(tmp_path) == ["m.jsonl"]

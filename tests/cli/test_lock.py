@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._lock import held
-from seqpipe.cli._record import OptionDigests, note, read_entries
+from seqpipe.cli.job.lock import held
+from seqpipe.cli.job.record import OptionDigests, note, read_entries
 from seqpipe.errors import OutputError
 from tests.support.deep import deep
 from tests.support.media import made
@@ -23,7 +23,7 @@ from .written import files
 HOLD = """
 import sys, time
 from pathlib import Path
-from seqpipe.cli._lock import held
+from seqpipe.cli.job.lock import held
 with held(Path(sys.argv[1]), "it"):
     print("held", flush=True)
     time.sleep(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seqpipe.cli._pattern import FIELDS, Pattern, default_pattern
+from seqpipe.cli.plan.pattern import FIELDS, Pattern, default_pattern
 from seqpipe.errors import OutputError, ParameterError
 
 VALUES = {

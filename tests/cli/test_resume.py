@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from seqpipe.cli._manifest import manifest_exists, read_rows
-from seqpipe.cli._record import OptionDigests
-from seqpipe.cli._resume import finished
+from seqpipe.cli.job.record import OptionDigests
+from seqpipe.cli.job.resume import finished
+from seqpipe.cli.output.manifest import manifest_exists, read_rows
 from tests.support.deep import combined
 from tests.support.media import made
 

@@ -1,0 +1,92 @@
+"""Indexes of many videos, loaded from the cache or built in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ...errors import SeqpipeError
+from ..terminal.progress import progress_bar
+from .files import InputFile
+
+if TYPE_CHECKING:
+    from ...video.packet_index import PacketIndex
+
+__all__ = ["for_each_index", "is_indexed"]
+
+ResultT = TypeVar("ResultT")
+
+
+def for_each_index(
+    found: Seq[InputFile | SeqpipeError],
+    use: Callable[[InputFile, PacketIndex], ResultT],
+    *,
+    jobs: int | None,
+    cache_dir: str | None,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
+) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
+    """Do something with the index of each video, several at a time, and keep only the result.
+
+    Args:
+        found: the videos, and the errors met in finding them.
+        use: called with each video and its index; any thread may call it.
+        jobs: how many threads; None for one per core.
+        cache_dir: where indices are kept, None for the user's cache folder.
+        whole: whether all packets of each video must have been read, not its container's tables alone.
+        verified: whether each video must have been decoded once, so that all damage is known.
+        stream: which stream of each; None for the best video.
+
+    Yields:
+        For each of ``found``, in order: its path, and the result or the error that took its place.
+    """
+    from ...video.engine.engine import Engine, available_cores
+    from ...video.index.open import open_index
+
+    get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
+
+    def work(item: InputFile | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
+        if isinstance(item, SeqpipeError):
+            return item.source or "", item
+        try:
+            return item.path, use(item, get(item.path))
+        except SeqpipeError as error:
+            error.source = error.source or item.path
+            return item.path, error
+
+    threads = max(1, min(jobs or available_cores(), len(found)))
+    with progress_bar("Indexing", len(found), "files", len(found)) as bar, Engine(threads) as engine:
+        for result in engine.map(work, found):
+            bar.advance(1)
+            bar.finish_input()
+            yield result
+
+
+def is_indexed(
+    path: str,
+    cache_dir: str | None,
+    *,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
+) -> bool:
+    """Whether the cache holds a fresh index of a video, whole or of one that was decoded once if that is asked for.
+
+    False for a video that cannot be opened.
+    """
+    from ...video.index.cache import cache_directory, load_index, load_summary
+    from ...video.source.source import open_source
+
+    try:
+        stamp = open_source(path, stream=stream).stamp()
+    except SeqpipeError:
+        return False
+    if stamp is None:
+        return False
+    if whole or verified:
+        index = load_index(cache_directory(cache_dir), stamp)
+        return index is not None and index.packets.whole and (index.verified or not verified)
+    return load_summary(cache_directory(cache_dir), stamp) is not None
