@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import signal
 import sys
@@ -16,22 +17,31 @@ import click
 from .. import __version__
 from ..errors import ParameterError, SeqpipeError
 from ..interrupts import INTERRUPTED
-from .commands.doctor import doctor
-from .commands.export import export
-from .commands.flow import flow
-from .commands.index import index
-from .commands.probe import probe
 from .terminal.wording import option_names, worded
 
 __all__ = ["main"]
 
+_NAMES = ("doctor", "export", "flow", "index", "probe")
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE = 1, 2
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class _Commands(click.Group):
-    """A group whose commands end with a message and an exit code, never with a traceback."""
+    """A group whose commands end with a message and an exit code, never with a traceback.
+
+    A command's module is imported when it is run, or when the help names them all.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  Click's
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  Click's
+        if cmd_name not in _NAMES:
+            return None
+        module = importlib.import_module(f".commands.{cmd_name}", __package__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
 
     def main(self, *args: Any, **settings: Any) -> Any:
         _complete_streams()
@@ -98,7 +108,3 @@ def main() -> None:
     Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted or terminated. SEQPIPE_DEBUG=1 shows
     tracebacks.
     """
-
-
-for _command in (probe, index, export, flow, doctor):
-    main.add_command(_command)

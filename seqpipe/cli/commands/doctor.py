@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -15,7 +14,6 @@ from pathlib import Path
 import click
 
 from ...errors import BackendError
-from ...native import COMPILER, compiler
 from ..terminal import options
 
 __all__ = ["Finding", "doctor", "findings"]
@@ -113,14 +111,18 @@ def _part(name: str, use: str, *extras: str) -> Finding:
     if not _installed(name):
         command = "pip install " + " or ".join(f"'seqpipe[{extra}]'" for extra in extras)
         return Finding(name, f"not installed; it is for {use}", ok=None, advice=command)
+    from importlib import metadata  # here, as it takes longer to import than the help of all commands to show
+
     try:
-        version = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
         version = "installed"  # CuPy's distributions have the CUDA version in their names
     return Finding(name, version)
 
 
 def _compiler() -> Finding:
+    from ...native import COMPILER, compiler
+
     path = compiler()
     if path is not None:
         return Finding("C compiler", path)

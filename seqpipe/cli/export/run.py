@@ -35,7 +35,6 @@ from ..terminal.progress import progress_bar
 from .frames import ExportWork, SourceOutcome
 from .report import ExportReport
 from .source import export_source
-from .volumes import run_volumes
 
 __all__ = ["run", "show_plans"]
 
@@ -59,6 +58,8 @@ def run(options: Options) -> int:
     if volumes and options.takes_volumes:
         if any(isinstance(item, InputFile) for item in others):
             raise refuse_mixture()
+        from .volumes import run_volumes
+
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
     request = ExportRequest.of(options)
     report = ExportReport(as_json=options.as_json)

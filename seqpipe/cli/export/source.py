@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...array import BoolArray, IntArray
+from ...array import BoolArray, IntArray, distinct
 from ...errors import OutputError, SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
@@ -94,7 +94,7 @@ class _Assembler:
         self._next = 0
         self._held: dict[int, Sequence] = {}
         self._needed_until = _last_uses(frames, self._last) if frames.shape[1] > 1 else {}
-        self.wanted: IntArray = np.unique(frames)
+        self.wanted: IntArray = distinct(frames)
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
     def add(self, number: int, frame: Sequence) -> Iterator[Piece]:
@@ -125,7 +125,7 @@ def _pieces(
     An error of the source ends this early or, for damage, after all sound frames; it is left in the outcome.
     """
     shown = set(pictures.tolist())
-    wanted = np.union1d(assembler.wanted, pictures).tolist()
+    wanted = distinct(np.concatenate([assembler.wanted, pictures])).tolist()
     if not wanted:
         return
     try:
@@ -211,7 +211,7 @@ class _Film:
     ) -> None:
         known = {picture.frame for picture in outcome.thumbnails}
         self._plan, self._work, self._outcome = plan, work, outcome
-        self._frames = np.unique(plan.frames[file])
+        self._frames = distinct(plan.frames[file])
         self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
 
     def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
-from ...array import Array
 from ...errors import BackendError, OutputError, ParameterError
 from ...param import Param, choice
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ...array import Array
     from ...sequence import Sequence
     from ...video.device import Device
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S
@@ -147,7 +147,7 @@ class FrameSelection:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
         """
         if self.frames is not None:
-            return np.unique(index.check(self.frames))[:, None]
+            return distinct(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
             return self._sequences(index, span, self.sequence_length)
