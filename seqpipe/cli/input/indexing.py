@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from collections.abc import Sequence as Seq
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +12,7 @@ from ..terminal.progress import progress_bar
 from .files import InputFile
 
 if TYPE_CHECKING:
+    from ...video.index.shared import SharedRegister
     from ...video.packet_index import PacketIndex
 
 __all__ = ["for_each_index", "is_indexed"]
@@ -28,7 +29,8 @@ def for_each_index(
     whole: bool = False,
     verified: bool = False,
     stream: int | None = None,
-) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
+    register: SharedRegister | None = None,
+) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
     """Do something with the index of each video, several at a time, and keep only the result.
 
     Args:
@@ -39,12 +41,14 @@ def for_each_index(
         whole: whether all packets of each video must have been read, not its container's tables alone.
         verified: whether each video must have been decoded once, so that all damage is known.
         stream: which stream of each; None for the best video.
+        register: takes each index, unless it has it.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error that took its place.
     """
     from ...video.engine.engine import Engine, available_cores
     from ...video.index.open import open_index
+    from ...video.source.source import open_source
 
     get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
 
@@ -52,7 +56,16 @@ def for_each_index(
         if isinstance(item, SeqpipeError):
             return item.source or "", item
         try:
-            return item.path, use(item, get(item.path))
+            if register is None:
+                return item.path, use(item, get(item.path))
+            source = open_source(item.path)
+            stamp = source.stamp()
+            index = stamp and register.index(source, stamp, whole=whole, verified=verified)
+            if not index:
+                index = get(source)
+                if stamp is not None:
+                    register.add(source, stamp, index)
+            return item.path, use(item, index)
         except SeqpipeError as error:
             error.source = error.source or item.path
             return item.path, error
@@ -72,8 +85,11 @@ def is_indexed(
     whole: bool = False,
     verified: bool = False,
     stream: int | None = None,
+    register: SharedRegister | None = None,
 ) -> bool:
-    """Whether the cache holds a fresh index of a video, whole or of one that was decoded once if that is asked for.
+    """Whether the cache, or a register in its place, holds a fresh index of a video.
+
+    It must be whole, or of a video that was decoded once, if that is asked for.
 
     False for a video that cannot be opened.
     """
@@ -81,7 +97,10 @@ def is_indexed(
     from ...video.source.source import open_source
 
     try:
-        stamp = open_source(path, stream=stream).stamp()
+        source = open_source(path, stream=stream)
+        stamp = source.stamp()
+        if stamp is not None and register is not None:
+            return register.index(source, stamp, whole=whole, verified=verified) is not None
     except SeqpipeError:
         return False
     if stamp is None:

@@ -83,6 +83,7 @@ class Engine:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each video, by its number in the container; None for the best one.
+        register: the path of a register of indexes, if there is one, see :mod:`seqpipe.video.index.shared`.
         processes: how many decode small frames for these threads; None for what the threads are worth,
             see :func:`seqpipe.video.engine.processes.processes`.
         backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
@@ -95,6 +96,7 @@ class Engine:
         *,
         cache_dir: str | os.PathLike[str] | None = None,
         stream: int | None = None,
+        register: str | None = None,
         processes: int | None = None,
         backends: Seq[DecodeBackend] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -116,7 +118,7 @@ class Engine:
         self._backends = [(backend, self._executor_of(backend)) for backend in backends]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir, stream)
+        self._library = Library(cache_dir, stream, register)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
