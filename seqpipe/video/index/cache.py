@@ -99,7 +99,8 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
     """
     path = cache_file(directory, stamp)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_bytes(pack(index, stamp))
     except OSError as error:

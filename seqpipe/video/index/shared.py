@@ -63,9 +63,9 @@ def find_register(
                 "no such register", source=path, advice="Make one: seqpipe index --register FILE PATH..."
             )
         return path
-    if file_root is None or "://" in str(file_root):
+    if file_root is None:
         return None
-    beside = Path(os.path.abspath(file_root)) / REGISTER_NAME  # noqa: PTH100  as sources do
+    beside = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
     return str(beside) if beside.is_file() else None
 
 
