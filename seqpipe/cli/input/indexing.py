@@ -29,19 +29,19 @@ def for_each_index(
     verified: bool = False,
     stream: int | None = None,
 ) -> Iterator[tuple[str, ResultT | SeqpipeError]]:
-    """Do something with the index of each video, several at a time, and keep only the result.
+    """Call a function with the index of each video, several at a time, and keep only its result.
 
     Args:
-        found: the videos, and the errors met in finding them.
+        found: the videos, and the errors of inputs that cannot be used.
         use: called with each video and its index; any thread may call it.
         jobs: how many threads; None for one per core.
-        cache_dir: where indices are kept, None for the user's cache folder.
-        whole: whether all packets of each video must have been read, not its container's tables alone.
-        verified: whether each video must have been decoded once, so that all damage is known.
-        stream: which stream of each; None for the best video.
+        cache_dir: folder of the index cache; None for the user's cache folder.
+        whole: whether the index must come from a scan of all packets instead of the container's tables.
+        verified: whether the index must hold the damage found by decoding the whole video.
+        stream: the stream of each file; None for the best video stream.
 
     Yields:
-        For each of ``found``, in order: its path, and the result or the error that took its place.
+        For each of ``found``, in order: its path, and the result or the error.
     """
     from ...video.engine.engine import Engine, available_cores
     from ...video.index.open import open_index
@@ -73,7 +73,7 @@ def is_indexed(
     verified: bool = False,
     stream: int | None = None,
 ) -> bool:
-    """Whether the cache holds a fresh index of a video, whole or of one that was decoded once if that is asked for.
+    """Whether the cache holds a fresh index of a video; ``whole`` and ``verified`` as in :func:`for_each_index`.
 
     False for a video that cannot be opened.
     """
