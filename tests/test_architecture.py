@@ -336,7 +336,9 @@ def loaded_by(program: str) -> set[str]:
 
 def test_import_is_light():
     """The errors and no more: some ten modules, most of them the standard library's."""
-    loaded = loaded_by("import seqpipe") - loaded_by("import __future__, importlib, pathlib, typing, warnings")
+    loaded = loaded_by("import seqpipe") - loaded_by(
+        "import __future__, importlib, pathlib, typing, warnings"
+    )
     assert loaded == {"seqpipe", "seqpipe.errors", "seqpipe.lazy"}
 
 

@@ -48,7 +48,8 @@ class _Commands(click.Group):
         try:
             return super().main(*args, **settings)
         except OSError as error:
-            # Files are written by those who name them; what has no name is a stream, and Click takes closed pipes.
+            # An error with a file name belongs to a file that the command writes; one without is stdout's. Click
+            # handles closed pipes.
             if error.errno not in _NO_ROOM or error.filename is not None or os.environ.get(_DEBUG):
                 raise
             click.echo(f"Error: cannot write to stdout ({error.strerror}).", err=True)
@@ -70,14 +71,15 @@ class _Commands(click.Group):
 
 
 def _complete_streams() -> None:
-    """Open what a service has left closed, and let nothing fail for a letter that the user's encoding does not have.
+    """Open standard streams that are closed, and escape characters that their encoding lacks.
 
-    What is opened next would take a closed stream's number, and libraries would write their messages into it.
+    Services may start programs with closed streams. The next opened file would take a closed stream's descriptor, and
+    libraries would write their messages into that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            taken = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: the stream's own
+            taken = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is the stream's
             os.set_inheritable(taken, True)
             setattr(sys, name, open(taken, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115, PTH123  kept open
         elif number and stream.errors == "strict" and hasattr(stream, "reconfigure"):
@@ -86,8 +88,10 @@ def _complete_streams() -> None:
 
 @contextlib.contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM, which job schedulers send, do as Ctrl-C does, where no one else has a use for it."""
-    in_main = threading.current_thread() is threading.main_thread()  # nobody else may set handlers
+    """Treat SIGTERM, which job schedulers send, as Ctrl-C, unless a handler is installed already."""
+    in_main = (
+        threading.current_thread() is threading.main_thread()
+    )  # only the main thread may set signal handlers
     if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return

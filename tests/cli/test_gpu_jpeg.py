@@ -223,7 +223,9 @@ def test_a_gpu_that_cannot_be_asked_is_wrong_usage(run, tmp_path, codec, options
 TRIALS = {
     "does not encode JPEG on cuda:0": BAD["does not"],
     "cannot encode on cuda:0: out of memory": fails,
-    "encodes a picture wrongly on cuda:0, by": lambda frame, quality: in_color(frame[..., ::-1], quality),
+    "encodes a test picture wrongly on cuda:0, by": lambda frame, quality: in_color(
+        frame[..., ::-1], quality
+    ),
 }
 
 

@@ -79,7 +79,7 @@ def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, ti
         said = press(process, times, number=number)
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == (
-        "Interrupted. All files are whole; the same command with --resume goes on."
+        "Interrupted. No file is incomplete; repeat the command with --resume to continue."
     )
     assert len(said.splitlines()) == 2
     assert left(tmp_path) == []

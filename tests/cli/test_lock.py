@@ -210,7 +210,7 @@ def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped
         assert (second.returncode, said) == (
             1,
             f"Error: {made(name)}: another export is writing {shared} into {tmp_path / 'o'}. "
-            "Wait for it to end, or stop it; --resume then goes on from there.\n",
+            "Wait for it to end, or stop it and continue with --resume.\n",
         )
     assert all(path.read_bytes() == data for path, data in before.items())
 

@@ -25,7 +25,7 @@ _MARKS = {True: "ok", False: "FAILS", None: "-"}
 @options.json_lines
 @options.cache_dir
 def doctor(as_json: bool, cache_dir: str | None) -> None:
-    """Look at decoders, GPUs, optional packages and the index cache; ends with 1 if something that must work fails."""
+    """Check decoders, GPUs, optional packages and the index cache; the exit code is 1 if a required part fails."""
     failed = False
     for finding in findings(cache_dir):
         failed |= finding.ok is False
@@ -37,7 +37,7 @@ def doctor(as_json: bool, cache_dir: str | None) -> None:
     click.get_current_context().exit(1 if failed else 0)
 
 
-# what each optional part is for, by the name it is imported by, and the extras that bring it
+# purpose of each optional package, by import name, and the extras that install it
 _PARTS = {
     "torch": ("tensors of sequences", "torch"),
     "cupy": ("everything on a GPU", "cuda12", "cuda13"),
@@ -51,13 +51,13 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: what.
-        value: what was found.
-        ok: whether it is as it should be; None where it is optional and missing.
-        advice: what to do, or "".
+        name: the component.
+        value: version or state of the component.
+        ok: whether the component works; None where it is optional and missing.
+        advice: how to mend a failure, or "".
     """
 
     name: str
@@ -67,7 +67,7 @@ class Finding:
 
 
 def findings(cache_dir: str | None) -> Iterator[Finding]:
-    """Look at everything, in the order in which it depends on each other."""
+    """Run all checks; each stands behind those that it depends on."""
     yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
     yield _ffmpeg()
     yield _cache(cache_dir)
@@ -100,7 +100,7 @@ def _cache(cache_dir: str | None) -> Finding:
 
 
 def _file_sizes(folder: Path) -> Iterator[int]:
-    """Of all files below a folder, as far as they may be looked at and are not moved meanwhile."""
+    """Sizes of all files below a folder; unreadable files and files removed meanwhile are left out."""
     for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):

@@ -36,7 +36,7 @@ __all__ = ["export"]
         type=options.GRID,
         help="For volumes: one picture of slices in columns and rows, such as 6x4.",
     ),
-    click.option("--time", type=int, help="For series of volumes: which one; 0 if not given."),
+    click.option("--time", type=int, help="For 4-D volumes: the time step; default 0."),
 )
 def export(**given: Any) -> None:
     """Write frames or sequences of videos, or slices of volumes, to files.

@@ -22,7 +22,7 @@ _FORMAT: Final = choice(
 )
 _MAX_MOTION: Final = Param(
     name="max_motion",
-    doc="Motion that has full color in jpg and mp4; a 40th of the longer side if not given.",
+    doc="Motion in pixels that has full color in jpg and mp4; default: a 40th of the longer side.",
     kind=float,
     unit="pixels",
     lo=0.01,
@@ -36,7 +36,7 @@ _ONE_WAY: Final = replace(
 @click.command()
 @exporting(
     options.option(_FORMAT, default="flo", show_default=True),
-    options.option(replace(QUALITY, doc="Quality of jpg, 95 if not given.")),
+    options.option(replace(QUALITY, doc="Quality of jpg; default 95.")),
     options.option(PRESET, default="medium", show_default=True),
     options.option(OUTPUT_GRID, default=1, show_default=True),
     options.option(_ONE_WAY, default="forward", show_default=True),
@@ -48,8 +48,8 @@ def flow(**given: Any) -> None:
 
     PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
 
-    Each frame that is taken has the motion from it to the next one that is taken, in pixels of the frames that are
-    written: --every 2 gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in
+    For each selected frame, the motion to the next selected frame is written, in pixels of the output frames: --every 2
+    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in
     seqpipe export: the choice of frames, names, manifest, --resume, and the exit codes. npz holds all of a sequence in
     one file where --sequence-length is given; mp4 does, and all of a video where it is not.
     """

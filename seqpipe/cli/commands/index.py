@@ -30,7 +30,7 @@ __all__ = ["index"]
 @click.option(
     "--verify",
     is_flag=True,
-    help="Decode each video once on the CPU, and remember which packets are damaged: a GPU conceals some damage.",
+    help="Decode each video once on the CPU and store which packets are damaged; GPU decoders conceal some damage.",
 )
 @options.option(STREAM)
 @click.option(
@@ -51,7 +51,7 @@ def index(
     as_json: bool,
     cache_dir: str | None,
 ) -> None:
-    """Build the indices of videos and keep them in the cache; those that are fresh are left alone.
+    """Build the indexes of videos and keep them in the cache; fresh indexes are not built again.
 
     Volumes need no index: they are read through once, and damaged ones are named.
 
@@ -77,7 +77,7 @@ def index(
         inputs = [item.path for item in found if isinstance(item, InputFile)]
         fresh = {path for path in inputs if is_indexed(path, cache_dir, **chosen)}
         if len(fresh) < len(inputs):
-            check_writable(cache_directory(cache_dir))  # else all of the work would be for nothing
+            check_writable(cache_directory(cache_dir))  # an unwritable cache fails before any work is done
         for volume in volumes:
             counts[_index_volume(volume, as_json=as_json)] += 1
         indexed = for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, **chosen)
@@ -114,7 +114,7 @@ def _tell(
 
 
 def _index_volume(volume: InputFile, *, as_json: bool) -> str:
-    """Read a volume through: it needs no index, but may be damaged."""
+    """Read a whole volume to find damage; volumes need no index."""
     try:
         values = check_volume(volume)
     except SeqpipeError as error:

@@ -41,7 +41,7 @@ def probe(
     """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
 
     PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
-    with a dash. The number of frames is what the container claims; seqpipe index counts them.
+    with a dash. The number of frames is taken from the container's header; seqpipe index counts the frames.
     """
     failed = False
     infos: list[StreamInfo] = []
@@ -86,7 +86,7 @@ def _probe_one(
     as_json: bool,
     cache_dir: str | None,
 ) -> Iterator[StreamInfo]:
-    """Print one source's facts as JSON, or yield them for the table; list its packets if wanted."""
+    """Print one source's facts as JSON, or yield them for the table; with ``--packets``, list its packets."""
     from ...video.index.open import open_index
     from ...video.probe.probe import probe as probe_source
 
@@ -134,7 +134,7 @@ def _show(infos: Seq[StreamInfo]) -> None:
 
     console = Console()
     if not console.is_terminal:
-        # A pipe has no width: do not cut at 80 columns.
+        # A pipe has no width, and Rich would cut lines at 80 columns.
         console = Console(width=_WIDE)
     console.print(_facts(infos[0]) if len(infos) == 1 else _overview(infos))
 
@@ -167,7 +167,7 @@ def _overview(infos: Seq[StreamInfo]) -> Table:
 
 
 def _text(text: str) -> Any:
-    """A text that Rich does not read as markup."""
+    """Text with Rich's markup escaped."""
     from rich.text import Text
 
     return Text(printable(text))

@@ -33,17 +33,17 @@ _FRAMES: Final = (
         "--frames", type=options.FRAMES, help="Frames by number; negative numbers count from the end."
     ),
     options.option(COUNT),
-    click.option(
-        "--keyframes", is_flag=True, help="Frames that decoding can start at; no others are decoded."
-    ),
+    click.option("--keyframes", is_flag=True, help="Key frames only; no other frame is decoded."),
     options.option(SEQUENCE_LENGTH),
     options.option(STRIDE),
     options.option(STEP),
     click.option(
-        "--start", type=MARK, help="Where to begin: 12.5, 1:02:03.25 or 123f, from the first frame on."
+        "--start",
+        type=MARK,
+        help="Start of the range, counted from the first frame: 12.5, 1:02:03.25 or 123f.",
     ),
-    click.option("--end", type=MARK, help="Where to end; a frame that begins there is not taken."),
-    click.option("--duration", type=MARK, help="How long, in place of --end."),
+    click.option("--end", type=MARK, help="End of the range; a frame that begins there is left out."),
+    click.option("--duration", type=MARK, help="Length of the range, instead of --end."),
     click.option("--size", type=options.SIZE, help=options.sentence(SIZE)),
     options.option(SHORT_SIDE),
     options.option(MAX_SIDE),
@@ -56,40 +56,44 @@ _WORK: Final = (
         "--device",
         default="auto",
         show_default=True,
-        help="Where to decode: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one can be used.",
+        help="Device that decodes: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one is usable.",
     ),
     options.option(STREAM),
     options.option(DECODE, default="auto", show_default=True),
     click.option(
-        "--manifest", type=click.Path(dir_okay=False), help="List all files here: .jsonl, .csv or .parquet."
+        "--manifest",
+        type=click.Path(dir_okay=False),
+        help="Write a list of all files: .jsonl, .csv or .parquet.",
     ),
     click.option(
         "--resume",
         is_flag=True,
-        help="Go on with an export that was stopped: keep what is whole and was made with these options.",
+        help="Continue a stopped export: keep complete files that were made with the same options.",
     ),
-    click.option("--overwrite", is_flag=True, help="Replace files that are there already."),
+    click.option("--overwrite", is_flag=True, help="Replace existing files."),
     click.option(
         "--on-error",
         type=click.Choice(["skip", "raise"]),
         default="skip",
         show_default=True,
-        help="After a failed input: go on with the others, or stop.",
+        help="After a failed input: continue with the others, or stop.",
     ),
+    click.option("--contact-sheet", is_flag=True, help="Also write DIR/contact_sheet.html with thumbnails."),
     click.option(
-        "--contact-sheet", is_flag=True, help="Also write DIR/contact_sheet.html with small pictures."
+        "--sheet-grid",
+        type=options.GRID,
+        default="6x4",
+        show_default=True,
+        help="Columns and rows of the contact sheet.",
     ),
-    click.option(
-        "--sheet-grid", type=options.GRID, default="6x4", show_default=True, help="Its columns and rows."
-    ),
-    click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing."),
+    click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing."),
     options.json_lines,
     options.cache_dir,
 )
 
 
 def exporting(*own: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
-    """These options, with those of a command itself between which frames are taken and how the work is done."""
+    """Add the shared options to a command; its own options stand in the help between selection and execution."""
 
     def decorated(command: CommandT) -> CommandT:
         for add in reversed((options.inputs, *_FRAMES, *own, *_WORK)):

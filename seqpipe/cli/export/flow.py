@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "FlowEncoder", "FlowOptions"]
 
-_FIELDS: Final = ("flo", "png", "npz")  # which hold the vectors
-_PICTURES: Final = ("jpg", "mp4")  # which show their colors
+_FIELDS: Final = ("flo", "png", "npz")  # formats that hold vectors
+_PICTURES: Final = ("jpg", "mp4")  # formats that hold colors
 FORMATS: Final = (*_FIELDS, *_PICTURES)
-_SHARE: Final = 1 / 40  # of the longer side of frames: the motion that has full color, unless it is given
+_SHARE: Final = 1 / 40  # default motion of full color, as a share of the longer side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class FlowOptions(Options):
     takes_volumes: ClassVar[bool] = False
 
     def encoder(self) -> FlowEncoder:
-        """What computes flow and writes it.
+        """The encoder that computes flow and writes it.
 
         Raises:
             ParameterError: an option is out of bounds, or does not go with the format.
@@ -76,26 +76,26 @@ class FlowOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowEncoder(Encoder):
-    """How the flow between frames is written.
+    """Computes the flow between frames and writes it in one format.
 
     Attributes:
-        operator: computes it.
-        max_motion: the length in pixels that has full color; None for a share of the frames' size.
+        operator: computes the flow.
+        max_motion: the length in pixels that has full color; None for a 40th of the longer side.
     """
 
     operator: OpticalFlow
     max_motion: float | None
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
-        """Columns and rows of the flow of frames of some size."""
+        """(columns, rows) of the flow between frames of (columns, rows)."""
         grid = self.operator.output_grid
         return -(-width // grid), -(-height // grid)
 
     def form(self, device: Device, threads: int) -> EncoderSetup:
-        """How it works for frames that are decoded for a device: flow is computed where they are.
+        """The encoder's set-up for a device; flow is computed where the frames are.
 
         Raises:
-            BackendError: a GPU's engine is to compute it, and cannot be used.
+            BackendError: the GPU's optical flow engine is asked for and unavailable.
         """
         from ...flow.nvofa import MOST_IDLE, engine_caps
 
@@ -103,7 +103,7 @@ class FlowEncoder(Encoder):
             engine_caps(device.number, self.operator.name)
         threads = (
             threads if device.kind == "cpu" else min(threads, MOST_IDLE)
-        )  # each has a session of its own
+        )  # each thread has a session of its own
         return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:

@@ -23,13 +23,13 @@ __all__ = ["ExportWork", "SourceOutcome", "clock_of", "record_losses", "stacked"
 
 @dataclass(frozen=True)
 class ExportWork:
-    """What the exports of all sources share.
+    """State shared by the exports of all sources.
 
     Attributes:
         request: what is wanted.
-        threads: for one source: decoding, and encoding beside it.
+        threads: for one source; as many decode as encode.
         manifest: takes the rows.
-        bar: counts the frames that are done.
+        bar: the progress bar, which counts finished frames.
         stop: set when the work must end early.
     """
 
@@ -60,7 +60,7 @@ class ExportWork:
 
 @dataclass
 class SourceOutcome:
-    """What became of one source: pictures for the contact sheet, how many files are lost, and why."""
+    """Result of one source: thumbnails for the contact sheet, number of lost files, and the error."""
 
     thumbnails: list[Thumbnail] = field(default_factory=list)
     lost: int = 0
@@ -68,13 +68,13 @@ class SourceOutcome:
 
 
 def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: SourceOutcome) -> None:
-    """Put rows of the files that a source did not give into the manifest.
+    """Add manifest rows for the files that a source failed to deliver.
 
     Args:
         plan: of the source.
         files: their numbers.
-        work: what all sources share.
-        outcome: of the source, whose error is the reason.
+        work: the shared state.
+        outcome: the source's result; its error is the reason in the rows.
     """
     outcome.lost = len(files)
     if len(files) and outcome.error is None:
@@ -86,7 +86,7 @@ def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: 
 
 
 def stacked(members: list[Sequence]) -> Sequence:
-    """Single frames as one sequence, where they are."""
+    """Stack single frames into one sequence, in the memory that they are in."""
     clocks = [clock_of(member) for member in members]
     pixels = [member.data for member in members]
     return Sequence(
@@ -99,7 +99,7 @@ def stacked(members: list[Sequence]) -> Sequence:
 
 
 def _stacked_there(pixels: list[Array]) -> Array:
-    """Frames as one array, on their GPU."""
+    """Stack frames into one array on their GPU."""
     from ...ops import Stack
 
     return Stack()(pixels)

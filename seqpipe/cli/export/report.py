@@ -19,7 +19,7 @@ __all__ = ["ExportReport"]
 
 
 class ExportReport:
-    """Counts rows and says what was lost.
+    """Counts manifest rows and reports losses.
 
     Args:
         as_json: whether rows and the summary go to stdout.
@@ -27,13 +27,15 @@ class ExportReport:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._options = option_names()  # now: errors come from other threads
+        self._options = (
+            option_names()
+        )  # computed here, because errors come from threads without a Click context
         self._began = time.monotonic()
         self._counts: Counter[str] = Counter()
 
     @property
     def all_done(self) -> bool:
-        """Whether nothing failed or was lost."""
+        """Whether every output was written."""
         return not (self._counts["failed"] or self._counts["lost"])
 
     def row(self, row: ManifestRow) -> None:
@@ -42,20 +44,20 @@ class ExportReport:
         self.json("output", asdict(row))
 
     def error(self, error: SeqpipeError | str) -> None:
-        """Name a failed source or a loss."""
+        """Report a failed source or a loss."""
         say(f"Error: {worded(error, self._options)}")
 
     def json(self, kind: str, values: dict[str, Any]) -> None:
-        """One JSON line, if they are wanted."""
+        """Print a JSON line, if JSON is on."""
         if self._as_json:
             click.echo(json.dumps({"type": kind, **values}))
 
     def summary(self, *, sources: int, kept: int, out: str) -> None:
-        """The last words.
+        """Report the totals.
 
         Args:
-            sources: how many there were.
-            kept: files that an earlier run had finished.
+            sources: number of sources.
+            kept: number of files that an earlier run finished.
             out: the output folder.
         """
         seconds = time.monotonic() - self._began

@@ -39,7 +39,7 @@ from .source import export_source
 __all__ = ["run", "show_plans"]
 
 _DONE, _FAILED = 0, 1
-_FAREWELL = "All files are whole; the same command with --resume goes on."
+_FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
 _SHEET = "contact_sheet.html"
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
@@ -49,10 +49,10 @@ def run(options: Options) -> int:
     """Export, and return the exit code.
 
     Raises:
-        ParameterError: the options do not fit together.
+        ParameterError: options conflict.
         OutputError: a file cannot be written.
         SeqpipeError: the first error of an input, with ``--on-error raise``.
-        KeyboardInterrupt: interrupted; all files are whole, and the manifest has their rows.
+        KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
     """
     volumes, others = split(find_inputs(options.paths))
     if volumes and options.takes_volumes:
@@ -108,7 +108,7 @@ def _claimed(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ExportRun:
-    """What belongs to one run."""
+    """State of one run."""
 
     request: ExportRequest
     report: ExportReport
@@ -125,12 +125,12 @@ class _ExportRun:
         return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
 
     def show(self, panel: Panel) -> None:
-        """Put a source on the contact sheet, if there is one."""
+        """Add a source to the contact sheet, if there is one."""
         if self.gallery is not None:
             self.gallery.add(panel)
 
     def fail(self, source: str, error: SeqpipeError) -> None:
-        """Record and name a failed source.
+        """Record and report a failed source.
 
         Raises:
             SeqpipeError: that error, with ``--on-error raise``.
@@ -139,7 +139,7 @@ class _ExportRun:
         self.tell(error)
 
     def tell(self, error: SeqpipeError) -> None:
-        """Name an error whose rows are in the manifest.
+        """Report an error whose rows are in the manifest.
 
         Raises:
             SeqpipeError: that error, with ``--on-error raise``.
@@ -165,7 +165,7 @@ def _export_to_manifest(
 
 
 def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
-    """For each source its path and its plan, or the error that it has none for."""
+    """For each source, its path and its plan or the error that prevents one."""
     options = request.options
 
     def plan(found: InputFile, index: PacketIndex) -> SourcePlan:
@@ -196,7 +196,7 @@ def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
 
 
 def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
-    """What is there already: the finished part of an earlier run, or nothing."""
+    """The files that an earlier run finished, with ``--resume``; else none."""
     options, manifest = request.options, request.manifest
     if options.resume:
         return finished(
@@ -208,7 +208,7 @@ def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
             there = manifest
         if there is not None:
             raise click.UsageError(
-                f"{printable(str(there))} is there already. Give --resume to go on, or --overwrite.",
+                f"{printable(str(there))} exists already. Use --resume to continue, or --overwrite to replace files.",
                 click.get_current_context(),
             )
     return Finished([np.zeros(len(plan), dtype=bool) for plan in plans])
@@ -247,19 +247,21 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
                     _conclude(plan, next(outcomes), run)
                 bar.finish_input()
         finally:
-            # The engine waits for its threads at the end of the block: they must know that it is over.
+            # Stop the threads: the engine joins them at the end of the block.
             stop.set()
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
-    """Record and name what went wrong with one source.
+    """Record and report the errors of one source.
 
     Raises:
-        SeqpipeError: the first of it, with ``--on-error raise``.
+        SeqpipeError: the first error, with ``--on-error raise``.
     """
     errors = [] if outcome.error is None else [outcome.error]
     if plan.cut:
-        errors.append(DamagedSourceError(plan.cut, source=plan.source, advice="What is there was exported"))
+        errors.append(
+            DamagedSourceError(plan.cut, source=plan.source, advice="The readable part was exported")
+        )
     run.show(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
     if outcome.error is not None:
         run.tell(outcome.error)
@@ -277,7 +279,7 @@ def show_plans(
     request: ExportRequest,
     report: ExportReport,
 ) -> None:
-    """Print the plans on stdout and the errors on stderr. Decodes one frame, to see how large files become.
+    """Print the plans on stdout and the errors on stderr. Decodes one frame to estimate the size of files.
 
     Args:
         plans: what would be exported.
@@ -306,10 +308,10 @@ def show_plans(
 
 
 def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) -> int | None:
-    """Bytes of all files, judged by one frame from the middle of the first source; None if it cannot be had."""
+    """Estimated bytes of all files, from a frame of the first source; None if it cannot be decoded."""
     if not plans:
         return 0
-    if request.encoder.streamed:  # of films, how much changes decides
+    if request.encoder.streamed:  # the size of a film depends on how much its frames differ
         return None
     sample = plans[0].frames[len(plans[0]) // 2].tolist()
     file = io.BytesIO()

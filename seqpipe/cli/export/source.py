@@ -27,7 +27,7 @@ from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 __all__ = ["export_films", "export_source"]
 
 Piece: TypeAlias = tuple[int, Sequence]
-"""A file's place among those to be written, and its content."""
+"""Position of a file among the files to be written, and its content."""
 
 
 def export_source(
@@ -46,7 +46,7 @@ def export_source(
         The outcome; the rows of all files are in the manifest, unless the work was stopped.
 
     Raises:
-        OutputError: files cannot be written, so there is no point in going on with any source.
+        OutputError: files cannot be written; the export of all sources ends.
     """
     outcome = SourceOutcome()
     encoder = work.request.encoder
@@ -66,7 +66,7 @@ def export_source(
             rows.append(plan.row(file, status="done", bytes=size))
         return rows
 
-    # One file of a sequence can be as large as many frames: several at once would not stay in memory.
+    # A packed file is as large as its sequence, so only one at a time is kept in memory.
     for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
         for row in rows:
             work.manifest.add(row)
@@ -77,14 +77,14 @@ def export_source(
 
 
 class _Assembler:
-    """Puts frames that arrive in ascending order together to files.
+    """Collects frames, which arrive in ascending order, into the contents of files.
 
     Args:
         frames: the frame numbers of each file, ``(files, frames in a file)``.
         together: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
 
     Attributes:
-        delivered: which files were complete.
+        delivered: which files got all of their frames.
     """
 
     def __init__(self, frames: IntArray, *, together: bool) -> None:
@@ -98,7 +98,7 @@ class _Assembler:
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
     def add(self, number: int, frame: Sequence) -> Iterator[Piece]:
-        """The files that this frame completes, each with its content."""
+        """Yield the files that this frame completes, each with its content."""
         self._held[number] = frame
         while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
             file = self._order[self._next]
@@ -120,9 +120,10 @@ def _pieces(
     *,
     host: bool,
 ) -> Iterator[Piece]:
-    """Decode, and yield each file's content as soon as its last frame is there.
+    """Decode, and yield each file's content as soon as its last frame is decoded.
 
-    An error of the source ends this early or, for damage, after all sound frames; it is left in the outcome.
+    An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
+    outcome.
     """
     shown = set(pictures.tolist())
     wanted = distinct(np.concatenate([assembler.wanted, pictures])).tolist()
@@ -143,7 +144,7 @@ def _pieces(
 
 
 def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
-    """Several together, the last ones fewer."""
+    """Groups of consecutive items; the last group may be smaller."""
     while batch := list(islice(pieces, size)):
         yield batch
 
@@ -151,7 +152,7 @@ def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
 def _mapped(
     function: Callable[[Seq[Piece]], list[ManifestRow]], items: Iterator[list[Piece]], threads: int
 ) -> Iterator[list[ManifestRow]]:
-    """Like :func:`map`, with several threads where there are several to use."""
+    """Like :func:`map`, with several threads if ``threads`` is above 1."""
     if threads == 1:
         yield from map(function, items)
         return
@@ -160,7 +161,7 @@ def _mapped(
 
 
 def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
-    """For each frame the last frame of the last file that holds it: how long it must be kept."""
+    """For each frame, the last frame of the last file that holds it; the frame is kept until then."""
     numbers, places = np.unique(frames, return_inverse=True)
     uses = np.zeros(len(numbers), dtype=np.int64)
     np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
@@ -168,7 +169,7 @@ def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
 
 
 class _StoppedError(Exception):
-    """The work must end early."""
+    """Another source has stopped the export."""
 
 
 def export_films(
@@ -204,7 +205,7 @@ def export_films(
 
 
 class _Film:
-    """One file of a plan."""
+    """One film of a plan."""
 
     def __init__(
         self, plan: SourcePlan, file: int, pictures: IntArray, work: ExportWork, outcome: SourceOutcome
@@ -215,14 +216,14 @@ class _Film:
         self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
 
     def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
-        """The colors of its flow, some frames at a time.
+        """The colors of the film's flow, in groups of frames.
 
         Raises:
             SeqpipeError: the source is damaged.
         """
         encoder, held = self._work.request.encoder, list[Sequence]()
         assert isinstance(encoder, FlowEncoder)
-        at_once = max(2, available_cores()) + 1  # so that every core has a pair
+        at_once = max(2, available_cores()) + 1  # one pair for each core
         for frame in reader.stream(self._frames.tolist(), host=host):
             if self._work.stop.is_set():
                 raise _StoppedError

@@ -36,7 +36,7 @@ __all__ = ["run_volumes"]
 
 _DONE, _FAILED = 0, 1
 _ARRAYS = ("npy", "npz", "nii.gz")
-_FAREWELL = "All files are whole; the same command with --resume goes on."
+_FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
 _VIDEOS_ONLY = (
     *("fps", "keyframes", "sequence_length", "stride", "step", "start", "end", "duration"),
     *("size", "short_side", "max_side", "crop", "contact_sheet"),
@@ -49,8 +49,8 @@ class _Job:
 
     Attributes:
         input: the source.
-        names: of its files, relative to the output folder.
-        slices: the slice of each file; of projections, montages and whole volumes the first.
+        names: its files, relative to the output folder.
+        slices: the slice of each file; for projections, montages and whole volumes the first.
     """
 
     input: InputFile
@@ -67,7 +67,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
         errors: of inputs that cannot be used.
 
     Raises:
-        ParameterError: options do not fit together, or are for videos.
+        ParameterError: options conflict, or are for videos.
         OutputError: a file cannot be written.
         SeqpipeError: the first error of an input, with ``--on-error raise``.
     """
@@ -124,7 +124,7 @@ def _held(path: Path | None) -> AbstractContextManager[None]:
 
 
 def _checked(options: Options) -> tuple[Encoder, Pattern]:
-    """The writer and the names, once the options fit together."""
+    """Check that the options agree, and return the encoder and the pattern of names."""
     given = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
     if given:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -188,7 +188,7 @@ def _turned(reader: VolumeReader, options: Options) -> VolumeReader:
 
 
 def _slices(count: int, options: Options, source: str) -> list[int]:
-    """The slices that are asked for; a montage without a choice shows as many as it has places, spread evenly."""
+    """The selected slices; a montage without a selection shows as many as it has cells, spread evenly."""
     number = options.num
     if number is None and options.montage and options.every is None and options.frames is None:
         number = min(count, options.montage[0] * options.montage[1])
@@ -243,7 +243,7 @@ def _export(
 
 
 def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, int, Sequence]]:
-    """The files of a volume that are not there yet: name, slice, and what goes into it."""
+    """The unfinished files of a volume: name, slice and content."""
     todo = [(name, place) for name, place in zip(job.names, job.slices, strict=True) if name not in done]
     if not todo:
         return
@@ -294,14 +294,14 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     """The files that an earlier run with the same options has written.
 
     Raises:
-        click.UsageError: files are there, and it was not said what to do about them.
+        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given.
     """
     there = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:
         if there and not options.overwrite:
             first = next(iter(there.values()))
             raise click.UsageError(
-                f"{printable(str(first))} is there already. Give --resume to go on, or --overwrite.",
+                f"{printable(str(first))} exists already. Use --resume to continue, or --overwrite to replace files.",
                 click.get_current_context(),
             )
         return set()

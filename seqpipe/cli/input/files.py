@@ -1,4 +1,4 @@
-"""Input files and atomic output files: videos and volumes behind paths; only complete files become visible."""
+"""Input files, found in folders and on standard input, and atomic output files: only complete files become visible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InputFile:
     Attributes:
         path: the path or URL to open it by.
         stem: its name without the ending.
-        parent: its folder: below the input folder it was found in, else its folder's name.
+        parent: its folder relative to the input folder that was searched, else the name of its folder.
     """
 
     path: str
@@ -42,11 +42,10 @@ class InputFile:
 
 
 def find_inputs(paths: Iterable[str]) -> Iterator[InputFile | SeqpipeError]:
-    """The videos that files, folders (searched through) and URLs stand for, each once, in the given order.
+    """The videos named by files, folders (searched recursively) and URLs, each once, in the order of the arguments.
 
     Yields:
-        An input, or the error of a folder that cannot be used. Whether a file exists is seen when it is
-        opened.
+        An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
     """
     seen: set[str] = set()
     for path in paths:
@@ -66,7 +65,7 @@ def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
             yield InputFile(_standard_input(), "stdin", "_")
         except OSError as error:
             reason = error.strerror or str(error)
-            yield SourceError(f"it cannot be kept in a temporary file ({reason})", source="standard input")
+            yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
     elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
         yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
@@ -78,7 +77,7 @@ def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
 
 @functools.cache
 def _standard_input() -> str:
-    """Standard input as a file: what comes is kept on disk until the program ends, for frames are sought in it."""
+    """Copy standard input to a temporary file, kept until the program ends, because decoding needs random access."""
     import atexit
     import shutil
     import sys
@@ -112,18 +111,18 @@ def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
     if found and passed:
-        say(f"{printable(str(folder))}: {passed} passed over: their names do not end as those of videos do.")
+        say(f"{printable(str(folder))}: {passed} skipped: their names do not have an ending of a video.")
     if not found and not failures:
         yield UnreadableSourceError(
             f"there is no video in this folder{f', only {passed}' if passed else ''}",
             source=str(folder),
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
-            advice="Name the files themselves if they end differently",
+            advice="Pass the files themselves if they have another ending",
         )
 
 
 def _is_series(folder: Path, names: Iterable[str]) -> bool:
-    """Whether a folder is one volume: of DICOM files, or a Zarr array."""
+    """Whether a folder is one volume: a DICOM series, or a Zarr array."""
     if folder.name.endswith(".zarr"):
         return True
     likely = sorted(n for n in names if not n.startswith(".") and Path(n).suffix.lower() in _DICOM_ENDINGS)
@@ -142,45 +141,45 @@ def _stem(name: str) -> str:
 
 
 def temporary_path(path: Path, ending: str) -> Path:
-    """A hidden file beside a place, the same every time. The place's name may be as long as names can be."""
+    """The hidden file of some ending beside a path. Its name is a digest, so it is never too long."""
     digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
     return path.with_name(f".{digest}.{ending}")
 
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Name the file that cannot be written.
+    """Convert an ``OSError`` of the block into an error that names the file.
 
     Raises:
-        OutputError: as the block does, or for what the file system says in it.
+        OutputError: the block raised it, or an ``OSError``.
     """
     try:
         yield
     except SeqpipeError:
         raise
     except OSError as error:
-        advice = "Free space or choose a folder that you may write to; --resume then goes on from here"
+        advice = "Free space or choose a writable folder; --resume then continues from here"
         if error.errno == errno.ENAMETOOLONG:
-            advice = "Give shorter names, by --out or --pattern"
+            advice = "Use shorter names, by --out or --pattern"
         raise OutputError(
             f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice
         ) from error
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a file beside its place and move it there once it is whole.
+    """Write a temporary file beside a path, and rename it once it is complete.
 
     Args:
-        path: the file's place; its folder is made if need be, and a file that is there is replaced.
+        path: the file; its folder is created if it is missing, and an existing file is replaced.
         write: writes the content into a binary file.
 
     Returns:
         The file's size in bytes.
 
     Raises:
-        OutputError: the folder is no folder, is not writable, or the disk is full. Nothing is left behind.
+        OutputError: the folder is not a folder or not writable, or the disk is full. No file is left behind.
     """
-    partial = temporary_path(path, "part")  # which --resume replaces where a killed run has left it
+    partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, beside=partial), open_new(partial) as file:

@@ -31,20 +31,20 @@ def for_each_index(
     stream: int | None = None,
     register: SharedRegister | None = None,
 ) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
-    """Do something with the index of each video, several at a time, and keep only the result.
+    """Call a function with the index of each video, several at a time, and keep only its result.
 
     Args:
-        found: the videos, and the errors met in finding them.
+        found: the videos, and the errors of inputs that cannot be used.
         use: called with each video and its index; any thread may call it.
         jobs: how many threads; None for one per core.
-        cache_dir: where indices are kept, None for the user's cache folder.
-        whole: whether all packets of each video must have been read, not its container's tables alone.
-        verified: whether each video must have been decoded once, so that all damage is known.
-        stream: which stream of each; None for the best video.
+        cache_dir: folder of the index cache; None for the user's cache folder.
+        whole: whether the index must come from a scan of all packets instead of the container's tables.
+        verified: whether the index must hold the damage found by decoding the whole video.
+        stream: the stream of each file; None for the best video stream.
         register: takes each index, unless it has it.
 
     Yields:
-        For each of ``found``, in order: its path, and the result or the error that took its place.
+        For each of ``found``, in order: its path, and the result or the error.
     """
     from ...video.engine.engine import Engine, available_cores
     from ...video.index.open import open_index
@@ -89,9 +89,7 @@ def is_indexed(
 ) -> bool:
     """Whether the cache, or a register in its place, holds a fresh index of a video.
 
-    It must be whole, or of a video that was decoded once, if that is asked for.
-
-    False for a video that cannot be opened.
+    ``whole`` and ``verified`` are as in :func:`for_each_index`. False for a video that cannot be opened.
     """
     from ...video.index.cache import cache_directory, load_index, load_summary
     from ...video.source.source import open_source

@@ -22,7 +22,7 @@ __all__ = ["check_volume", "refuse_mixture", "show_volumes", "split", "volume_js
 def split(
     found: Iterable[InputFile | SeqpipeError],
 ) -> tuple[list[InputFile], list[InputFile | SeqpipeError]]:
-    """Inputs that are volumes, and everything else, by content; what cannot be opened is left to who opens videos."""
+    """Split inputs into volumes and all others, by content; unreadable files are among the others."""
     from ...volume.formats.open import is_volume
 
     volumes: list[InputFile] = []
@@ -45,7 +45,7 @@ def volume_json(info: VolumeInfo) -> str:
 
 
 def check_volume(item: InputFile) -> dict[str, Any]:
-    """Read all voxels of a volume once, and say what ``index`` says of it.
+    """Read all voxels of a volume, and return the line that ``index`` prints.
 
     Raises:
         SeqpipeError: it cannot be read.
@@ -58,14 +58,14 @@ def check_volume(item: InputFile) -> dict[str, Any]:
 
 
 def show_volumes(infos: Seq[VolumeInfo]) -> None:
-    """Print the facts of one volume a line each, of several a volume a line."""
+    """Print one volume's facts, a line each; print several volumes, a line each."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)  # a pipe has no width: do not cut at 80 columns
+        console = Console(width=200)  # a pipe has no width, and Rich would cut lines at 80 columns
     if len(infos) == 1:
         table = Table(
             "fact", "value", title=Text(printable(infos[0].source)), title_justify="left", show_header=False
@@ -84,7 +84,7 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
 
 
 def _words(info: VolumeInfo) -> dict[str, str]:
-    """The facts as texts."""
+    """The facts as text."""
     scale = "-" if info.scale is None else f"values = stored × {info.scale[0]:g} + {info.scale[1]:g}"
     rows = "; ".join(" ".join(f"{value:.4f}" for value in row) for row in info.affine[:3])
     words = {
@@ -105,8 +105,8 @@ def _words(info: VolumeInfo) -> dict[str, str]:
 
 
 def refuse_mixture() -> click.UsageError:
-    """The error for videos and volumes in one export."""
+    """The error for an export of videos together with volumes."""
     return click.UsageError(
-        "Videos and volumes are exported by commands of their own: their options differ.",
+        "Videos and volumes have different options: export them with two commands.",
         click.get_current_context(),
     )

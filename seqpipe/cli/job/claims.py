@@ -1,7 +1,7 @@
 """Claims of output files by concurrent exports: no two exports may write the same file.
 
-Each export keeps a hidden file with the digests of its names in the output folder, locked for as long as it runs. So
-it does not matter which sources and patterns they come from.
+Each export keeps a hidden, locked file with digests of its file names in the output folder while it runs. Collisions
+are found whatever sources and patterns the names come from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Digests: TypeAlias = NDArray[np.uint64]
 
 @contextlib.contextmanager
 def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
-    """Keep other exports off the files of these plans while the block runs.
+    """Claim the files of these plans while the block runs.
 
     Args:
         plans: what is exported.
@@ -40,7 +40,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
         out: as it was typed, for the message.
 
     Raises:
-        OutputError: another export that is running writes one of them, or the claim cannot be written.
+        OutputError: another running export writes one of them, or the claim cannot be written.
     """
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
     claim = Lock(own_path(folder, f"{uuid.uuid4().hex}.lock"))
@@ -62,14 +62,14 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
 
 
 def _others(folder: Path) -> Iterator[_Digests]:
-    """What exports that are running have claimed; what a killed one has left is taken away."""
+    """The claims of running exports; claims of killed exports are removed."""
     for path in folder.glob(own_path(Path(), "*.lock").name):
         left = Lock(path)
         with told(path):
             if left.take():
                 left.give_back()
                 continue
-            with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            with contextlib.suppress(FileNotFoundError):  # the export has ended meanwhile
                 yield np.frombuffer(path.read_bytes(), np.uint64)
 
 

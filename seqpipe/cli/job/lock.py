@@ -17,29 +17,29 @@ from ..input.files import temporary_path, told
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
 
-ADVICE: Final = "Wait for it to end, or stop it; --resume then goes on from there"
-"""What to do about another export."""
+ADVICE: Final = "Wait for it to end, or stop it and continue with --resume"
+"""Advice for errors about another running export."""
 WAIT_S: Final = 30.0
-"""How long to wait for a lock that others hold for some ms; one that was stopped would hold it for ever."""
+"""Time limit for locks that are held for milliseconds; a suspended process would hold one for ever."""
 
 _PAUSE_S: Final = 0.005
 _WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-"""What file systems answer that have no locks; exports into them are on their own."""
+"""Error numbers of file systems without locks; exports into these are not protected."""
 
 
 @contextlib.contextmanager
 def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Keep other exports off a file, or off what it stands for, while the block runs.
+    """Lock a file against other exports while the block runs.
 
-    The lock is a file beside it, taken with ``flock``: one that a killed process has left is free.
+    The lock is a file beside it, locked with ``flock``; the kernel releases the lock of a killed process.
 
     Args:
-        path: the file; it need not be there.
-        what: it is, for the message.
-        wait_s: how long to wait for another export that holds it; one that was stopped would hold it for ever.
+        path: the file; it need not exist.
+        what: description of the file, for the message.
+        wait_s: how long to wait for another export to release the lock.
 
     Raises:
-        OutputError: another export holds it still, or the lock cannot be written.
+        OutputError: another export still holds the lock, or the lock file cannot be written.
     """
     lock = Lock(temporary_path(path, "lock"))
     with tidied(lock.give_back):
@@ -59,10 +59,10 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
 
 
 class Lock:
-    """A file to be locked, which is there only while it is.
+    """A lock file, which exists only while it is locked.
 
     Args:
-        path: its place, in a folder that exists.
+        path: the lock file, in an existing folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,17 +70,17 @@ class Lock:
         self._descriptor: int | None = None
 
     def take(self, wait_s: float = 0.0) -> bool:
-        """Lock it; False if another process, or another thread, holds it for so long.
+        """Lock the file; False if another process or thread holds it for longer than ``wait_s``.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the lock file cannot be created.
         """
         deadline_s = time.monotonic() + wait_s
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(self.path, flags, 0o666)
-            # whatever the umask: what a killed export has left in a shared folder is to be of use to all
-            with contextlib.suppress(PermissionError):  # it is another user's, who has done so
+            # Ignore the umask, so that in shared folders any user can take over the lock file of a killed export.
+            with contextlib.suppress(PermissionError):  # another user owns the file, and has set the mode
                 os.fchmod(self._descriptor, 0o666)
             if _lock(self._descriptor) and _is_at(self._descriptor, self.path):
                 return True
@@ -91,12 +91,12 @@ class Lock:
             time.sleep(_PAUSE_S)
 
     def give_back(self) -> None:
-        """Take the file away, if it is locked, and close it. May be done again."""
+        """Remove and unlock the file, if it is locked. May be called again."""
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):
             if _lock(self._descriptor) and _is_at(self._descriptor, self.path):
-                self.path.unlink()  # before it is free: who waits for it sees that, and makes a new one
+                self.path.unlink()  # removed before it is unlocked: waiting processes notice, and create a new one
         self._close()
 
     def _close(self) -> None:
@@ -117,7 +117,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_at(descriptor: int, lock: Path) -> bool:
-    """Whether a file is still at its place: who held its lock may have taken it away."""
+    """Whether a path still names an open file; the former holder of the lock may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), lock.stat())
     except FileNotFoundError:

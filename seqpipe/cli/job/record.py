@@ -1,7 +1,8 @@
 """Note of the options that files in an output folder were made with; ``--resume`` compares its options.
 
-``DIR/.seqpipe-export.json`` has an entry for each source. A manifest tells which frame a file holds, but not how its
-pixels were made, and there need not be one. It is a file, for folders are classes to those who train on images.
+``DIR/.seqpipe-export.json`` has an entry for each source. The manifest is no substitute: it is optional, and states
+which frame a file holds, but not how its pixels were made. The note is a file, because image-folder data sets take
+sub-folders for classes.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ NOTE = "export.json"
 
 @dataclass(frozen=True)
 class OptionDigests:
-    """Digests of the options that decide what a file of some name holds.
+    """Digests of the options that determine a file's content.
 
     Attributes:
-        pixels: of those that make a picture of a frame.
-        frames: of those that choose the frames and name the files.
+        pixels: digest of the options that determine pixels and encoding.
+        frames: digest of the options that select frames and name files.
     """
 
     pixels: str
@@ -39,10 +40,10 @@ class OptionDigests:
 
     @classmethod
     def of(cls, request: ExportRequest) -> OptionDigests:
-        """Those of an export."""
+        """The digests of an export's options."""
         encoder = request.encoder
         others: list[Any] = [encoder.settings] if encoder.settings else []
-        # no entry without a stream, so that an export made before streams could be chosen resumes
+        # added only with a stream, so that the digests of other exports stay as they were before --stream existed
         others += [] if request.options.stream is None else [request.options.stream]
         return cls.by(
             (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
@@ -51,19 +52,19 @@ class OptionDigests:
 
     @classmethod
     def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> OptionDigests:
-        """Those of what makes a picture of a frame, and of what chooses the frames and names the files."""
+        """The digests of options that determine pixels, and of options that select frames and name files."""
         return cls(_digest(*pixels), _digest(*frames))
 
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """What the files of one source were made with.
+    """The options that the files of one source were made with.
 
     Attributes:
-        pixels: as :class:`OptionDigests` has it.
-        frames: the same.
-        since_ns: when the first export with these options began, by the clock of the file system; what is older is
-            another export's.
+        pixels: as in :class:`OptionDigests`.
+        frames: as in :class:`OptionDigests`.
+        since_ns: start of the first export with these options, by the file system's clock; older files belong to
+            another export.
     """
 
     pixels: str
@@ -71,22 +72,22 @@ class NoteEntry:
     since_ns: int
 
     def is_of(self, settings: OptionDigests) -> bool:
-        """Whether these options made them."""
+        """Whether the files were made with these options."""
         return (self.pixels, self.frames) == (settings.pixels, settings.frames)
 
 
 def own_path(folder: Path, name: str) -> Path:
-    """A file of seqpipe's own in an output folder."""
+    """The path of a file that seqpipe keeps for itself in an output folder."""
     return folder / f"{_OWN}{name}"
 
 
 def source_key(source: str) -> str:
-    """The name of a source in the note, from wherever it was named."""
+    """The key of a source in the note: its absolute path, or its URL."""
     return source if "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
 
 
 def read_entries(folder: Path) -> dict[str, NoteEntry]:
-    """The entries by source; none where there is no note, or none that can be read: then nothing is known."""
+    """The entries by source; none if the note is missing or unreadable."""
     try:
         found = json.loads(own_path(folder, NOTE).read_bytes())
         return {source: NoteEntry(**values) for source, values in found.items()}
@@ -95,16 +96,16 @@ def read_entries(folder: Path) -> dict[str, NoteEntry]:
 
 
 def note(folder: Path, sources: Iterable[str], settings: OptionDigests, *, anew: bool) -> None:
-    """Note the options of an export before its first file is written.
+    """Record the options of an export before its first file is written.
 
     Args:
-        folder: the output folder, which is made if it is not there.
-        sources: of this export.
+        folder: the output folder, which is created if it is missing.
+        sources: the paths and URLs of this export.
         settings: its options.
-        anew: whether files that are there are replaced, though they were made with the same options.
+        anew: whether existing files are replaced although they were made with the same options.
 
     Raises:
-        OutputError: it cannot be written, and so nothing else could.
+        OutputError: the folder is not writable.
     """
     place = own_path(folder, NOTE)
     with held(place, "the note of what is in this folder", wait_s=WAIT_S):
@@ -122,7 +123,7 @@ def _write(place: Path, entries: Mapping[str, NoteEntry]) -> None:
 
 
 def _now_ns(place: Path) -> int:
-    """The time by the file system, which need not have this machine's clock."""
+    """The time by the file system's clock, which may differ from this machine's."""
     with told(place), tempfile.TemporaryFile(dir=place.parent) as file:
         return os.fstat(file.fileno()).st_mtime_ns
 

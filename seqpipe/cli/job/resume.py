@@ -20,11 +20,11 @@ __all__ = ["Finished", "finished"]
 
 @dataclass
 class Finished:
-    """What need not be done again.
+    """The files and rows of an earlier run that stay.
 
     Attributes:
-        files: for each plan, which of its files are whole.
-        kept: the rows of the manifest that stay as they are.
+        files: for each plan, which of its files are finished.
+        kept: the manifest rows that stay.
     """
 
     files: list[BoolArray] = field(default_factory=list)
@@ -36,15 +36,15 @@ def finished(
 ) -> Finished:
     """Compare the plans with the folder, its note and the manifest of the earlier run.
 
-    A file counts as finished if it holds what this run would write: if the manifest has that very row for it, its size
-    included, and its pixels were not made with other options. A file that no row names, as there is no manifest or the
-    run was killed before the row was written, counts if all options were the same: files are only ever moved to their
-    place whole. Rows of sources that this run does not concern are kept, but for files that it will write.
+    A file counts as finished if it holds what this run would write: the manifest has an identical row for it, including
+    its size, and the note records the same pixel options. A file without a row (there is no manifest, or the run was
+    killed before it wrote the row) counts as finished if the note records the same options: files become visible only
+    when complete. Rows of other sources are kept, except for files that this run writes.
 
     Args:
-        plans: what this run wants.
+        plans: the plans of this run.
         folder: the output folder.
-        rows: the earlier run's manifest; empty if it kept none.
+        rows: the earlier run's manifest; empty if it has none.
         settings: this run's options.
     """
     entries = read_entries(folder)
@@ -52,7 +52,7 @@ def finished(
     by_output: dict[str, ManifestRow] = {}
     others: dict[str, ManifestRow] = {}
     for row in rows:
-        known = in_utf8(row)  # as every manifest can hold it
+        known = in_utf8(row)  # escaped as in every manifest format
         if known.output is not None:
             by_output[known.output] = known
             if known.source not in sources and known.status == "done":
@@ -70,12 +70,12 @@ def finished(
 
 @dataclass(frozen=True)
 class _Before:
-    """What is known of the files of one source.
+    """The records of one source's files by an earlier run.
 
     Attributes:
         folder: the output folder.
         by_output: the rows of the manifest.
-        entry: what the note says of the source.
+        entry: the source's entry in the note.
         settings: this run's options.
     """
 
@@ -85,7 +85,7 @@ class _Before:
     settings: OptionDigests
 
     def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
-        """Which files of a plan are; their rows are added to those given."""
+        """Which files of a plan are finished; their rows are appended to ``rows``."""
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):
             found = _look(self.folder / name)

@@ -26,11 +26,11 @@ from ...video.engine.engine import available_cores
 __all__ = ["GpuJpeg", "gpu_jpeg", "nvimgcodec_version"]
 
 _EXTRAS: Final = "pip install 'seqpipe[jpeg-cuda12]' or 'seqpipe[jpeg-cuda13]', after your driver"
-# as many as a stream of frames paints before it hands out the first of them
+# the batch size of a stream of frames
 _TOGETHER = 16
-# one encodes while the other hands over what it has
+# one thread encodes while another copies results
 _CODERS = 2
-# On an H200, nvJPEG made levels of 118 of the 123 of a picture of one pixel.
+# On an H200, nvJPEG encodes a picture of one pixel of value 123 as 118.
 _LEAST_SIDE = 8
 _TRIAL_QUALITY, _TRIAL_LEVELS = 95, 4.0
 
@@ -38,21 +38,21 @@ _log = logging.getLogger(__name__)
 
 
 class GpuJpeg:
-    """The JPEG encoders of one GPU, for 8-bit RGB; any thread may use them.
+    """JPEG encoders of one GPU, for 8-bit RGB. Safe to use from any thread.
 
     Args:
         device: the GPU's number.
 
     Attributes:
-        together: how many frames are best given at once.
-        threads: how many threads are of use.
+        together: the best number of frames for one call.
+        threads: the number of threads worth using.
 
     Raises:
         BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
     """
 
     together: Final = _TOGETHER
-    threads: Final = _CODERS + 1  # one more writes files meanwhile
+    threads: Final = _CODERS + 1  # one more thread writes files meanwhile
 
     def __init__(self, device: int) -> None:
         self._codec = _load()
@@ -67,7 +67,7 @@ class GpuJpeg:
             self._try()
         except BackendError:
             raise
-        except Exception as error:  # a library that we have not chosen the version of may raise anything
+        except Exception as error:  # versions of the library raise different errors
             raise BackendError(
                 f"nvImageCodec {nvimgcodec_version()} cannot encode on cuda:{device}: {error}",
                 advice=f"It must fit the driver, and needs nvJPEG: {_EXTRAS}",
@@ -77,12 +77,12 @@ class GpuJpeg:
         """Encode frames, 4:2:0.
 
         Args:
-            frames: ``(H, W, 3)`` uint8 in the GPU's memory, finished: no stream is waited for.
+            frames: ``(H, W, 3)`` uint8 in GPU memory, complete: no CUDA stream is synchronized.
             quality: 1 to 100.
-            source: where they are from, for the log.
+            source: path or URL, for the log.
 
         Returns:
-            The bytes of a file for each; None for one that is not encoded here: of another kind, tiny or too large.
+            The bytes of a JPEG file for each frame; None for a frame of an unsupported type or size.
         """
         fit = [place for place, frame in enumerate(frames) if self._fits(frame)]
         coded: list[bytes | None] = [None] * len(frames)
@@ -100,7 +100,7 @@ class GpuJpeg:
         return coded
 
     def close(self) -> None:
-        """Give back the encoders."""
+        """Release the encoders."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._coders.get_nowait()
@@ -111,7 +111,7 @@ class GpuJpeg:
         return known and min(shape[:2]) >= _LEAST_SIDE and shape not in self._refused
 
     def _refuse(self, frame: Array, source: str) -> None:
-        """Ask no more for frames of this size."""
+        """Stop encoding frames of this size on the GPU."""
         shape = tuple(frame.shape)
         with self._lock:
             first = shape not in self._refused
@@ -131,8 +131,8 @@ class GpuJpeg:
         )
         coder, stream = self._coders.get()
         try:
-            # Arrays say on which stream they are to be read: the current one. On the default stream all who encode
-            # and all who allocate would wait for one another.
+            # Arrays are read on the current CUDA stream. On the default stream, encoders and allocations would
+            # synchronize with one another.
             with self._cupy.cuda.Device(self._device), stream:
                 images = [codec.as_image(frame, cuda_stream=stream.ptr) for frame in frames]
                 found = coder.encode(images, "jpeg", params=params, cuda_stream=stream.ptr)
@@ -144,7 +144,7 @@ class GpuJpeg:
     def _coder(self) -> tuple[Any, Any]:
         """An encoder and its stream."""
         codec, kinds = self._codec, self._codec.BackendKind
-        # not CPU_ONLY: it would fetch the frames and encode them more slowly than we do
+        # not CPU_ONLY: slower than the CPU encoder used here
         backends = [codec.Backend(kind) for kind in (kinds.GPU_ONLY, kinds.HYBRID_CPU_GPU, kinds.HW_GPU_ONLY)]
         with self._cupy.cuda.Device(self._device):
             coder = codec.Encoder(
@@ -155,10 +155,10 @@ class GpuJpeg:
             return coder, self._cupy.cuda.Stream(non_blocking=True)
 
     def _try(self) -> None:
-        """Encode a picture, and look at it.
+        """Encode a test picture, and check the result.
 
         Raises:
-            BackendError: it does not come out as it went in.
+            BackendError: the decoded result differs from the picture.
         """
         import simplejpeg
 
@@ -176,14 +176,14 @@ class GpuJpeg:
         off = np.abs(simplejpeg.decode_jpeg(content).astype(np.float64) - picture).mean()
         if off > _TRIAL_LEVELS:
             raise BackendError(
-                f"nvImageCodec {nvimgcodec_version()} encodes a picture wrongly on cuda:{self._device}, "
+                f"nvImageCodec {nvimgcodec_version()} encodes a test picture wrongly on cuda:{self._device}, "
                 f"by {off:.1f} levels on average",
-                advice="Take another version of it, or encode on the CPU",
+                advice="Install another version, or encode on the CPU",
             )
 
 
 def gpu_jpeg(device: int) -> GpuJpeg:
-    """The JPEG encoders of a GPU, made and tried once in a process.
+    """The JPEG encoders of a GPU, created and tested once per process.
 
     Raises:
         BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
@@ -200,12 +200,12 @@ def _made(device: int) -> GpuJpeg | BackendError:
         gpu = GpuJpeg(device)
     except BackendError as error:
         return error
-    atexit.register(gpu.close)  # while there still is a driver to give them back to
+    atexit.register(gpu.close)  # before the driver shuts down
     return gpu
 
 
 def nvimgcodec_version() -> str:
-    """The version of nvImageCodec, or "" if it does not say."""
+    """The version of nvImageCodec, or "" if it has none."""
     return str(getattr(_load(), "__version__", ""))
 
 
@@ -215,13 +215,13 @@ def _load() -> ModuleType:
             return importlib.import_module("nvidia.nvimgcodec")
     except (ImportError, OSError) as error:
         raise BackendError(
-            "nvImageCodec is not installed, or not whole", advice=f"Install it: {_EXTRAS}"
+            "nvImageCodec is not installed, or incomplete", advice=f"Install it: {_EXTRAS}"
         ) from error
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What C libraries write to stderr goes to the log: nvImageCodec deplores each format that it will not read."""
+    """Send what C libraries write to stderr to the log: nvImageCodec prints a warning for each missing plug-in."""
     try:
         stderr = os.dup(2)
     except OSError:  # there is none
@@ -242,5 +242,5 @@ def _quiet() -> Iterator[None]:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether it begins and ends as a JPEG does."""
+    """Whether the bytes begin and end as a JPEG file does."""
     return content.startswith(b"\xff\xd8") and content.endswith(b"\xff\xd9")

@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 Content = Callable[[BinaryIO], object]
-"""Writes the content of a file into it."""
+"""Writes a file's content into a binary file."""
 
 Encode = Literal["auto", "gpu", "cpu"]
 ENCODE: Final = choice(
     "encode",
-    "who encodes jpg for frames on a GPU: the GPU if nvImageCodec is there, else the CPU (auto); the GPU or nobody "
+    "what encodes jpg for frames on a GPU: the GPU if nvImageCodec is installed, else the CPU (auto); only the GPU "
     "(gpu); the CPU, with the same files on every machine (cpu)",
     ("auto", "gpu", "cpu"),
 )
@@ -51,29 +51,29 @@ _log = logging.getLogger(__name__)
 
 
 class GpuEncoder(Protocol):
-    """What encodes frames in a GPU's memory; any thread may use it."""
+    """An encoder of frames in GPU memory. Safe to use from any thread."""
 
     @property
     def together(self) -> int:
-        """How many frames are best given at once."""
+        """The best number of frames for one call."""
 
     @property
     def threads(self) -> int:
-        """How many threads are of use."""
+        """The number of threads worth using."""
 
     def __call__(self, frames: Seq[Array], quality: int, source: str) -> list[bytes | None]:
-        """The content of a file for each frame; None for one that the GPU does not encode."""
+        """The file content of each frame; None for a frame that the GPU cannot encode."""
 
 
 @dataclass(frozen=True)
 class EncoderSetup:
-    """How an encoder works for one device.
+    """Set-up of an encoder for one device.
 
     Attributes:
-        host: whether it takes sequences or frames in main memory.
-        together: how many it takes at once.
-        threads: how many threads are of use.
-        contents: what it takes in, the contents of their files out, in order.
+        host: whether it takes frames and sequences in main memory.
+        together: the number of items for one call.
+        threads: the number of threads worth using.
+        contents: maps items to the contents of their files, in order.
     """
 
     host: bool
@@ -84,22 +84,21 @@ class EncoderSetup:
 
 @dataclass(frozen=True)
 class Encoder:
-    """How one format is written.
+    """Writer of one format.
 
     Attributes:
-        name: the format and the files' ending.
-        write: writes one sequence (packed formats) or one frame into a binary file; the last argument is the
-            quality.
+        name: the format, which is also the files' ending.
+        write: writes one sequence (packed formats) or one frame into a binary file; its last argument is the quality.
         packed: whether one file holds a whole sequence.
         deep: whether it holds 16 bits per component.
-        lossy: whether a quality means something.
-        largest: how many pixels a side may have; None for no limit.
+        lossy: whether the format has a quality.
+        largest: greatest width and height in pixels; None for no limit.
         quality: 1 to 100.
-        gpu: makes what encodes frames on a GPU, by the GPU's number; None where no GPU does.
-        encode: who encodes frames that are on a GPU.
-        pairs: whether it writes what is between frames, so that a file is made of two frames or more.
-        streamed: whether a file is written while its frames are decoded; it may hold all of a source.
-        settings: what else decides about the content of files; the folder's note is made of it.
+        gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
+        encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
+        pairs: whether a file is made from two frames or more, as flow is.
+        streamed: whether a file is written while its frames are decoded, as films are.
+        settings: further options that determine the content, recorded in the folder's note.
     """
 
     name: str
@@ -116,14 +115,14 @@ class Encoder:
     settings: str = ""
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
-        """Columns and rows of what is written of frames of some size."""
+        """(columns, rows) of the output for frames of (columns, rows)."""
         return width, height
 
     def check_size(self, width: int, height: int, source: str) -> None:
-        """Make sure that a frame fits into the format.
+        """Check that a frame fits into the format.
 
         Raises:
-            OutputError: it is too large.
+            OutputError: the frame is too large.
         """
         if self.largest is not None and max(width, height) > self.largest:
             raise OutputError(
@@ -138,15 +137,15 @@ class Encoder:
         self.write(sequence, file, self.quality)
 
     def form(self, device: Device, threads: int) -> EncoderSetup:
-        """How it works for frames that are decoded for a device.
+        """The set-up for frames that are decoded for a device.
 
         Args:
-            device: where.
-            threads: how many there are.
+            device: the device of the frames.
+            threads: number of threads available.
 
         Raises:
-            ParameterError: a GPU is to encode, but the frames are on the CPU.
-            BackendError: a GPU is to encode, and cannot.
+            ParameterError: ``encode="gpu"``, but the frames are on the CPU.
+            BackendError: ``encode="gpu"``, but the GPU cannot encode.
         """
         gpu = self._gpu(device)
         if gpu is None:
@@ -154,7 +153,7 @@ class Encoder:
         return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
     def _gpu(self, device: Device) -> GpuEncoder | None:
-        """What encodes on the device itself, if anything does."""
+        """The encoder on the device itself; None if there is none."""
         if self.gpu is None or self.encode == "cpu":
             return None
         if device.kind == "cpu":
@@ -173,10 +172,10 @@ class Encoder:
             return None
 
     def _from_gpu(self, gpu: GpuEncoder, frames: Seq[Sequence]) -> list[Content]:
-        """The contents of files, by the GPU where it can.
+        """The contents of files, encoded by the GPU where possible.
 
         Raises:
-            OutputError: the GPU does not encode a frame, and nobody else is to.
+            OutputError: the GPU cannot encode a frame, and ``encode="gpu"``.
         """
         coded = gpu([frame.data for frame in frames], self.quality, frames[0].source)
         if self.encode == "gpu" and None in coded:
@@ -184,7 +183,7 @@ class Encoder:
             raise OutputError(
                 f"{frame.device} does not encode its frames of {frame.shape[1]}x{frame.shape[0]} as {self.name}",
                 source=frame.source,
-                advice="Leave it to the CPU with --encode auto or cpu, or choose a smaller size with --max-side",
+                advice="Encode on the CPU with --encode auto or cpu, or choose a smaller size with --max-side",
             )
         return [
             partial(self, frame) if content is None else partial(_write_bytes, content)
@@ -199,10 +198,10 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
         name: one of the format's choices.
         quality: 1 to 100, None for the default of 95; only for jpg and webp.
         dtype: of the pixels, ``uint8`` or ``uint16``.
-        encode: who encodes frames that are on a GPU; ``"gpu"`` only for jpg.
+        encode: encoder of frames that are on a GPU; ``"gpu"`` only for jpg.
 
     Raises:
-        ParameterError: the format has no quality, does not hold the dtype, or is encoded on no GPU.
+        ParameterError: the format has no quality, cannot hold the dtype, or has no encoder on GPUs.
     """
     found = replace(_ENCODERS[name], encode=encode)
     if encode == "gpu" and found.gpu is None:
@@ -243,7 +242,7 @@ def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
     return encoded
 
 
-@cache  # so that each reason is told once
+@cache  # so that each reason is logged once
 def _note(reason: str) -> None:
     _log.info("%s", reason)
 
@@ -320,7 +319,7 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
 
 FORMAT: Final = choice(
     "format",
-    "What the files are: pictures, NumPy arrays with the exact values, or NIfTI for volumes.",
+    "Format of the files: pictures, NumPy arrays with exact values, or NIfTI for volumes.",
     list(_ENCODERS),
 )
 QUALITY: Final = Param(

@@ -34,12 +34,12 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestRow:
-    """What became of one output, or of one source.
+    """Result of one output file, or of one source.
 
     Attributes:
-        source: the path or URL as it was given.
-        status: ``done``; ``lost`` where a frame cannot be decoded; ``failed`` where a source, or the rest of
-            it, gave nothing.
+        source: the path or URL, as on the command line.
+        status: ``done``; ``lost`` where a frame cannot be decoded; ``failed`` where a source, or the rest of it, cannot
+            be read.
         output: the file, relative to the output folder; None for a failed source.
         sequence: number of the sequence, None where frames are exported.
         frame: source frame number; of a sequence, the first.
@@ -66,7 +66,7 @@ class ManifestRow:
     error: str | None = None
 
     def to_json(self) -> str:
-        """One line of JSON; other than ASCII is escaped, so that any file name survives."""
+        """One line of JSON in ASCII; escapes keep any file name intact."""
         return json.dumps(asdict(self))
 
 
@@ -76,12 +76,12 @@ _STATUSES: Final = {"done", "lost", "failed"}
 
 
 class Manifest:
-    """Rows on their way into the manifest; may be used from several threads.
+    """Writer of the manifest. Safe to use from several threads.
 
     Args:
-        path: the manifest, or None to keep none.
+        path: the manifest's file; None for no manifest.
         kept: rows of an earlier run that stay.
-        listener: is called with every added row.
+        listener: called with every added row.
 
     Raises:
         OutputError: it cannot be written.
@@ -104,7 +104,7 @@ class Manifest:
                 self._journal = _journal(path).open("ab")
 
     def add(self, row: ManifestRow) -> None:
-        """Append a row; once this returns it survives a kill.
+        """Append a row; once this returns, the row survives a kill of the process.
 
         Raises:
             OutputError: the disk is full.
@@ -117,17 +117,17 @@ class Manifest:
             self._listener(row)
 
     def close(self) -> None:
-        """Bring the manifest into its final form; also after an interruption.
+        """Write the manifest in its final format; also called after an interruption.
 
         Raises:
-            OutputError: it cannot be written; the journal stays and ``--resume`` uses it.
+            OutputError: the manifest cannot be written; the journal stays for ``--resume``.
         """
         if self._journal is None or self._path is None:
             return
         opened, self._journal = self._journal, None
         journal = _journal(self._path)
         with told(self._path):
-            opened.close()  # which writes what a full disk has not taken
+            opened.close()  # close() writes buffered data again if the disk was full
             if journal != self._path:
                 rows = _read_jsonl(journal)
                 write_whole(self._path, lambda file: _WRITERS[manifest_format(self._path)](rows, file))
@@ -153,20 +153,20 @@ def manifest_format(path: Path | None) -> str:
 
 def manifest_exists(path: Path) -> bool:
     """Whether there is a manifest, or the journal that a killed export left beside it."""
-    # Path.exists raises for what may not be looked at, before Python 3.14; whoever writes it is told
+    # before Python 3.14, Path.exists raises without permission; writing reports that error
     return any(os.path.exists(place) for place in written_by_manifest(path))  # noqa: PTH110
 
 
 def written_by_manifest(path: Path) -> tuple[Path, Path]:
-    """The manifest, and its journal, which may be itself."""
+    """The manifest and its journal; for jsonl the two are one file."""
     return path, _journal(path)
 
 
 def read_rows(path: Path) -> list[ManifestRow]:
-    """The rows of a manifest, or of the journal a killed export left beside it; none if there is neither.
+    """The rows of a manifest, or of the journal that a killed export left beside it; none if there is neither.
 
     Raises:
-        ManifestError: it cannot be read, or a line in its middle; the message names it.
+        ManifestError: the file, or a line other than the last, cannot be read; the message names the line.
     """
     journal = _journal(path)
     try:
@@ -189,7 +189,7 @@ def _journal(path: Path) -> Path:
 
 def _read_jsonl(path: Path) -> list[ManifestRow]:
     lines = path.read_bytes().split(b"\n")
-    # What follows the last newline is empty, or half a line that a kill left.
+    # Text after the last newline is empty, or an incomplete line of a killed export.
     return [_row(_json(line, path, number), path, number) for number, line in enumerate(lines[:-1], 1)]
 
 
@@ -207,7 +207,7 @@ def _read_csv(path: Path) -> list[ManifestRow]:
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != _COLUMNS:
-            raise _unreadable(path, 1, f"has not the columns {', '.join(_COLUMNS)}")
+            raise _unreadable(path, 1, f"lacks columns; it needs {', '.join(_COLUMNS)}")
         return [
             _row({name: _value(name, values[name]) for name in _COLUMNS}, path, reader.line_num)
             for values in reader
@@ -229,14 +229,14 @@ def _read_parquet(path: Path) -> list[ManifestRow]:
     parquet = _pyarrow()
     try:
         rows = parquet.read_table(path).to_pylist()
-    except ValueError as error:  # of which pyarrow's errors are
+    except ValueError as error:  # base classes of pyarrow's errors
         raise _unreadable(path, 1, f"is not parquet ({error})") from error
     return [_row(values, path, number) for number, values in enumerate(rows, 1)]
 
 
 def _row(values: Mapping[str, Any], path: Path, number: int) -> ManifestRow:
     if set(values) != set(_COLUMNS):
-        raise _unreadable(path, number, f"has not the columns {', '.join(_COLUMNS)}")
+        raise _unreadable(path, number, f"lacks columns; it needs {', '.join(_COLUMNS)}")
     for name, value in values.items():
         kind = str if name in _TEXTS else float if name == "pts_s" else int
         if value is not None and not isinstance(value, (kind, int) if kind is float else kind):
@@ -250,7 +250,7 @@ def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
     return ManifestError(
         f"line {number} {fact}",
         source=str(path),
-        advice="Give the manifest of an earlier export, or start anew with --overwrite",
+        advice="Give the manifest of an earlier export, or start again with --overwrite",
     )
 
 
@@ -258,7 +258,7 @@ def _unopened(path: Path, error: OSError) -> ManifestError:
     return ManifestError(
         f"the manifest cannot be read ({error.strerror or error})",
         source=str(path),
-        advice="Give a manifest that you may read, or start anew with --overwrite",
+        advice="Give a manifest that you may read, or start again with --overwrite",
     )
 
 
@@ -281,16 +281,16 @@ def _write_parquet(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
 
 
 def in_utf8(row: ManifestRow) -> ManifestRow:
-    """The row with names that are not UTF-8 escaped: parquet holds nothing else."""
+    """The row with names that are not UTF-8 escaped, because parquet holds UTF-8 only."""
     texts: dict[str, str | None] = {name: getattr(row, name) for name in _TEXTS}
     escaped: dict[str, Any] = {
         name: text_in_utf8(text) for name, text in texts.items() if text is not None and not text.isascii()
     }
-    return replace(row, **escaped) if escaped else row  # a million rows have nothing to be escaped
+    return replace(row, **escaped) if escaped else row  # quick test, as almost no row needs escapes
 
 
 def text_in_utf8(text: str) -> str:
-    """The text with what is not UTF-8 escaped."""
+    """The text with bytes that are not UTF-8 escaped."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

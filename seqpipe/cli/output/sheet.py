@@ -16,14 +16,14 @@ from ...errors import printable
 __all__ = ["THUMBNAIL_WIDTH", "Gallery", "Panel", "Thumbnail", "clock"]
 
 THUMBNAIL_WIDTH: Final = 240
-"""Width of the pictures in pixels."""
+"""Width of the thumbnails in pixels."""
 
-_MOST_PICTURES = 600  # about 10 MB
+_MOST_PICTURES = 600  # about 10 MB a page
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """One small picture: its frame number, its time in seconds from the first frame, and the JPEG."""
+    """One thumbnail: frame number, time in seconds from the first frame, JPEG bytes."""
 
     frame: int
     time_s: float
@@ -32,13 +32,13 @@ class Thumbnail:
 
 @dataclass
 class Panel:
-    """What the sheet shows of one source.
+    """The section of one source.
 
     Attributes:
         source: its path or URL.
-        facts: a line on codec, size and length.
+        facts: one line with codec, size and length.
         thumbnails: pictures by frame number.
-        errors: what could not be exported, and why.
+        errors: messages about frames that could not be exported.
     """
 
     source: str
@@ -48,11 +48,11 @@ class Panel:
 
 
 class Gallery:
-    """Collects panels, as many as a page can bear.
+    """Collects panels, up to the limit of a page.
 
     Args:
-        grid: columns and rows of pictures for each source, where there are few.
-        sources: how many there are; many share the pictures of the page.
+        grid: columns and rows of thumbnails for each source.
+        sources: number of sources; with many, each gets fewer thumbnails.
     """
 
     def __init__(self, grid: tuple[int, int], sources: int) -> None:
@@ -62,11 +62,11 @@ class Gallery:
         self._left_out = 0
 
     def choose(self, frames: IntArray, place: int) -> IntArray:
-        """The frame numbers to show of a source: spread evenly over those that are exported.
+        """The frames of a source to show, spread evenly over the exported ones.
 
         Args:
             frames: the frame numbers that are exported, any shape.
-            place: the source's number; there are no pictures of those that come too late for the page.
+            place: the source's number; sources beyond the limit of the page get no thumbnail.
         """
         different = np.unique(frames)
         if place >= _MOST_PICTURES:
@@ -76,7 +76,7 @@ class Gallery:
         return chosen
 
     def add(self, panel: Panel) -> None:
-        """Show a source, or only count it if the page is full."""
+        """Add a source, or only count it if the page is full."""
         if len(self._panels) < _MOST_PICTURES:
             self._panels.append(panel)
         else:

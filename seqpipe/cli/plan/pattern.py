@@ -24,7 +24,7 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """The fields of a pattern and what they stand for."""
 
-_WIDEST: Final = 3  # digits of a field's width: filling it up is work, and memory
+_WIDEST: Final = 3  # digits of a field's width, limited to bound time and memory
 _SEQUENCE_FIELDS = {"sequence", "position"}
 _SAMPLE: Final[Mapping[str, str | int]] = {
     name: "x" if name in ("stem", "parent", "ext") else 0 for name in FIELDS
@@ -36,11 +36,10 @@ class Pattern:
 
     Args:
         text: a format string over :data:`FIELDS`, relative to the output folder.
-        sequences: whether sequences are exported, so that ``sequence`` and ``position`` mean something.
+        sequences: whether sequences are exported, which have the fields ``sequence`` and ``position``.
 
     Raises:
-        ParameterError: the format string is broken, names an unknown field, or is not a name below the output
-            folder.
+        ParameterError: the format string is invalid, names an unknown field, or leads out of the output folder.
     """
 
     def __init__(self, text: str, *, sequences: bool) -> None:
@@ -51,12 +50,12 @@ class Pattern:
             if field in _SEQUENCE_FIELDS and not sequences:
                 raise ParameterError(
                     f"pattern={text!r} uses {{{field}}}, but frames are exported, not sequences",
-                    advice="Leave the field out, or ask for sequences with --sequence-length",
+                    advice="Remove the field, or export sequences with --sequence-length",
                 )
         try:
             sample = text.format_map(_SAMPLE)
         except (ValueError, TypeError) as error:
-            raise _invalid(text, f"cannot be filled in ({error})") from error
+            raise _invalid(text, f"cannot be formatted ({error})") from error
         if _escapes(sample) or sample.endswith("/"):
             raise ParameterError(
                 f"pattern={text!r} does not name a file below the output folder",
@@ -84,7 +83,7 @@ class Pattern:
 
 
 def default_pattern(*, sequences: bool, packed: bool, whole: bool = False) -> str:
-    """The pattern that is used when none is given.
+    """The default pattern.
 
     Args:
         sequences: whether sequences are exported.
@@ -103,7 +102,7 @@ def _fields(text: str) -> list[str]:
         raise _invalid(text, f"is not a format string ({error})") from error
     widths = [width for _, _, spec, _ in parsed for width in re.findall(r"\d+", spec or "")]
     if any(len(width.lstrip("0")) > _WIDEST for width in widths):
-        raise _invalid(text, "asks for more characters than a name can have")
+        raise _invalid(text, "has a width above the length of file names")
     nested = [inner for _, _, spec, _ in parsed if spec for inner in _fields(spec)]
     return [field for _, field, _, _ in parsed if field is not None] + nested
 

@@ -68,7 +68,7 @@ class Options:
 
     @property
     def for_volumes(self) -> tuple[str, ...]:
-        """The options that were given and mean something for volumes alone."""
+        """The options in use that are for volumes only."""
         given = {
             "--axis": self.axis != "axial",
             "--window": self.window is not None,
@@ -80,27 +80,27 @@ class Options:
         return tuple(name for name, value in given.items() if value)
 
     def encoder(self) -> Encoder:
-        """What writes the files.
+        """The encoder that writes the files.
 
         Raises:
-            ParameterError: an option does not go with the format.
+            ParameterError: an option conflicts with the format.
         """
         return encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A checked export.
+    """A checked request for an export.
 
     Attributes:
         options: as they were typed.
-        selection: which frames.
-        output: what becomes of their pixels.
+        selection: the selected frames.
+        output: size, crop and type of their pixels.
         encoder: writes the files.
         pattern: names the files.
         folder: takes the files.
         manifest: the manifest's path, or None.
-        devices: where frames are decoded; sources take turns.
+        devices: the devices that decode; sources are assigned in turn.
     """
 
     options: Options
@@ -117,23 +117,23 @@ class ExportRequest:
         """Check options.
 
         Raises:
-            ParameterError: some exclude each other or are out of bounds.
+            ParameterError: options exclude one another or are out of bounds.
             BackendError: the device or the manifest's format is not available.
         """
         devices = parse_devices(options.device)
         if options.for_volumes:
             raise ParameterError(
                 f"{', '.join(options.for_volumes)} means nothing for videos",
-                advice="Leave it out, or name volumes",
+                advice="Remove it, or name volumes",
             )
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
-        if not options.out:  # as of a variable that is not set; it would be the current folder
+        if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         selection = _selection(options)
         writer = options.encoder()
         for device in devices:
-            writer.form(device, 1)  # now, so that what cannot be is said before any work
+            writer.form(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(
             sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
         )

@@ -26,15 +26,15 @@ _FIRST = Mark(0, in_frames=True)
 
 @dataclass(frozen=True)
 class TimeRange:
-    """The part of each video that is looked at, its end not included.
+    """The range of each video to export; its end is excluded.
 
     Attributes:
-        start: where it begins; a time stands for the first frame that begins at it or later.
-        end: where it ends; an end behind the video's is the video's.
-        duration: how long it is, in place of ``end``.
+        start: start of the range; a time stands for the first frame at or after it.
+        end: end of the range, limited to the end of the video.
+        duration: length of the range, instead of ``end``.
 
     Raises:
-        ParameterError: end and duration are both given, or the range is empty whatever the video.
+        ParameterError: end and duration are both given, or the range is empty for every video.
     """
 
     start: Mark = _FIRST
@@ -54,7 +54,7 @@ class TimeRange:
             raise ParameterError(f"end={end} is not behind start={self.start}", allowed="start < end")
 
     def of(self, index: PacketIndex) -> Span:
-        """The frames of one video.
+        """The frames of one video in the range.
 
         Raises:
             FrameRangeError: no frame begins in the range.
@@ -74,7 +74,7 @@ class TimeRange:
         return Span(first, min(end, len(index)), index.timestamps, end_s)
 
     def _end(self, index: PacketIndex, first: int, start_s: float) -> tuple[int, float | None]:
-        """The end as a frame and, where it is given as a time, in seconds of the video's clock."""
+        """The end as a frame number and, if it is a time, also in seconds of the video's clock."""
         if self.duration is not None:
             if self.duration.in_frames:
                 return first + int(self.duration.value), None
@@ -93,22 +93,22 @@ class TimeRange:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameSelection:
-    """Which frames of the range are taken: at most one of the rules; every frame if there is none.
+    """The selection of frames in the range: at most one rule; every frame without one.
 
     Attributes:
-        fps: those on screen at a constant rate in Hz, from the first frame on; repeated where the rate is
-            higher.
-        every: each N-th.
-        frames: these; negative numbers count from the video's end. Taken once each, in ascending order.
-        num: the centers of so many equal parts.
-        keyframes: those at which decoding can start.
-        sequence_length: sequences of so many frames.
+        fps: the frames on screen at a constant rate in Hz, from the first frame on; repeated if the rate is above the
+            video's.
+        every: each N-th frame.
+        frames: frame numbers, in ascending order and without repetition; negative numbers count from the end.
+        num: number of frames, at the centers of equal parts of the range.
+        keyframes: key frames only.
+        sequence_length: number of frames in a sequence.
         stride: distance between the frames of a sequence.
         step: distance between the starts of neighboring sequences.
-        within: the range.
+        within: the range of each video.
 
     Raises:
-        ParameterError: several rules are given, or parts of one without it.
+        ParameterError: several rules are given, or stride or step without sequences.
     """
 
     fps: float | None = None
@@ -132,16 +132,16 @@ class FrameSelection:
             )
         if self.frames is not None and self.within != TimeRange():
             raise ParameterError(
-                "--frames and a range exclude one another", advice="Leave out --start and --end"
+                "--frames and a range exclude one another", advice="Remove --start and --end"
             )
 
     @property
     def sequences(self) -> bool:
-        """Whether sequences are taken, not frames."""
+        """Whether sequences are exported, not single frames."""
         return self.sequence_length is not None
 
     def of(self, index: PacketIndex) -> IntArray:
-        """The frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row.
+        """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row.
 
         Raises:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
@@ -156,7 +156,7 @@ class FrameSelection:
             raise FrameRangeError(
                 f"no key frame lies in the range {self.within}",
                 source=index.info.source,
-                advice="Take a longer range",
+                advice="Use a longer range",
             )
         return chosen[:, None]
 
@@ -179,13 +179,13 @@ class FrameSelection:
                 f"no sequence of {length} frames with a stride of {stride} fits into {len(span)} frames",
                 source=index.info.source,
                 allowed=f"sequences that span at most {len(span)} frames",
-                advice="Take a smaller --sequence-length or --stride",
+                advice="Use a smaller --sequence-length or --stride",
             )
         return np.stack([windows.clip(span, k).frames for k in range(count)])
 
 
 def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:
-    """A position as a frame, which may lie behind the video's end, and in seconds of the video's clock."""
+    """A position as a frame number, which may exceed the last frame's, and in seconds of the video's clock."""
     times = index.timestamps
     if mark.in_frames:
         frame = int(mark.value)
@@ -195,5 +195,5 @@ def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:
 
 
 def _first_from(index: PacketIndex, time_s: float) -> int:
-    """The first frame that begins at a time or later."""
+    """The first frame at or after a time."""
     return int(np.searchsorted(index.timestamps, time_s - EQUAL_S, side="left"))

@@ -33,16 +33,16 @@ class SourcePlan:
         ending: of the files.
         frames: the frame numbers that each file holds, ``(files, frames in a file)``, ascending within a
             file.
-        sequence: the sequence each file belongs to, or None where frames are exported.
+        sequence: the sequence that each file belongs to, or None where frames are exported.
         position: the first frame's number within its sequence.
         pts: presentation time of each file's first frame in ticks.
         timestamps: the same in seconds.
-        start_s: the source's first frame's time, which people count seconds from.
+        start_s: the first frame's timestamp in seconds; users' times count from it.
         width: columns of the exported frames.
         height: rows of the exported frames.
-        facts: a line on the source for people.
-        cut: why the source holds less than it promises, or "".
-        between: how many frames fewer a file holds than it is made of: 1 of what is between frames.
+        facts: one line about the source, for the contact sheet.
+        cut: the reason why the source holds fewer frames than its header states, or "".
+        between: 1 where a file holds what lies between frames (flow), one item fewer than frames; else 0.
     """
 
     input: InputFile
@@ -66,7 +66,7 @@ class SourcePlan:
 
     @property
     def source(self) -> str:
-        """The path or URL as it was given."""
+        """The path or URL, as on the command line."""
         return self.input.path
 
     def name(self, file: int) -> str:
@@ -116,9 +116,9 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
     """Plan the export of one source.
 
     Raises:
-        FrameRangeError: nothing of it is selected, or a single frame where two are needed.
-        ParameterError: the crop leaves its picture.
-        OutputError: its frames are larger than the format can be.
+        FrameRangeError: no frame is selected, or a single frame where two are needed.
+        ParameterError: the crop exceeds the frame.
+        OutputError: its frames exceed the format's limit.
     """
     height, width = request.output.place(index.info).shape
     width, height = request.encoder.shape(width, height)
@@ -146,15 +146,15 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
 def _files_of(
     frames: IntArray, request: ExportRequest, source: str
 ) -> tuple[IntArray, IntArray | None, IntArray]:
-    """The frames of each file, its sequence, and its number within that.
+    """The frames of each file, its sequence, and its position in the sequence.
 
     Args:
-        frames: what is selected, ``(sequences, sequence_length)`` or ``(frames, 1)``.
-        request: says what a file holds of it.
+        frames: the selected frames, ``(sequences, sequence_length)`` or ``(frames, 1)``.
+        request: the checked options.
         source: for messages.
 
     Raises:
-        FrameRangeError: a file is to be made of two frames, and there is one.
+        FrameRangeError: a file needs two frames, and one is selected.
     """
     encoder, sequence = request.encoder, None
     if request.selection.sequences:
@@ -164,11 +164,11 @@ def _files_of(
     length = frames.shape[1] - encoder.pairs
     if not length:
         raise FrameRangeError(
-            "a single frame is selected, and there is no motion in one",
+            "a single frame is selected, and motion needs two",
             source=source,
             allowed="two frames or more",
         )
-    # arrays hold a sequence in one file; of what is between frames, films do so even if no sequences are asked for
+    # arrays hold a sequence in one file; films of flow do so without --sequence-length too
     if not (encoder.packed if request.selection.sequences else encoder.streamed):
         if encoder.pairs:
             frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
@@ -179,17 +179,17 @@ def _files_of(
 
 
 def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
-    """Make sure that no two files have one name.
+    """Check that all file names differ.
 
     Args:
         plans: what is exported.
-        others: names in the output folder that the export gives besides, and to what.
+        others: further names that the export uses in the output folder, with a description of each.
 
     Raises:
-        OutputError: two have; the message names both.
+        OutputError: two names are equal; the message names both sources.
     """
     hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
-    # Eight bytes a file; the names themselves are made again only where two hashes agree.
+    # Eight bytes a file: names are formatted again only where two hashes agree.
     given = [np.array([hash(name) for name in others], np.int64), *hashes]
     values, counts = np.unique(np.concatenate(given), return_counts=True)
     twice = set(values[counts > 1].tolist())
@@ -199,7 +199,7 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
             name = plan.name(file)
             if name in others:
                 raise OutputError(
-                    f"frame {plan.frames[file, 0]} would be called {printable(name)}, as {others[name]} is",
+                    f"frame {plan.frames[file, 0]} would have the name {printable(name)}, as {others[name]} is",
                     source=plan.source,
                     advice="Give another --pattern",
                 )
@@ -209,7 +209,7 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
 
 
 def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path | None:
-    """The first file of the plans, or of other names in the output folder, that is there already."""
+    """The first file of the plans, or of other names in the output folder, that exists."""
     if not _exists(folder):
         return None
     places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
@@ -217,7 +217,7 @@ def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path |
 
 
 def _exists(path: Path) -> bool:
-    """Whether something is there; what may not be looked at is told of when it is written."""
+    """Whether a path exists; missing permission is reported when it is written."""
     return os.path.exists(path)  # noqa: PTH110  Path.exists raises then, before Python 3.14
 
 
@@ -233,13 +233,13 @@ def _facts(index: PacketIndex) -> str:
 def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
     return OutputError(
-        f"the outputs of two inputs would be called {printable(name)}: {sides[0]} and {sides[1]}",
+        f"the outputs of two inputs would have the name {printable(name)}: {sides[0]} and {sides[1]}",
         advice=_apart(first[0], second[0]),
     )
 
 
 def _apart(first: SourcePlan, second: SourcePlan) -> str:
-    """How two files of these sources could have names of their own."""
+    """Advice on how to give two files different names."""
     begin, way = "Give", "tell the sources apart with {parent}"
     if first is second:
         way = "tell the frames apart with {index} or {frame}"
@@ -247,7 +247,7 @@ def _apart(first: SourcePlan, second: SourcePlan) -> str:
     elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
         if "://" in first.source + second.source or _folder(first) == _folder(second):
             return "No --pattern tells these two apart: rename one, or export it to another --out"
-        begin = "Name one folder that both are in, and give"
+        begin = "Pass one folder that contains both, and use"
     return f"{begin} a --pattern that can {way}; now it is '{first.pattern.text}'"
 
 

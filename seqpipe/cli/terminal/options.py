@@ -41,7 +41,7 @@ _JOBS = Param(
 
 
 class _Checked(ParamType):
-    """The type of an option that stands for a :class:`Param`."""
+    """Click type that checks values with a :class:`Param`."""
 
     def __init__(self, param: Param) -> None:
         self.param = param
@@ -72,7 +72,9 @@ class _Pattern(ParamType):
         with contextlib.suppress(ValueError):  # of more digits than Python reads
             if self._form.fullmatch(value):
                 return tuple(int(number) for number in re.findall(r"-?\d+", value))
-        return self.fail(f"{value!r} has not the form {self.name}, such as {self._example}.", param, ctx)
+        return self.fail(
+            f"{value!r} does not have the form {self.name}, such as {self._example}.", param, ctx
+        )
 
 
 class _WindowType(ParamType):
@@ -86,7 +88,9 @@ class _WindowType(ParamType):
         numbers = [_number(part) for part in str(value).split(",")]
         whole = len(numbers) == 2 and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
         if not whole or numbers[1] <= 0:
-            self.fail(f"{value!r} has not the form C,W with a width above 0, such as 40,400.", param, ctx)
+            self.fail(
+                f"{value!r} does not have the form C,W with a width above 0, such as 40,400.", param, ctx
+            )
         return float(numbers[0]), float(numbers[1])
 
 
@@ -98,11 +102,11 @@ FRAMES = _Pattern("a,b,c", r"-?\d+(,-?\d+)*", "0,10,-1")
 
 
 def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
-    """The option of a parameter: name, help and range come from its declaration.
+    """A Click option made from a parameter's declaration: name, help and range.
 
     Args:
-        param: the declaration; its underscores become dashes.
-        *flags: the option's name where it is not the parameter's.
+        param: the declaration; underscores in its name become dashes.
+        *flags: the option's name where it differs from the parameter's.
         **settings: passed on to :func:`click.option`.
     """
     kind = _Checked(param)
@@ -113,35 +117,35 @@ def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], C
 
 
 def sentence(param: Param) -> str:
-    """What a parameter means, for help texts."""
+    """A parameter's description as a sentence, for help texts."""
     return f"{param.doc[:1].upper()}{param.doc[1:].rstrip('.')}."
 
 
 def inputs(command: CommandT) -> CommandT:
-    """The files, folders and URLs that a command works on, as ``paths``."""
+    """Add the argument ``paths``: files, folders and URLs."""
     return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
 
 
 def jobs(command: CommandT) -> CommandT:
-    """``--jobs``: how many threads, None for one per core."""
+    """Add ``--jobs``: number of threads, None for one per core."""
     return option(_JOBS)(command)
 
 
 def json_lines(command: CommandT) -> CommandT:
-    """``--json``, as ``as_json``."""
+    """Add ``--json``, as ``as_json``."""
     return click.option(
         "--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else."
     )(command)
 
 
 def cache_dir(command: CommandT) -> CommandT:
-    """``--cache-dir``: where the indices of the files are kept."""
-    text = "Folder in which the indices of the files are kept (default: this user's cache folder)."
+    """Add ``--cache-dir``: folder of the index cache."""
+    text = "Folder of the index cache (default: seqpipe in the user's cache folder)."
     return click.option("--cache-dir", type=click.Path(file_okay=False), help=text)(command)
 
 
 def _number(value: Any) -> Any:
-    """A text as a number; what is none stays as it is, for the message."""
+    """Convert text to a number; other text is returned unchanged, for the error message."""
     try:
         return int(value)
     except ValueError:

@@ -14,13 +14,13 @@ __all__ = ["Bar", "progress_bar", "say"]
 
 
 class Bar:
-    """Work as it gets done; may be told of it by several threads.
+    """Progress of the work. Safe to use from several threads.
 
     Args:
-        what: what is being done, such as ``Exporting``.
-        steps: how many steps there are.
-        inputs: how many inputs they belong to.
-        shown: where to show it, None for nowhere.
+        what: description of the work, such as ``Exporting``.
+        steps: total number of steps.
+        inputs: number of inputs that they belong to.
+        shown: Rich's progress display, None for no display.
     """
 
     def __init__(self, what: str, steps: int, inputs: int, shown: Progress | None) -> None:
@@ -53,13 +53,13 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int, unit: str, inputs: int) -> Iterator[Bar]:
-    """Show a bar with the rate while the block runs; it disappears at the end.
+    """Show a bar with the rate while the block runs, and remove it at the end.
 
     Args:
-        what: what is being done, such as ``Exporting``.
-        steps: how many steps there are.
-        unit: of the steps, such as ``frames``.
-        inputs: how many inputs they belong to.
+        what: description of the work, such as ``Exporting``.
+        steps: total number of steps.
+        unit: unit of the steps, such as ``frames``.
+        inputs: number of inputs that they belong to.
     """
     if not sys.stderr.isatty():
         yield Bar(what, steps, inputs, None)
@@ -76,6 +76,6 @@ def progress_bar(what: str, steps: int, unit: str, inputs: int) -> Iterator[Bar]
             return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {unit}, {rate:,.0f} {unit}/s")
 
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
-    # Rich would send what is printed on stdout to the bar's console, which is stderr.
+    # Without redirect_stdout=False, Rich would print stdout's lines on stderr, the bar's console.
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as shown:
         yield Bar(what, steps, inputs, shown)

@@ -20,11 +20,11 @@ _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d*)?)", re.ASCII)
 
 @dataclass(frozen=True)
 class Mark:
-    """A position counted from the first frame, or a length.
+    """A position counted from the first frame, or a duration.
 
     Attributes:
-        value: how much.
-        in_frames: whether it counts frames; else seconds.
+        value: seconds, or number of frames.
+        in_frames: whether ``value`` counts frames.
     """
 
     value: float
@@ -35,7 +35,7 @@ class Mark:
 
 
 class _MarkType(ParamType):
-    """The option type of a :class:`Mark`."""
+    """Click type of a :class:`Mark`."""
 
     name = "time"
 
@@ -63,7 +63,7 @@ def _parse(text: str) -> Mark | None:
     if match is None:
         return None
     hours, minutes, seconds = match.groups()
-    # Below hours, sixty minutes are an hour: a typing error rather than a time.
+    # 60 seconds or, after hours, 60 minutes are a typing error.
     if float(seconds) >= 60 or (hours is not None and int(minutes) >= 60):
         return None
     return Mark(int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds))

@@ -19,7 +19,7 @@ _BETWEEN = re.compile(r"(,? or )(?=[a-z])")
 
 
 def option_names(command: click.Command | None = None) -> frozenset[str]:
-    """The options of a command, by default the one that is running, by their Python names; none outside of one."""
+    """The Python names of a command's options; by default the running command's, none if no command runs."""
     context = click.get_current_context(silent=True)
     command = command or (None if context is None else context.command)
     parameters = [] if command is None else command.params
@@ -27,11 +27,11 @@ def option_names(command: click.Command | None = None) -> frozenset[str]:
 
 
 def worded(error: SeqpipeError | str, options: Collection[str] | None = None) -> str:
-    """A message for the terminal; what advises something that the command does not offer is left out.
+    """A message for the terminal; advice about options that the command lacks is left out.
 
     Args:
-        error: what went wrong.
-        options: those of the command, by their Python names; by default of the one that is running in this thread.
+        error: the error.
+        options: Python names of the command's options; by default of the command that runs in this thread.
     """
     if not isinstance(error, SeqpipeError) or not error.advice:
         return str(error)
@@ -44,7 +44,7 @@ def worded(error: SeqpipeError | str, options: Collection[str] | None = None) ->
 
 
 def _as_options(clause: str, known: Collection[str]) -> str:
-    """A clause with options for arguments; nothing if one of them is no option."""
+    """A clause with arguments written as options; "" if the command lacks one of them."""
     found = list(_ARGUMENT.finditer(clause))
     if any((match["name"] or match["bare"]) not in known for match in found):
         return ""
