@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import DamagedSourceError, UnreadableSourceError
-from seqpipe.volume import gunzip
-from seqpipe.volume.gunzip import check_size, head_of, inflate, inflate_start
+from seqpipe.volume.formats import gunzip
+from seqpipe.volume.formats.gunzip import check_size, head_of, inflate, inflate_start
 
 DATA = np.random.default_rng(0).integers(0, 4, 3_000_000).astype(np.uint8).tobytes()
 

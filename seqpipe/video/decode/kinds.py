@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ...errors import SourceError
 from ..bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable, highest_temporal_layer
 from ..packet_index import PacketIndex, PacketTable
@@ -135,7 +135,7 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
     if table.whole or not len(wanted):
         return
     reader.forget()
-    packets = np.unique(wanted)
+    packets = distinct(wanted)
     on_the_way = table.known[table.gop[packets[0]] : packets[-1] + 1]
     if on_the_way.all() and not earlier and not table.leading[packets].any():
         return  # nothing before the first one's key packet is needed

@@ -13,7 +13,7 @@ from itertools import compress, islice
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import Segment, awaited, damaged_by, make_plan, undecodable
@@ -75,7 +75,7 @@ class Decoding:
         self._frame = index.packets.packet_frame
         self._flushed: tuple[int, PacketDecoder] | None = None
         self.damaged: set[int] = set()
-        self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
+        self._missing = set(index.packets.frame_packet[distinct(frames)].tolist())
 
     def __iter__(self) -> Iterator[AnySurface | Lost]:
         yield from self._lose_damaged_packets()

@@ -31,8 +31,8 @@ from ..memory import host_array
 from ..plan.jobs import Job, JobQueue, Video, cut
 from ..plan.request import Outcomes, Request, assembled, check_memory
 from .backend import DecodeBackend
-from .children import children
 from .fill import fill
+from .processes import processes as worth_processes
 from .read_ahead import ReadAhead
 from .workers import CLOSED_MEANWHILE, Workers
 
@@ -83,8 +83,9 @@ class Engine:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each video, by its number in the container; None for the best one.
+        register: the path of a register of indexes, if there is one, see :mod:`seqpipe.video.index.shared`.
         processes: how many decode small frames for these threads; None for what the threads are worth,
-            see :func:`seqpipe.video.engine.children.processes`.
+            see :func:`seqpipe.video.engine.processes.processes`.
         backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
         allocate: allocates memory where these backends paint.
     """
@@ -95,6 +96,7 @@ class Engine:
         *,
         cache_dir: str | os.PathLike[str] | None = None,
         stream: int | None = None,
+        register: str | None = None,
         processes: int | None = None,
         backends: Seq[DecodeBackend] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -105,14 +107,18 @@ class Engine:
         self._closing = contextlib.ExitStack()
         if backends is None:
             own = DecoderPool(idle=4 * self.threads)
-            helpers = children(self.threads, processes)
+            helpers = None
+            if count := worth_processes(self.threads) if processes is None else processes:
+                from .children import children  # here: it brings along what processes talk by
+
+                helpers = children(self.threads, count)
             backends = DecodeBackend("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
         for backend in backends:
             self._closing.callback(backend.close)
         self._backends = [(backend, self._executor_of(backend)) for backend in backends]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir, stream)
+        self._library = Library(cache_dir, stream, register)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()

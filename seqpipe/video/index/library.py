@@ -31,10 +31,16 @@ class Library:
     Args:
         cache_dir: where indexes are kept on disk, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each is meant; None for the best video.
+        register: the path of a register of their indexes, if there is one.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
-        self._cache_dir, self._stream = cache_dir, stream
+    def __init__(
+        self,
+        cache_dir: str | os.PathLike[str] | None,
+        stream: int | None = None,
+        register: str | None = None,
+    ) -> None:
+        self._cache_dir, self._stream, self._register = cache_dir, stream, register
         # the origin stays with its video, so that no other object can come to have its id
         self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
@@ -104,7 +110,7 @@ class Library:
             if key in self._indexes:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
-        index = open_index(source, cache_dir=self._cache_dir)
+        index = open_index(source, cache_dir=self._cache_dir, register=self._register)
         self._learned.note(index, stamp)
         with self._lock:
             if key not in self._indexes:

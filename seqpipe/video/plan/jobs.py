@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ..interruptible import Awaited
 from ..packet_index import PacketIndex
 from ..source.source import Source
@@ -103,7 +103,7 @@ def _job(video: Video, island: Seq[_Span]) -> Job:
         first=island[0].first,
         last=max(span.last for span in island),
         cost=sum(span.plan.cost for span in island),
-        packets=np.unique(np.concatenate(segments)) if segments else np.empty(0, np.int64),
+        packets=distinct(np.concatenate(segments)) if segments else np.empty(0, np.int64),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...array import BoolArray, IntArray
+from ...array import BoolArray, IntArray, distinct
 from ..packet_index import PacketTable
 
 __all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "reached_from", "undecodable"]
@@ -59,7 +59,7 @@ def make_plan(
     Returns:
         Segments in file order; every wanted packet is in exactly one of them.
     """
-    packets = np.unique(np.asarray(wanted, dtype=np.int64))
+    packets = distinct(wanted)
     if not packets.size:
         return DecodePlan(())
     starts = reached_from(table, packets, earlier)
