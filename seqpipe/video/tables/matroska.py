@@ -193,6 +193,7 @@ def read_tables(source: Source, film: Film) -> Tables:
         size=size,
         offset=offset,
         key=key.astype(bool),
+        shown=np.ones(len(key), dtype=bool),
         delta=0,
         duration=int(duration[last]) if len(pts) and duration[last] >= 0 else film.duration,
         declared=0,

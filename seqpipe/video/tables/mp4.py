@@ -17,10 +17,20 @@ import numpy.typing as npt
 
 from ...array import BoolArray, IntArray
 from ..source.source import Source
+from .entries import Entries
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
 
-__all__ = ["FIRST_BOXES", "Movie", "Track", "likeness", "read_movie", "read_tables"]
+__all__ = [
+    "FIRST_BOXES",
+    "InterpretedError",
+    "Movie",
+    "Track",
+    "as_interpreted",
+    "likeness",
+    "read_movie",
+    "read_tables",
+]
 
 FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"})
 """Types of boxes that such a file may begin with."""
@@ -42,6 +52,10 @@ _AUDIO = re.compile(rb"esds.{4}\x03\x80{0,3}..{3}\x04\x80{0,3}.(.)", re.DOTALL)
 
 _Box: TypeAlias = tuple[bytes, memoryview]
 _Words: TypeAlias = npt.NDArray[np.uint32]
+
+
+class InterpretedError(Distrusted):
+    """The tables are sound as far as is seen, and which packets are shown when follows from rules of FFmpeg's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +143,14 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     """The packets of a track.
 
     Raises:
+        InterpretedError: FFmpeg's index tells what the tables mean, see :func:`as_interpreted`.
         Distrusted: the tables are not plain.
     """
-    if movie.fragmented:
-        raise Distrusted("it is fragmented")
     boxes = track.boxes
     if not track.ticks:
         raise Distrusted("it has no clock")
     if b"stps" in boxes or _groups(track):
-        raise Distrusted("it has key packets of several kinds")
+        raise InterpretedError("it has key packets of several kinds")
     size = _sizes(boxes)
     count = len(size)
     deltas = _runs(boxes, b"stts", count)
@@ -146,15 +159,17 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     dts = np.cumsum(deltas) - deltas
     moved = _runs(boxes, b"ctts", count)
     if moved is not None and int(moved.min()) < 0:
-        raise Distrusted("packets are shown before they are decoded")
+        raise InterpretedError("packets are shown before they are decoded")
     pts = dts if moved is None else dts + moved
     last = int(np.argmax(pts))
+    if not deltas[last]:
+        raise InterpretedError("it does not say for how long its last frame is shown")
     end = int(pts[last] + deltas[last])
     before, start = _edited(movie, track, pts, end)
     # writers count the time before the first frame in, or what an edit takes off, or neither
     length = int(dts[-1] + deltas[-1])
     if not length <= track.length <= before + max(length, end):
-        raise Distrusted("its length is not that of its packets together")
+        raise InterpretedError("its length is not that of its packets together")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
@@ -163,9 +178,59 @@ def read_tables(movie: Movie, track: Track) -> Tables:
         size=size,
         offset=_offsets(boxes, size),
         key=_keys(boxes, count),
+        shown=np.ones(count, dtype=bool),
         delta=int(deltas[0]) if (deltas == deltas[0]).all() else 0,
         duration=int(deltas[last]),
         declared=count,
+    )
+
+
+def as_interpreted(track: Track, entries: Entries) -> Tables:
+    """The packets of a track as FFmpeg's index has them, with the presentation times of the file's own tables.
+
+    FFmpeg leaves out and moves packets by the edit list, but keeps the distance from each one's decoding time to its
+    presentation time, to which it adds one number throughout where some of these distances are negative.
+
+    Args:
+        track: the track of video.
+        entries: FFmpeg's index of it.
+
+    Raises:
+        Distrusted: the two are not of the same packets.
+    """
+    size = _sizes(track.boxes)
+    offset, count = _offsets(track.boxes, size), len(size)
+    deltas, moved = _runs(track.boxes, b"stts", count), _runs(track.boxes, b"ctts", count)
+    if entries.track != track.number or deltas is None:
+        raise Distrusted("FFmpeg takes another track for the video")
+    order = np.argsort(offset, kind="stable")
+    found = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
+    if not (np.array_equal(offset[found], entries.position) and np.array_equal(size[found], entries.size)):
+        raise Distrusted("FFmpeg's index is of other packets")
+    if len(np.unique(found)) < len(found):
+        raise Distrusted("its edits show packets twice")
+    pts = entries.dts + (0 if moved is None else moved[found])
+    shifts = {packet.pts - int(pts[n]) for n, packet in enumerate(entries.first) if packet.pts is not None}
+    if len(shifts) != 1 or any(packet.pts is None for packet in entries.first):
+        raise Distrusted("FFmpeg moves presentation times by no one number")
+    pts += shifts.pop()
+    last = int(np.argmax(np.where(entries.shown, pts, np.iinfo(np.int64).min)))
+    # FFmpeg takes a table's word for it only where that of presentation times is there, too
+    duration = entries.last_duration if moved is None else int(deltas[found[last]])
+    if not duration:
+        raise Distrusted("it does not say for how long its last frame is shown")
+    return Tables(
+        track=track.number,
+        tick=Fraction(1, track.ticks),
+        format=bytes(track.description[:4]).decode("latin-1"),
+        pts=pts,
+        size=entries.size,
+        offset=entries.position,
+        key=entries.key,
+        shown=entries.shown,
+        delta=int(deltas[0]) if (deltas == deltas[0]).all() else 0,
+        duration=duration,
+        declared=entries.declared,
     )
 
 
@@ -427,7 +492,7 @@ def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, i
     """How many ticks its edits put before the first frame, and how many they take off all times.
 
     Raises:
-        Distrusted: edits leave something out, or put something in between.
+        InterpretedError: edits leave something out, or put something in between.
     """
     edits = track.edits
     if not len(edits):
@@ -439,16 +504,16 @@ def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, i
         at = 8 + row * (2 * width + 4)
         rows.append([_number(edits, at + n * width, size) for n, size in enumerate((width, width, 4))])
     if not movie.ticks or not 1 <= count <= 2 or any(rate != 1 << 16 for _, _, rate in rows):
-        raise Distrusted("it is edited")
+        raise InterpretedError("it is edited")
     before = 0
     if count == 2:
         if rows[0][1] != (1 << 8 * width) - 1:
-            raise Distrusted("it is edited")
+            raise InterpretedError("it is edited")
         before = (rows[0][0] * track.ticks + movie.ticks // 2) // movie.ticks  # rounded as FFmpeg does
     length, begin, _ = rows[-1]
     # the edit's end is rounded to the movie's clock
     whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
     if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
-        raise Distrusted("it is edited")
+        raise InterpretedError("it is edited")
     return before, begin

@@ -43,8 +43,6 @@ SCANNED = {
     "odd_mpeg2": "packets of MPEG-2 may hold several pictures, or none",
     "vp8_altref": "hidden frames have the time of shown ones",
     "vp9_mp4_lost_reference": "a packet is blanked",
-    "edit_list": "its edit leaves frames out",
-    "edit_list_b": "its edit leaves frames out",
     "h264_fragmented": "fragments have tables of their own",
     "h264_fragments": "fragments have tables of their own",
     "h264_lost_key": "a key packet is blanked",
@@ -52,15 +50,12 @@ SCANNED = {
     "header_cut_mp4": "its tables are cut off",
     "hevc_lost_key": "a key packet is blanked",
     "mpeg4": "packets of MPEG-4 may hold several pictures, or none",
-    "negative_cts": "FFmpeg moves the clock where frames are shown before they are decoded",
     "no_frames": "it has no packets",
     "odd_mpeg4": "packets of MPEG-4 may hold several pictures, or none",
-    "phone_hevc_vfr_rot": "which of several tracks FFmpeg takes is for FFmpeg to say",
     "png": "whether each packet of such a codec shows a picture is not read",
     "qtrle": "whether each packet of such a codec shows a picture is not read",
     "raw_uyvy": "all of its packets are of one size, and need no table",
     "truncated_mdat": "packets lie beyond its end",
-    "two_videos": "which of several tracks FFmpeg takes is for FFmpeg to say",
 }
 
 
