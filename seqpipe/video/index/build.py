@@ -319,7 +319,7 @@ def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
 
 
 def _promised(stream: VideoStream) -> int:
-    """How many packets the demuxer is to give by a table of all of them, which has none that an edit list leaves out."""
+    """How many packets the demuxer is to give by a table of all; none that an edit list leaves out is in it."""
     return min(stream.frames, len(stream.index_entries) or stream.frames)
 
 

@@ -15,8 +15,9 @@ from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
 from ..tables import matroska, mp4
-from ..tables.entries import read_entries, track_of
+from ..tables.entries import check_first, read_entries, track_of
 from ..tables.facts import StreamFacts, facts_of
+from ..tables.fragments import read_fragments
 from ..tables.gate import Distrusted, Tables, check
 from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
 from .assemble import finish
@@ -104,15 +105,20 @@ def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
     if track is None:
         chosen = track_of(source)
         track = next((track for track in movie.tracks if track.number == chosen), None)
-    if movie.fragmented or track is None:
-        raise Distrusted("it is fragmented, or has no track of video")
+    if track is None:
+        raise Distrusted("it has no track of video")
     try:
-        tables = mp4.read_tables(movie, track)
+        tables = read_fragments(source, movie, track) if movie.extends else mp4.read_tables(movie, track)
     except mp4.InterpretedError:
+        if movie.extends:
+            raise
         tables = mp4.as_interpreted(track, read_entries(source, ask_last=b"ctts" not in track.boxes))
     check(tables, source.size())
     head = _head(source, tables)
-    alike = mp4.likeness(movie, track, tables, head) if len(movie.tracks) == 1 else ()
+    plain = len(movie.tracks) == 1 and not movie.extends
+    alike = mp4.likeness(movie, track, tables, head) if plain else ()
+    if movie.extends:
+        check_first(source, tables)
     return tables, facts_of(source, tables, head, alike)
 
 

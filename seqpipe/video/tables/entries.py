@@ -17,13 +17,13 @@ import numpy as np
 from ...array import BoolArray, IntArray
 from ..probe.probe import has_side_data, open_container, unreadable, video_stream
 from ..source.source import Source
-from .gate import Distrusted
+from .gate import Distrusted, Tables
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-__all__ = ["Entries", "FirstPacket", "read_entries", "track_of"]
+__all__ = ["Entries", "FirstPacket", "check_first", "read_entries", "track_of"]
 
 _FIRST = 16
 
@@ -169,6 +169,29 @@ def _hold(source: Source, entries: Entries, last: int) -> None:
         places = entries.position[key : last + 1]
         begin = int(places.min())
         source.read([(begin, int((places + entries.size[key : last + 1]).max()) - begin)])
+
+
+def check_first(source: Source, tables: Tables) -> None:
+    """See that FFmpeg says of the first packets what tables say of them.
+
+    Raises:
+        Distrusted: it does not.
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    with open_container(source) as container:
+        stream = video_stream(source, container)
+        try:
+            first = _packets(container, stream, _FIRST)
+        except av.error.FFmpegError as error:
+            raise unreadable(source, error) from error
+    if not first:
+        raise Distrusted("FFmpeg gives no packet")
+    columns = (tables.pts, tables.size, tables.offset, tables.key, tables.shown)
+    for number, packet in enumerate(first):
+        found = (packet.pts, packet.size, packet.position, packet.key, packet.shown)
+        if number >= len(tables) or tuple(column[number] for column in columns) != found:
+            raise Distrusted(f"FFmpeg says something else of packet {number}")
 
 
 def track_of(source: Source) -> int:

@@ -30,7 +30,7 @@ KNOWN = ("pts", "size", "offset", "key", "shown", "damaged", "checksum")
 LEARNED = ("reference", "undecodable", "self_contained")
 
 SCANNED = {
-    "data_cut_fragmented": "fragments have tables of their own",
+    "data_cut_fragmented": "its last fragment is cut",
     "data_cut_moov": "its tables are cut off",
     "data_cut_mkv": "it is cut",
     "data_cut_mp4": "packets lie beyond its end",
@@ -43,8 +43,6 @@ SCANNED = {
     "odd_mpeg2": "packets of MPEG-2 may hold several pictures, or none",
     "vp8_altref": "hidden frames have the time of shown ones",
     "vp9_mp4_lost_reference": "a packet is blanked",
-    "h264_fragmented": "fragments have tables of their own",
-    "h264_fragments": "fragments have tables of their own",
     "h264_lost_key": "a key packet is blanked",
     "h264_refresh": "it calls points of gradual refresh key packets",
     "header_cut_mp4": "its tables are cut off",
