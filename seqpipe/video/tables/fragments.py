@@ -110,7 +110,7 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
             _fragment(place, moof, track, default, begin - before, found)
     if not found.count:
         raise Distrusted("it has no packets")
-    dts, moved, key = (np.concatenate(parts) for parts in (found.dts, found.moved, found.key))
+    dts, moved, key = np.concatenate(found.dts), np.concatenate(found.moved), np.concatenate(found.key)
     if not (np.diff(dts) > 0).all():
         raise Distrusted("fragments overlap in time")
     # FFmpeg adds what the most negative distance so far is, as it comes to it
