@@ -14,7 +14,7 @@ from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
-from ..tables import matroska, mp4
+from ..tables import avi, matroska, mp4
 from ..tables.entries import check_first, read_entries, track_of
 from ..tables.facts import StreamFacts, facts_of
 from ..tables.fragments import read_fragments
@@ -87,7 +87,7 @@ def _index(source: Source) -> PacketIndex:
 
 def _read(source: Source) -> tuple[Tables, StreamFacts]:
     """What the container's tables say, and what the first packet does."""
-    begin = bytes(source.read([(0, 8)])[0])
+    begin = bytes(source.read([(0, 12)])[0])
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
     if begin[:4] == matroska.MAGIC and not source.slow:
@@ -96,6 +96,13 @@ def _read(source: Source) -> tuple[Tables, StreamFacts]:
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+    if avi.is_avi(begin) and not source.slow:
+        tables = avi.read_tables(source)
+        check(tables, source.size())
+        facts = facts_of(source, tables, _head(source, tables), ())
+        if facts.info.codec not in ALIKE:
+            raise Distrusted("pictures may be reordered, and no time tells")
+        return tables, facts
     raise Distrusted("its container has no tables that are read here")
 
 
