@@ -135,14 +135,15 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             first.offer(packet)
             if packet.size:
                 data, before, number = bytes(packet), b"", len(scan.size)
-                if packet.has_sidedata("new_extradata"):
+                beside = has_side_data(packet)
+                if beside and packet.has_sidedata("new_extradata"):
                     before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
-                if packet.has_sidedata("palette"):
+                if beside and packet.has_sidedata("palette"):
                     _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
                 if packet.is_keyframe:
                     sets.look(number, data)
                 scan.kind.append(read_kind(classify(before + data), data, codec))
-                _note(scan, source, packet, data)
+                _note(scan, source, packet, data, beside=beside)
             elif packet.dts is not None:
                 scan.empty += 1
     except av.error.FFmpegError as error:
@@ -159,7 +160,7 @@ def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
         scan.palettes.append((number, colors))
 
 
-def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:
+def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes, *, beside: bool) -> None:
     scan.pts.append(packet.pts)
     scan.dts.append(packet.dts)
     scan.duration.append(packet.duration or 0)
@@ -170,8 +171,7 @@ def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> N
     scan.checksum.append(zlib.crc32(data))
     # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
     sound = not scan.offset or scan.offset[-1] >= 0
-    plain = sound and not has_side_data(packet)
-    scan.offset.append(_locate(source, packet.pos, data) if plain else -1)
+    scan.offset.append(_locate(source, packet.pos, data) if sound and not beside else -1)
 
 
 def _locate(source: Source, position: int | None, data: bytes) -> int:
