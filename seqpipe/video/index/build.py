@@ -21,7 +21,7 @@ from ..bitstream import (
     classifier,
     droppable,
 )
-from ..decode.kinds import read_kind
+from ..decode.kinds import in_doubt, read_kind
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
@@ -203,7 +203,7 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
         # A key packet that nothing refers to still is where decoding starts.
-        reference=~np.array(droppable(kinds), dtype=bool) | key | gaps,
+        reference=~np.array(droppable(kinds), dtype=bool) | in_doubt(kinds, key) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
         damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
