@@ -14,9 +14,9 @@ from ..param import choice
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["AXES", "AXIS", "Axis", "montage", "picture", "window_of", "windowed"]
+__all__ = ["AXES", "AXIS", "SliceAxis", "montage", "picture", "window_of", "windowed"]
 
-Axis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
+SliceAxis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
 AXIS: Final = choice(
     "axis",
     "Which way slices are cut, shown as radiologists look at them; 'stored': as they are in the file",
