@@ -20,7 +20,7 @@ from .data_node import Compute, DataNode, current, node_of, outputs_of
 from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
 
 __all__ = [
-    "Call",
+    "DaliCall",
     "Row",
     "called",
     "check_known",
@@ -76,7 +76,7 @@ class Row:
 
     name: str
     to: str = ""
-    build: Callable[[Call], Any] | None = None
+    build: Callable[[DaliCall], Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     accept: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Row:
 
 
 @dataclass
-class Call:
+class DaliCall:
     """One call.
 
     Attributes:
@@ -222,11 +222,11 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     if asked == "gpu" and device == "gpu":
         inputs = [one.gpu() for one in inputs]
     args = {**row.defaults, **args}
-    made = Call(row, inputs, args, device, name, seed, asked)
+    made = DaliCall(row, inputs, args, device, name, seed, asked)
     return row.build(made) if row.build is not None else native(made)
 
 
-def native(call: Call, to: str = "") -> Any:
+def native(call: DaliCall, to: str = "") -> Any:
     """The node of one of our operators on images, boxes or points.
 
     Args:
@@ -267,7 +267,7 @@ def native(call: Call, to: str = "") -> Any:
     return call.node(compute, *nodes.values(), told=told)
 
 
-def _parted(call: Call, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
     """The arguments of a call that are constant, and those that are nodes.
 
     Raises:
@@ -368,7 +368,7 @@ def plain(name: str, value: Any) -> Any:
     return value
 
 
-def check_known(call: Call, *names: str) -> None:
+def check_known(call: DaliCall, *names: str) -> None:
     """See that a call has no arguments but some.
 
     Raises:
@@ -379,7 +379,7 @@ def check_known(call: Call, *names: str) -> None:
             raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(names)))
 
 
-def several(call: Call, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
+def several(call: DaliCall, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
     """The nodes of a computation that gives several values."""
     return outputs_of(call.node(compute, told=told), count)
 

@@ -7,9 +7,9 @@ from typing import Final, Literal, TypeAlias
 
 from ..param import choice
 
-__all__ = ["AXES", "AXIS", "Axis"]
+__all__ = ["AXES", "AXIS", "SliceAxis"]
 
-Axis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
+SliceAxis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
 AXIS: Final = choice(
     "axis",
     "Which way slices are cut, shown as radiologists look at them; 'stored': as they are in the file",

@@ -12,7 +12,7 @@ import pytest
 from seqpipe import fn, native
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.nvofa import abi, engine, library, pool, session
-from seqpipe.flow.nvofa.session import Kind, Session
+from seqpipe.flow.nvofa.session import EngineKind, FlowSession
 from seqpipe.ops.motion import optical_flow as ops_flow
 from seqpipe.sequence import Sequence
 from tests.support import fake_nvofa
@@ -169,7 +169,7 @@ def test_a_session_that_cannot_be_initialized_is_destroyed(fake):
     with pytest.raises(
         BackendError, match=r"nvOFInit\(16×16, grid 4, preset fast\) with NV_OF_ERR_INVALID_PARAM"
     ):
-        Session(Kind(0, 16, 16, 4, "fast"))
+        FlowSession(EngineKind(0, 16, 16, 4, "fast"))
     assert fake.fake_counts(0) == 0
 
 

@@ -135,17 +135,26 @@ def test_kernels_are_the_reference_to_the_last_bit(emulated, kind):
             compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The resampler compiled without wide registers, as for any processor."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_module, "_FLAGS", (*native_module._FLAGS, "-DPLAIN"))
+        folder = tmp_path_factory.mktemp("plain")
+        library = ctypes.CDLL(str(native_module.compiled("seqpipe.ops.resize", "resample.c", folder)))
+    function = library.seqpipe_resample
+    function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    return SimpleNamespace(seqpipe_resample=function)
+
+
 @pytest.fixture(params=["as it is", "no wide registers", "no compiler"])
-def native(request, monkeypatch, tmp_path):
+def native(request, monkeypatch):
     """What resamples on the CPU: compiled for this machine, for any, or not at all."""
     if request.param == "no compiler":
         monkeypatch.setattr(cpu, "_native", lambda: None)
     elif request.param == "no wide registers":
-        monkeypatch.setattr(native_module, "_FLAGS", (*native_module._FLAGS, "-DPLAIN"))
-        library = ctypes.CDLL(str(native_module.compiled("seqpipe.ops.resize", "resample.c", tmp_path)))
-        function = library.seqpipe_resample
-        function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        monkeypatch.setattr(cpu, "_native", lambda: SimpleNamespace(seqpipe_resample=function))
+        library = request.getfixturevalue("plain")
+        monkeypatch.setattr(cpu, "_native", lambda: library)
 
 
 @pytest.mark.parametrize("kind", [*PILLOW, "area", "gaussian"])

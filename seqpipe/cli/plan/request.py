@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ...errors import ParameterError
 from ...video.convert.output import OutputSpec, transposed
 from ...video.device import Decode, Device, parse_devices
-from ...volume.axes import Axis
+from ...volume.axes import SliceAxis
 from ..output.images import Encode, Encoder, encoder
 from ..output.manifest import manifest_format
 from ..terminal.time import Mark
@@ -58,7 +58,7 @@ class Options:
     dry_run: bool
     as_json: bool
     cache_dir: str | None
-    axis: Axis = "axial"
+    axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
     montage: tuple[int, int] | None = None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
-from ...flow.pairs import Pairs, Settings, flow_on_cpu
+from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
 from ...opencv_threads import OPENCV
@@ -212,7 +212,7 @@ class OpticalFlow(Arrays):
             )
 
     def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: Held) -> Pairs:
-        settings = Settings(
+        settings = FlowSettings(
             preset=self.preset,
             grid=self.output_grid,
             forward=self.direction != "backward" or self.occlusion,

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import BackendError, SeqpipeError, UnreadableSourceError
 from ..info import VolumeInfo, VolumeLayout, checked_affine
 from ..source import AnyArray, Box, Source, chosen_times, damaged
-from .dicom_series import Layers, Slice, arranged
+from .dicom_series import DicomSlice, Layers, arranged
 from .start import Start
 
 __all__ = ["DicomVolume", "open_file", "open_series"]
@@ -126,7 +126,7 @@ class DicomVolume:
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         wanted = [self._layers.volumes[time][box.d[0] : box.d[1]] for time in chosen]
         made = np.empty((len(chosen), *box.shape, self.info.channels), dtype=self.info.dtype)
-        places: dict[str, list[tuple[Slice, AnyArray]]] = {}
+        places: dict[str, list[tuple[DicomSlice, AnyArray]]] = {}
         for volume, target in zip(wanted, made, strict=True):
             for one, plane in zip(volume, target, strict=True):
                 places.setdefault(one.name, []).append((one, plane))
@@ -213,7 +213,7 @@ def _pixel_type(headers: Seq[Any], name: str) -> np.dtype[Any]:
     return np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
 
 
-def _slices(source: Source, header: Any) -> Iterator[Slice]:
+def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
     """The slices of one file: its frames, or itself."""
     count = int(header.get("NumberOfFrames", 1) or 1)
     shared = _group(header, "SharedFunctionalGroupsSequence", 0)
@@ -231,7 +231,7 @@ def _slices(source: Source, header: Any) -> Iterator[Slice]:
         spacing = _values(measures, "PixelSpacing", 2) or _values(header, "ImagerPixelSpacing", 2)
         thickness = _number(measures, "SpacingBetweenSlices") or _number(measures, "SliceThickness")
         slope, intercept = _number(transformed, "RescaleSlope"), _number(transformed, "RescaleIntercept")
-        yield Slice(
+        yield DicomSlice(
             name=source.name,
             frame=frame,
             rows=int(header.Rows),

@@ -14,7 +14,7 @@ from ...array import FloatArray
 from ...errors import UnreadableSourceError
 from ..space import LPS_TO_RAS
 
-__all__ = ["Layers", "Slice", "arranged"]
+__all__ = ["DicomSlice", "Layers", "arranged"]
 
 _SAME_DIRECTION: Final = 1e-4
 _SAME_PLACE_MM: Final = 1e-2
@@ -25,7 +25,7 @@ _NAMED: Final = 4
 
 
 @dataclass(frozen=True)
-class Slice:
+class DicomSlice:
     """One slice, or one frame of a multi-frame file.
 
     Attributes:
@@ -71,13 +71,13 @@ class Layers:
         notes: what is odd.
     """
 
-    volumes: tuple[tuple[Slice, ...], ...]
+    volumes: tuple[tuple[DicomSlice, ...], ...]
     affine: FloatArray
     space: str
     notes: tuple[str, ...]
 
 
-def arranged(slices: Seq[Slice], source: str) -> Layers:
+def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     """The slices of one series in order.
 
     Args:
@@ -124,7 +124,7 @@ def arranged(slices: Seq[Slice], source: str) -> Layers:
     return Layers(volumes, LPS_TO_RAS @ affine, "dicom", tuple(notes))
 
 
-def _without_places(slices: Seq[Slice]) -> Layers:
+def _without_places(slices: Seq[DicomSlice]) -> Layers:
     """Slices that do not say where they lie, in the order of their numbers."""
     ordered = tuple(sorted(slices, key=lambda s: (s.number, s.frame)))
     spacing, thickness = ordered[0].spacing or (1.0, 1.0), ordered[0].thickness or 1.0
@@ -134,7 +134,7 @@ def _without_places(slices: Seq[Slice]) -> Layers:
     return Layers((ordered,), LPS_TO_RAS @ affine, "assumed", (note,))
 
 
-def _one_orientation(slices: Seq[Slice], source: str) -> FloatArray:
+def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
     found: list[tuple[FloatArray, int]] = []
     for one in slices:
         own = np.array(one.orientation, dtype=np.float64)
@@ -160,9 +160,11 @@ def _one_orientation(slices: Seq[Slice], source: str) -> FloatArray:
     return found[0][0]
 
 
-def _volumes(ordered: Seq[Slice], along: dict[int, float], source: str) -> tuple[tuple[Slice, ...], ...]:
+def _volumes(
+    ordered: Seq[DicomSlice], along: dict[int, float], source: str
+) -> tuple[tuple[DicomSlice, ...], ...]:
     """The volumes that the slices make: one, or several where every place is there as often."""
-    places: list[list[Slice]] = []
+    places: list[list[DicomSlice]] = []
     for one in ordered:
         if places and abs(along[id(one)] - along[id(places[-1][0])]) < _SAME_PLACE_MM:
             places[-1].append(one)
@@ -186,7 +188,7 @@ def _volumes(ordered: Seq[Slice], along: dict[int, float], source: str) -> tuple
     )
 
 
-def _evenly(slices: Seq[Slice], places: FloatArray, source: str) -> None:
+def _evenly(slices: Seq[DicomSlice], places: FloatArray, source: str) -> None:
     """Refuse slices that are not evenly spaced: what misses is named."""
     steps = np.diff(places)
     usual = float(np.median(steps))
