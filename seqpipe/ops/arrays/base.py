@@ -80,9 +80,9 @@ class Arrays(Declaration, register=False):
                 )
             return Held(value, value.data, value.layout, int(isinstance(value, Batch)))
         array = admitted(self, value)
-        if array.dtype.name not in self.dtypes or not array.dtype.isnative:
+        if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
             raise ParameterError(
-                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.dtypes)
+                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.traits.dtypes)
             )
         with naming(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)

@@ -293,7 +293,7 @@ def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     row = kept.get(spec, _UNKNOWN)
     if row is _UNKNOWN:
         varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
-        known = not op.derived or not derives_anew(op, {q.name for q in varying})
+        known = not op.traits.derived or not derives_anew(op, {q.name for q in varying})
         row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
@@ -305,7 +305,7 @@ def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
 
 def derives_anew(op: Declaration, varying: Set[str]) -> bool:
     """Whether what an operator derives has to be derived anew, where some parameters vary."""
-    return op.derived_from is None or not varying.isdisjoint(op.derived_from)
+    return op.traits.derived_from is None or not varying.isdisjoint(op.traits.derived_from)
 
 
 def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
@@ -319,7 +319,7 @@ def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[A
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
     """Write what follows from the parameters."""
-    if not op.derived:
+    if not op.traits.derived:
         return
     whole = alike(specs)
     for spec, start, end in (

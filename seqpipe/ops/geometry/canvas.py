@@ -50,8 +50,8 @@ class Canvas(Geometry, register=False):
         super().__post_init__()
         # of this object alone: refused for whatever is given, not only where a window reaches beyond it
         levels = len(getattr(self, self.fill_of))
-        self.__dict__["channels"] = (levels,) if levels > 1 else ()
-        self.__dict__["channels_from"] = self.fill_of if levels > 1 else ""
+        if levels > 1:
+            self.restate(channels=(levels,), channels_from=self.fill_of)
 
     @abstractmethod
     def window(self, p: Any, height: int, width: int) -> Window:

@@ -77,7 +77,7 @@ class Boxes(Declaration, register=False):
             raise ParameterError(
                 f"boxes of {array.dtype} of shape {array.shape} on {device_of(array)}",
                 source=self.name,
-                allowed=f"{' or '.join(self.dtypes)} (…, 4) in main memory",
+                allowed=f"{' or '.join(self.traits.dtypes)} (…, 4) in main memory",
             )
         found = np.array(array, np.float64)
         if not self.ltrb:

@@ -198,7 +198,7 @@ class OpticalFlow(Arrays):
             raise ParameterError(f"an array of shape {held.array.shape} holds no pixels", source=self.name)
 
     def _check_frames(self, frames: Array) -> None:
-        if frames.shape[4] not in self.channels:
+        if frames.shape[4] not in self.traits.channels:
             raise ParameterError(
                 f"pixels of {frames.shape[4]} values", source=self.name, allowed="1 (gray) or 3"
             )

@@ -13,7 +13,7 @@ from ..core.blocks import values_of_each
 from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import COMPUTED, RANGES, Spec
-from ..geometry.base import Geometry, Nearest
+from ..geometry.base import Geometry, Interpolated, Nearest
 from ..geometry.mapping import Mapping
 from ..geometry.resampling import COMPAT, FILTERS, Axes, Axis, Compat, Filter, resampled, taps_of
 from .cpu import picked, quickly_resampled
@@ -75,6 +75,7 @@ class Scaled(Geometry, register=False):
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
+    resamples: ClassVar[bool] = True
     body: ClassVar[Body | None] = Body("resample")
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
@@ -93,6 +94,13 @@ class Scaled(Geometry, register=False):
             )
         if self.compat == "pillow" and not self.antialias:
             raise ParameterError("antialias=False with compat='pillow'", source=self.name, allowed="True")
+
+    @property
+    def interpolation(self) -> Interpolated | None:
+        """That of its filter; None where it is antialiased: one place cannot be the mean of many pixels."""
+        kind = "linear" if self.interp_type == "triangular" else self.interp_type
+        smooth = self.antialias and kind != "nearest"
+        return None if smooth or kind not in ("nearest", "linear", "cubic") else Interpolated(kind, None)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
