@@ -21,6 +21,7 @@ from .fields import (
     check_names,
     check_stated,
     documented,
+    name_taken,
     parameters_of,
     replaces,
     signature_of,
@@ -95,6 +96,8 @@ class Declaration(Settings, ABC):
         for form in ("compose", "cpu"):  # those of a base do what its reference does
             if new_reference and form not in vars(cls):
                 setattr(cls, form, getattr(Declaration, form))
+        if isinstance(vars(cls).get("traits"), dataclasses.Field):
+            raise name_taken(cls, "traits")
         cls.traits = collected(cls, new_reference=new_reference)
         cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)

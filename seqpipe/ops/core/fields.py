@@ -21,6 +21,7 @@ __all__ = [
     "check_names",
     "check_stated",
     "documented",
+    "name_taken",
     "parameters_of",
     "replaces",
     "sentence_of",
@@ -125,10 +126,15 @@ def check_names(cls: Any) -> None:
     beside = {*_TAKEN, *derived, *call}.union(*map(_others, cls.__mro__[1:]))
     for q in cls.parameters:
         if q.name in beside:
-            raise ParameterError(
-                f"{cls.__name__}.{q.name} has the name of something else of the operator",
-                allowed="names of no attribute, no method, no argument of its call, and nothing derived",
-            )
+            raise name_taken(cls, q.name)
+
+
+def name_taken(cls: type, name: str) -> ParameterError:
+    """The error of a parameter that cannot have the name that it has."""
+    return ParameterError(
+        f"{cls.__name__}.{name} has the name of something else of the operator",
+        allowed="names of no attribute, no method, no argument of its call, and nothing derived",
+    )
 
 
 def check_stated(cls: Any) -> None:
