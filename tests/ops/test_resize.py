@@ -22,7 +22,7 @@ from seqpipe.draws import Draws
 from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve
-from seqpipe.ops.geometry.resampling import ONE, Axis, taps_of
+from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
 from seqpipe.ops.resize import base, cpu
 from seqpipe.ops.resize.crop_windows import CropWindows
 from tests.support.operators import compare
@@ -199,7 +199,7 @@ def test_one_level_stays_that_level(anywhere, level):
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_the_nearest_pixel_is_where_exact_fractions_say(size, length):
-    found = taps_of(Axis.of(0, length / size, "nearest", antialias=True), size, length).places[0]
+    found = taps_of(SampledAxis.of(0, length / size, "nearest", antialias=True), size, length).places[0]
     wanted = (2 * np.arange(size, dtype=np.int64) + 1) * length // (2 * size)
     assert (found == wanted).all()
 
@@ -209,7 +209,7 @@ def test_the_nearest_pixel_is_where_exact_fractions_say(size, length):
 )
 def test_no_tap_is_left_out(size, length, kind, antialias):
     """One more on either side would weigh nothing."""
-    axis = Axis.of(0, length / size, kind, antialias=antialias)
+    axis = SampledAxis.of(0, length / size, kind, antialias=antialias)
     if kind == "nearest":
         return
     more = axis._replace(taps=axis.taps + 2, reach=axis.reach + ONE)

@@ -42,7 +42,7 @@ _CACHED: Final = 1 << 16  # values of a frame from which what is between must be
 # to ask a type for its name takes longer than to look for it among others
 _WIDE: Final = frozenset(map(np.dtype, WIDE))
 
-Form: TypeAlias = Callable[[Array, Any], Array]
+BackendForm: TypeAlias = Callable[[Array, Any], Array]
 
 
 def on_device_of(array: Array) -> AbstractContextManager[Any]:
@@ -210,7 +210,9 @@ def _share(op: Declaration, x: Array) -> bool:
     return op.traits.of_seqpipe and x.size >= _SHARED and not op.traits.threads_within
 
 
-def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
+def on_images(
+    op: Declaration, form: BackendForm, x: Array, out: Array, p: SimpleNamespace, *, fast: bool
+) -> None:
     """Write the results of images with the same parameters, or of a sequence whose frames move.
 
     Args:
@@ -235,7 +237,7 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         _write(op, out, _made(op, form, x, out.dtype, p, fast=fast))
 
 
-def applied(op: Declaration, form: Form, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
+def applied(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
     """The results of images with the same parameters, by an operator of seqpipe's own that keeps their size and type.
 
     Args:
@@ -261,7 +263,7 @@ def applied(op: Declaration, form: Form, x: Array, p: SimpleNamespace, *, fast: 
 
 
 def _made(
-    op: Declaration, form: Form, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
+    op: Declaration, form: BackendForm, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
 ) -> Array:
     """What a form makes: floats, or values of the type of the result."""
     if not isinstance(x, np.ndarray):

@@ -246,7 +246,7 @@ def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing:
     return Spec(frames, height, width, channels, dtype, spec.volume, None, spacing)
 
 
-class _Step(NamedTuple):
+class _KernelStep(NamedTuple):
     """What an operator does in the kernel of a chain.
 
     Attributes:
@@ -276,7 +276,7 @@ class _Kernel(NamedTuple):
     source: OpSource
     defines: dict[str, int]
     row: np.dtype[Any]
-    steps: tuple[_Step, ...]
+    steps: tuple[_KernelStep, ...]
     resamples: bool
 
 
@@ -285,7 +285,9 @@ def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, cha
     """The kernel of a chain of operators and the types of their results, for what is given to the first."""
     source, row = _source(steps)
     found = tuple(
-        _Step(f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op))
+        _KernelStep(
+            f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op)
+        )
         for number, (op, _) in enumerate(steps)
     )
     defines = {

@@ -18,7 +18,7 @@ from ...errors import ParameterError
 from ...kernel import CudaDevice, KernelDevice, Source
 from ...source_text import source_text
 from ..core.blocks import Block
-from ..core.body import WORK, Cut, Work
+from ..core.body import WORK, Work, WorkCut
 from ..core.declaration import Declaration
 from ..core.spec import FAST
 
@@ -90,7 +90,7 @@ class CutSource(Source, ABC):
 
     @property
     @abstractmethod
-    def work(self) -> Cut:
+    def work(self) -> WorkCut:
         """How it is cut."""
 
 

@@ -160,7 +160,7 @@ class Normalize(Op):
         if not self.batch:
             return op
         with on_device_of(parts[0].array):
-            return _Found.of(op, *op.of_batch(parts))
+            return _ByStatistics.of(op, *op.of_batch(parts))
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
         """What is given, for each channel."""
@@ -259,13 +259,13 @@ class _Computed(Normalize, register=False, called="normalize"):
         return mean, np.asarray(squares / max(count - self.ddof, 1))
 
 
-class _Found(Normalize, register=False, called="normalize"):
+class _ByStatistics(Normalize, register=False, called="normalize"):
     """Normalization by statistics of a batch."""
 
     body = Normalize.traits.body
 
     @classmethod
-    def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _Found:
+    def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _ByStatistics:
         """What an operator does with mean and variance, ``(F, H, W, C)`` or with 1 in place of each."""
         made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
         mean, variance = (

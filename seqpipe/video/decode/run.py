@@ -98,7 +98,7 @@ class Decoding:
         """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
         decoder = self._decoder(threads)
         for segment in self._segments(earlier):
-            run = _Run(self._table, segment)
+            run = _DecodingRun(self._table, segment)
             try:
                 yield from self._run(run, decoder, threads)
             except DecodeError as error:
@@ -127,7 +127,7 @@ class Decoding:
             (threads, decoder), self._flushed = self._flushed, None
             self._decoders.give_back(self._index, threads, decoder)
 
-    def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
+    def _run(self, run: _DecodingRun, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
         while part := run.part(list(islice(data, _FED_AT_ONCE))):
             yield from self._sort(run, decoder, decoder.feed(part), threads)
@@ -139,7 +139,7 @@ class Decoding:
         yield from self._release(run, everything=True)
 
     def _sort(
-        self, run: _Run, decoder: PacketDecoder, steps: Iterator[DecodeResult], threads: int
+        self, run: _DecodingRun, decoder: PacketDecoder, steps: Iterator[DecodeResult], threads: int
     ) -> Iterator[AnySurface | Lost]:
         for result in steps:
             run.hear(result)
@@ -155,7 +155,7 @@ class Decoding:
             if is_inherited(decoder):  # this was left at a picture, and is gone on with in a forked process
                 raise DecodeError("the threads of its decoder are another process's")
 
-    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
+    def _release(self, run: _DecodingRun, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):
             if packet in self._missing:
                 self._missing.discard(packet)
@@ -179,7 +179,7 @@ class Decoding:
         self._missing.clear()
 
 
-class _Run:
+class _DecodingRun:
     """One segment on its way through a decoder.
 
     Attributes:
