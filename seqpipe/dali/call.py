@@ -250,7 +250,7 @@ def native(call: DaliCall, to: str = "") -> Any:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
         raise
-    sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
+    sizes_differ = bool(nodes) and not cls.traits.keeps_size and not {"crop", "size"} & constants.keys()
     sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
@@ -259,7 +259,7 @@ def native(call: DaliCall, to: str = "") -> Any:
             given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
             op = cls(**constants, **given)
         main = values[: len(call.inputs)]
-        if cls.takes == "images":
+        if cls.traits.takes == "images":
             return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, main, run)
 

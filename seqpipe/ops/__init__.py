@@ -34,8 +34,11 @@ One class in the module of its family, here all of it::
 
         body = Body("value", "value = value * row.factor;")
 
-and its name in the family's ``__all__``; then ``python -m seqpipe.ops`` writes the type stubs. Validation,
-messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
+What is declared by ``param`` is a parameter. ``pointwise``, ``examples``, ``body`` and the other names of ``Traits`` in
+``core/traits.py`` are traits of the implementation, read as ``op.traits.pointwise``; parameters may have their names.
+
+Then the class's name in the family's ``__all__``, and ``python -m seqpipe.ops``, which writes the type stubs.
+Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
 ``tests/ops/test_every_*.py`` follow. What is left to write is a test against an independent judge.
 
 - The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as

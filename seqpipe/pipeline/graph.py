@@ -31,7 +31,7 @@ from typing import Any
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run
-from ..ops.random import Drawn
+from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch
 from .graph_json import from_json, to_json
@@ -71,7 +71,7 @@ class Graph:
         self._steps = steps_of(self._order, outputs)
         self._leads = leads_of(self._order.nodes)
         self._places = {n.name: self._order.place(n) for n in self._order.nodes if isinstance(n, Input)}
-        self._draws = any(isinstance(node, Drawn) for node in self._order.nodes)
+        self._draws = any(isinstance(node, RandomSource) for node in self._order.nodes)
 
     @property
     def outputs(self) -> tuple[DataNode, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from .. import parts
 from ..errors import ParameterError
 from ..ops import Called, Chain, Computed, DataNode, Op, Part, PerFrame, Sampled
-from ..ops.random import Drawn
+from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
 
@@ -55,7 +55,7 @@ def _state(node: DataNode) -> dict[str, Any]:
         return {"part": node.place, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
-    if isinstance(node, Drawn):
+    if isinstance(node, RandomSource):
         return {"call": _maker(node.op), "of": [], "with": {}}
     if isinstance(node, Called):
         return {"call": _maker(node.maker), "of": node.given, "with": node.options}

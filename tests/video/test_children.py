@@ -31,7 +31,7 @@ from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.processes import PROCESSES, processes
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.jobs import Video
+from seqpipe.video.plan.jobs import PlannedVideo
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
 from tests.support.media import ROOT, made, names
@@ -71,7 +71,7 @@ class Kept:
 
 def video(name):
     source = open_source(str(made(name)))
-    return Video(source, open_index(source))
+    return PlannedVideo(source, open_index(source))
 
 
 def decoded(helpers, name):
@@ -216,7 +216,7 @@ def test_a_source_that_cannot_be_read_is_named_and_the_child_stays(helpers, tmp_
     path = tmp_path / "gone.mp4"
     path.write_bytes(made("h264").read_bytes())
     source = open_source(str(path))
-    gone = Video(source, open_index(source, cache_dir=tmp_path / "cache"))
+    gone = PlannedVideo(source, open_index(source, cache_dir=tmp_path / "cache"))
     path.write_bytes(path.read_bytes()[:5000])
     with (
         closing(helpers.decode(gone, np.arange(len(gone.index)))) as found,
@@ -246,7 +246,7 @@ def test_this_process_decodes_until_a_child_is_ready_what_is_large_and_what_is_n
     with closing(helpers.decode(of, frames)) as first:
         assert len(list(first)) == 3
     assert helpers.fit(of)
-    assert not helpers.fit(Video(open_source(made("h264").read_bytes()), of.index))
+    assert not helpers.fit(PlannedVideo(open_source(made("h264").read_bytes()), of.index))
     helpers._pixels = 100
     assert not helpers.fit(of)
     assert helpers.decode(of, frames) is None

@@ -171,8 +171,8 @@ class Chain(Maker):
         lines = []
         for number, step in enumerate(self._steps, 1):
             first, *_ = group = _ops_of(step)
-            how = "one kernel" if first.body is not None else "by the reference, on CuPy's arrays"
-            how = "a kernel for each step, of all samples" if first.composed else how
+            how = "one kernel" if first.traits.body is not None else "by the reference, on CuPy's arrays"
+            how = "a kernel for each step, of all samples" if first.traits.composed else how
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
         return "\n".join(lines)
@@ -183,7 +183,7 @@ def _refusal(op: Any) -> ParameterError:
     if not isinstance(op, Declaration):
         fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
-        fact = f"a chain with {op.name}, which acts on {op.takes}"
+        fact = f"a chain with {op.name}, which acts on {op.traits.takes}"
         advice = f"Call it on what the chain gives: {type(op).__name__}(…)(chain(x))"
         if isinstance(op, Shaping):
             advice += (

@@ -212,7 +212,7 @@ class _Step(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether pixels or frames are moved."""
-        return isinstance(self.op, Geometry) or not self.op.keeps_frames
+        return isinstance(self.op, Geometry) or not self.op.traits.keeps_frames
 
     def moved(self) -> tuple[dict[str, Part], str | None]:
         """The parts moved, and the layout of arrays of images then."""
@@ -309,7 +309,9 @@ class _Step(NamedTuple):
 
     def _moved_labels(self, five: Array, part: Labels) -> Array:
         op, call = self.op, self.call
-        interpolates = isinstance(op, Geometry) and op.values == "computed" and not op.whole_pixels
+        interpolates = (
+            isinstance(op, Geometry) and op.traits.values == "computed" and not op.traits.whole_pixels
+        )
         if part.interp == "nearest" or not interpolates or isinstance(op, Canvas):
             return op.moved_mask(five, call.specs, call.block)
         found = []
@@ -330,7 +332,7 @@ class _Step(NamedTuple):
         changed: dict[str, Any] = {"data": data}
         if given.affine is not None:
             changed["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.keeps_frames and "D" not in given.layout:
+        if not self.op.traits.keeps_frames and "D" not in given.layout:
             order = self.op.frame_order(rows, spec)
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             changed |= {name: values[order] for name, values in clocks.items() if values is not None}
@@ -394,7 +396,7 @@ class _Step(NamedTuple):
             )
         rows = self.call.block.of(sample, spec.frames)
         if not isinstance(self.op, Geometry):
-            moves = by_frame and not self.op.keeps_frames
+            moves = by_frame and not self.op.traits.keeps_frames
             return like(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
         mappings = self.op.mappings(rows, spec).each()
         if len(mappings) > 1 and not by_frame:
@@ -421,7 +423,7 @@ class _Step(NamedTuple):
         spec = self.call.specs[sample]
         rows = self.call.block.of(sample, spec.frames)
         values = to_numpy(array).astype(np.float64)
-        if not self.op.keeps_frames:
+        if not self.op.traits.keeps_frames:
             order = np.asarray(self.op.frame_order(rows, spec))
             steps = order[1:] - order[:-1]
             if not steps.size or steps[0] == 0 or (steps != steps[0]).any():

@@ -132,7 +132,7 @@ class Called(DataNode):
     @property
     def holds_pixels(self) -> bool:
         """Whether the last operator gives images."""
-        return self.maker.makers[-1].takes in ("images", "batches")
+        return self.maker.makers[-1].traits.takes in ("images", "batches")
 
     @property
     def label(self) -> str:

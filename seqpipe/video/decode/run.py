@@ -100,7 +100,7 @@ class Decoding:
         """Run a plan for all that is missing, up to its end or to the first complaint of the decoder."""
         decoder = self._decoder(threads)
         for segment in self._segments(earlier):
-            run = _Run(self._table, segment)
+            run = _DecodingRun(self._table, segment)
             try:
                 yield from self._run(run, decoder)
             except DecodeError as error:
@@ -131,7 +131,7 @@ class Decoding:
             (threads, decoder), self._flushed = self._flushed, None
             self._decoders.give_back(self._index, threads, decoder)
 
-    def _run(self, run: _Run, decoder: PacketDecoder) -> Iterator[AnySurface | Lost]:
+    def _run(self, run: _DecodingRun, decoder: PacketDecoder) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
         while part := run.part(list(islice(data, _FED_AT_ONCE))):
             yield from self._sort(run, decoder, decoder.feed(part))
@@ -143,7 +143,7 @@ class Decoding:
         yield from self._release(run, everything=True)
 
     def _sort(
-        self, run: _Run, decoder: PacketDecoder, steps: Iterator[DecodeResult]
+        self, run: _DecodingRun, decoder: PacketDecoder, steps: Iterator[DecodeResult]
     ) -> Iterator[AnySurface | Lost]:
         for result in steps:
             run.hear(result)
@@ -159,7 +159,7 @@ class Decoding:
             if is_inherited(decoder):  # this was left at a picture, and is gone on with in a forked process
                 raise DecodeError("the threads of its decoder are another process's")
 
-    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
+    def _release(self, run: _DecodingRun, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):
             if packet in self._missing:
                 self._missing.discard(packet)
@@ -183,7 +183,7 @@ class Decoding:
         self._missing.clear()
 
 
-class _Run:
+class _DecodingRun:
     """One segment on its way through a decoder.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ...array import IntArray
 from ...errors import BackendError
 from ..convert.surface import Surface
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from .child import Answer, ChildFrame, ChildResult, DecodeRequest, Failed, File, Recent, ReleasedBuffers
 from .child_memory import SharedFrames
 from .processes import PROCESSES
@@ -68,7 +68,7 @@ class ChildProcess:
         except (EOFError, OSError) as error:
             raise self._ended() from error
 
-    def ask(self, number: int, video: Video, frames: IntArray) -> None:
+    def ask(self, number: int, video: PlannedVideo, frames: IntArray) -> None:
         """Ask for frames of a video, whose number stands for it from now on.
 
         Raises:

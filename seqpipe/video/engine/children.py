@@ -16,7 +16,7 @@ from ...errors import BackendError
 from ..convert.surface import Surface
 from ..decode.run import Lost
 from ..packet_index import PacketIndex
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from .child_process import ChildProcess
 from .processes import processes
 
@@ -66,12 +66,12 @@ class Children:
         self._lock = threading.Condition()
         self._process = os.getpid()
 
-    def fit(self, video: Video) -> bool:
+    def fit(self, video: PlannedVideo) -> bool:
         """Whether a video may be left to them: a local file of small frames."""
         info = video.index.info
         return video.source.path is not None and info.width * info.height <= self._pixels
 
-    def decode(self, video: Video, frames: IntArray) -> ChildDecoding | None:
+    def decode(self, video: PlannedVideo, frames: IntArray) -> ChildDecoding | None:
         """Let a child decode frames; once all of them have started, wait until one is free.
 
         Args:

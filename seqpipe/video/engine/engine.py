@@ -28,7 +28,7 @@ from ..decode.pool import DecoderPool
 from ..index.library import Library
 from ..interruptible import Awaited
 from ..memory import host_array
-from ..plan.jobs import Job, JobQueue, Video, cut
+from ..plan.jobs import Job, JobQueue, PlannedVideo, cut
 from ..plan.request import Outcomes, Request, assembled, check_memory
 from .backend import DecodeBackend
 from .fill import fill
@@ -196,7 +196,7 @@ class Engine:
         """Open the videos, and put the runs that the requests need in the threads' queue."""
         by_video: dict[int, list[tuple[int, Request]]] = defaultdict(list)
         failed: Outcomes = {}
-        videos: dict[int, Video] = {}
+        videos: dict[int, PlannedVideo] = {}
         for place, request in enumerate(requests):
             try:
                 video = self._library.video(request.origin)
@@ -265,12 +265,12 @@ class Engine:
                     outcome[place] = assembled(video.index, request, memory[place], lost)
         return outcomes
 
-    def _keep(self, video: Video) -> None:
+    def _keep(self, video: PlannedVideo) -> None:
         """Keep what was learned of a video, on a thread that no GPU waits for: a file is written."""
         with contextlib.suppress(BackendError):  # closing keeps it as well
             self._executor.submit(partial(self._library.keep, video))
 
-    def _prepare(self, video: Video, request: Request, painter: Painter, targets: Targets) -> Array:
+    def _prepare(self, video: PlannedVideo, request: Request, painter: Painter, targets: Targets) -> Array:
         """Memory for a request, its padding filled, and its frames noted among the targets."""
         info = video.index.info
         converter = painter.converter(info, request.output)
@@ -291,7 +291,7 @@ class Engine:
                     painter.fill(pixels, part, value)
         return pixels
 
-    def _note(self, video: Video, name: str, frames: int, reason: str) -> None:
+    def _note(self, video: PlannedVideo, name: str, frames: int, reason: str) -> None:
         with self._lock:
             self._frames[name] += frames
             self._fallbacks[reason] += 1

@@ -42,7 +42,6 @@ _UNKNOWN: Final = {0: "unknown", 1: "bits", 1536: "float128", 2048: "complex256"
 _SECONDS: Final = {8: 1.0, 16: 1e-3, 24: 1e-6}
 _LENGTHS: Final = {0: "unknown", 1: "m", 2: "mm", 3: "µm"}
 _FORMS: Final = {1: "scanner", 2: "aligned", 3: "Talairach", 4: "MNI", 5: "template"}
-_APART: Final = 0.01
 
 
 @dataclass(frozen=True)

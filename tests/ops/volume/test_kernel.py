@@ -81,7 +81,7 @@ def test_the_gpu_agrees_with_the_cpu(rng, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "name", [n for n, cls in ops.REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe]
+    "name", [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
 )
 def test_every_operator_agrees_on_the_gpu(rng, name):
     import cupy
@@ -91,7 +91,7 @@ def test_every_operator_agrees_on_the_gpu(rng, name):
     affine = np.diag([2.0, 1.0, 1.5, 1.0])
     image = rng.random((16, 20, 24, 2)).astype(np.float32)
     labels = rng.integers(0, 4, (16, 20, 24)).astype(np.uint8)
-    for arguments in ops.REGISTRY[name].examples:
+    for arguments in ops.REGISTRY[name].traits.examples:
         op = ops.REGISTRY[name](**{**arguments, "p": 1.0})
         judged = op({"image": Sequence(image, "DHWC", affine=affine), "label": Labels(labels)}, index=3)
         given = {

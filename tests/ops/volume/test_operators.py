@@ -16,8 +16,10 @@ from seqpipe.ops import REGISTRY, VolumeChain
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
-NAMES = sorted(name for name, cls in REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe)
-CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].examples))]
+NAMES = sorted(
+    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe
+)
+CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].traits.examples))]
 GEOMETRY = [
     ops.RandomAffine3d(rotate=(-40, 40), scale=(0.8, 1.2), shear=(-10, 10), translate_mm=(-3, 3)),
     ops.Elastic3d(spacing=6, amplitude=0.3),
@@ -31,7 +33,7 @@ GEOMETRY = [
 
 
 def built(case):
-    return REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 1.0})
+    return REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": 1.0})
 
 
 def small(rng, shape=(9, 10, 11)):
@@ -84,7 +86,7 @@ def test_types_are_kept_and_nothing_that_was_given_is_written(case, dtype, rng):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_does_not_act_changes_nothing(case, rng):
     volume = small(rng)
-    op = REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 0.0})
+    op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": 0.0})
     assert np.array_equal(op(volume), volume)
 
 
