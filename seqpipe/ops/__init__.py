@@ -107,6 +107,7 @@ from .color.hue import *  # noqa: F403  a module's __all__ is the list of its op
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
+from .compose.choice import OneOf, SomeOf
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -172,6 +173,7 @@ __all__ = [
     "Normal",
     "Number",
     "Occurrences",
+    "OneOf",
     "Op",
     "Parameter",
     "Part",
@@ -182,6 +184,7 @@ __all__ = [
     "Reciprocal",
     "Run",
     "Sampled",
+    "SomeOf",
     "Spec",
     "TwoSided",
     "Uniform",

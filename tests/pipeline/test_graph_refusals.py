@@ -254,13 +254,11 @@ JSONS = {
         "there is no node 2 so far|there is no node 0 so far",
     ),
     "a call of values": (
-        changed(
-            nodes=[{"call": {"kind": "", "ops": [{"op": "reductions.mean"}]}, "of": [[1, 2]], "with": {}}]
-        ),
+        changed(nodes=[{"call": {"maker": {"op": "reductions.mean"}}, "of": [[1, 2]], "with": {}}]),
         "a int is not an array",
     ),
     "another operator": (
-        changed(nodes=[{"call": {"kind": "", "ops": [{"op": "turn"}]}, "of": [], "with": {}}]),
+        changed(nodes=[{"call": {"maker": {"op": "turn"}}, "of": [], "with": {}}]),
         "there is no operator 'turn'; allowed: ",
     ),
     "a name that no input has": (changed(nodes=[{"input": "index"}]), "Input: name='index' is not valid"),
