@@ -9,8 +9,7 @@ import numpy as np
 
 from ..array import Array, namespace
 from ..errors import ParameterError
-from ..ops import REGISTRY, Run
-from ..pipeline.arithmetic import cast_array
+from ..ops import REGISTRY, Run, cast_array
 from ..pipeline.value import Value
 from .call import DaliCall, check_known, plain
 from .data_node import DataNode, node_of, outputs_of

@@ -10,11 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from .. import ops
-from ..errors import ParameterError
+from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
-from ..ops import REGISTRY, Run, per_frame
-from ..pipeline.arithmetic import cast_array
-from ..pipeline.nodes import user_line
+from ..ops import REGISTRY, Run, cast_array, per_frame
 from ..pipeline.value import Value
 from .data_node import Compute, DataNode, current, node_of, outputs_of
 from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name

@@ -13,9 +13,8 @@ import numpy as np
 from ..array import Array, namespace, to_numpy
 from ..errors import ParameterError, UnreadableSourceError
 from ..images import decode_image
-from ..ops import REGISTRY, Run
+from ..ops import REGISTRY, Run, cast_array
 from ..ops import DataNode as NativeNode
-from ..pipeline.arithmetic import cast_array
 from ..pipeline.nodes import noted
 from ..pipeline.value import Value
 from ..video.engine.workers import Workers

@@ -11,8 +11,7 @@ import numpy as np
 from ..array import Array
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
-from ..ops import Run
-from ..pipeline.arithmetic import cast_array
+from ..ops import Run, cast_array
 from ..pipeline.datasets import Clips, Items
 from ..pipeline.external import External, Feed
 from ..pipeline.nodes import nodes_of

@@ -110,9 +110,12 @@ from .color.hue import *  # noqa: F403  a module's __all__ is the list of its op
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
+from .compose.choice import OneOf, SomeOf
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
+from .compose.types import Type, type_of_value, types_after
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
+from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
@@ -175,6 +178,7 @@ __all__ = [
     "Normal",
     "Number",
     "Occurrences",
+    "OneOf",
     "Op",
     "Parameter",
     "Part",
@@ -185,11 +189,15 @@ __all__ = [
     "Reciprocal",
     "Run",
     "Sampled",
+    "SomeOf",
     "Spec",
     "TwoSided",
+    "Type",
     "Uniform",
     "VolumeChain",
     "apply",
+    "cast_array",
+    "computed",
     "full_range",
     "function_of",
     "functions",
@@ -197,15 +205,19 @@ __all__ = [
     "invert_volume",
     "leading",
     "naming_nodes",
+    "number_of",
     "operator",
     "param",
     "per_frame",
     "planned",
     "reductions",
     "replay",
+    "result_type",
     "set_threads",
     "table",
     "threads",
+    "type_of_value",
+    "types_after",
 ]
 __all__ += arrays.joining.__all__
 __all__ += arrays.shapes.__all__

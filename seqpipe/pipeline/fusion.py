@@ -105,7 +105,8 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
     for place, op in enumerate(chain.ops):
-        reason = reason or ("it is one mapping with what follows it" if place >= len(alone) else "")
+        composed = isinstance(op, Op) and place >= len(alone)
+        reason = reason or ("it is one mapping with what follows it" if composed else "")
         reason = reason or so_far.refusal(op)
         if reason:
             break

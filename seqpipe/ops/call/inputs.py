@@ -25,6 +25,7 @@ __all__ = [
     "check",
     "check_size",
     "check_some",
+    "check_type",
     "gathered",
     "given",
     "has_fast_form",
@@ -204,12 +205,21 @@ def check(op: Declaration, spec: Spec) -> None:
     Raises:
         ParameterError: it does not; the message names what it takes.
     """
-    if spec.dtype not in op.traits.dtypes:
-        with naming(op):
-            raise _wrong_type(spec.dtype, op.traits.dtypes)
+    check_type(op, spec.dtype)
     if op.traits.channels and spec.channels not in op.traits.channels:
         raise _wrong_channels(op, spec.channels)
     op.check_sample(spec)
+
+
+def check_type(op: Declaration, dtype: str) -> None:
+    """See that an operator takes values of a type.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if dtype not in op.traits.dtypes:
+        with naming(op):
+            raise _wrong_type(dtype, op.traits.dtypes)
 
 
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:

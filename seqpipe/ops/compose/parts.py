@@ -16,6 +16,7 @@ from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import Call, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
+from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import placed
@@ -26,6 +27,7 @@ from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map
 from ..geometry.vote import voted
 from ..motion.moved import moved_flow
+from .samples import layout_of
 
 __all__ = ["Sampled", "moved_sample"]
 
@@ -149,6 +151,9 @@ def moved_sample(
         )
     where = _Where(epoch, index, {"backend": backend, "device": device})
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
+        if not hasattr(step, "operator") and not isinstance(step, Declaration):
+            parts, layout = _by_itself(step, parts, layout, where)
+            continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
         )
@@ -156,6 +161,19 @@ def moved_sample(
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     found = {name: one.data if name in bare else one for name, one in parts.items()}
     return Sample(found, getattr(sample, "history", ()))
+
+
+def _by_itself(
+    step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
+) -> tuple[dict[str, Part], str | None]:
+    """The parts moved by a choice or a chain, and the layout of arrays of images then."""
+    call = getattr(step, "done", step)
+    moved = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    before = layout_of(parts, layout)
+    changes = before is not None and hasattr(step, "result_layout")
+    if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
+        return dict(moved), layout
+    return dict(moved), step.result_layout(before)
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:

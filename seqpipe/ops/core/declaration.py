@@ -191,6 +191,11 @@ class Declaration(Settings, ABC):
         """Whether parameters follow from the values themselves, which have to be there then."""
         return False
 
+    @property
+    def fixed_size(self) -> tuple[int, int] | None:
+        """Rows and columns of every result, of an operator that draws what it shows and not its size; else None."""
+        return None
+
     def check_sample(self, spec: Spec) -> None:
         """See that it takes such samples, beyond their type and channels.
 

@@ -178,6 +178,11 @@ class RandomResizedCrop(Extent, Scaled):
                     allowed="(least, greatest)",
                 )
 
+    @property
+    def fixed_size(self) -> tuple[int, int] | None:
+        """The size that is asked for, if it acts on all samples."""
+        return self.size if self.p == 1 and isinstance(self.size, tuple) else None
+
     def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
         frames = spec.frames if self.per_frame else None

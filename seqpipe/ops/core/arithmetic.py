@@ -1,4 +1,10 @@
-"""Arithmetic of arrays as DALI has it: what type a result has, and the signs."""
+"""Arithmetic of arrays: the type of a result, and the signs. The table is DALI's, for nodes of either room.
+
+Whole numbers of Python are int32 beside a node (int64 where they do not fit), its floats are float32. Floats beat whole
+numbers, and the wider type beats the narrower; a type with a sign and one without give the smallest with a sign that
+holds both. ``/`` of whole numbers is float32, comparisons are bool. So uint8 times 2 is int32, and float64, such as
+random numbers, stays that.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import Array, namespace
-from ..errors import ParameterError
+from ...array import Array, namespace
+from ...errors import ParameterError
 
 __all__ = ["SIGNS", "cast_array", "computed", "number_of", "result_type"]
 
@@ -17,31 +23,34 @@ _BITS: Final = ("&", "|", "^", "<<", ">>")
 
 
 def number_of(value: Any) -> Any:
-    """A number beside a node as an array without axes: Python's whole numbers are int32, its floats float32.
+    """A number beside a node as an array without axes: Python's whole numbers are int32 or int64, its floats float32.
 
     Raises:
-        ParameterError: it is no number that fits.
+        ParameterError: it is a whole number of more than 64 bits.
     """
     if isinstance(value, (np.generic, np.ndarray)):
         return np.asarray(value)
     if isinstance(value, bool):
         return np.asarray(value)
     if isinstance(value, int):
-        if not -(2**31) <= value < 2**31:
-            raise ParameterError(f"{value} beside a node", allowed="whole numbers of 32 bits")
-        return np.asarray(value, np.int32)
+        if not -(2**63) <= value < 2**63:
+            raise ParameterError(f"{value} beside a node", allowed="whole numbers of 64 bits")
+        return np.asarray(value, np.int32 if -(2**31) <= value < 2**31 else np.int64)
     return np.asarray(value, np.float32)
 
 
-def result_type(sign: str, before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
+def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
     """The type of a result.
 
-    Floats beat whole numbers, and the wider beats the narrower; a type with a sign and one without give the smallest
-    with a sign that holds both.
+    Args:
+        sign: of the arithmetic.
+        before: the type of what stands before it, its name, or a number.
+        behind: the same of what stands behind it.
 
     Raises:
         ParameterError: the sign is for whole numbers, and one is a float.
     """
+    before, behind = _dtype_of(before), _dtype_of(behind)
     if sign in _COMPARISONS:
         return np.dtype(bool)
     common = _common(before, behind)
@@ -54,6 +63,10 @@ def result_type(sign: str, before: np.dtype[Any], behind: np.dtype[Any]) -> np.d
     if sign == "/" and common.kind != "f":
         return np.dtype(np.float32)
     return common
+
+
+def _dtype_of(one: Any) -> np.dtype[Any]:
+    return np.dtype(one) if isinstance(one, (str, np.dtype)) else number_of(one).dtype
 
 
 def _common(before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
@@ -101,13 +114,20 @@ SIGNS: Final[dict[str, Callable[[Any, Array, Array], Array]]] = {
 }
 
 
-def computed(sign: str, before: Array, behind: Array) -> Array:
-    """The result of a sign, in the type that :func:`result_type` says; whole numbers of one type wrap, as in NumPy."""
-    kind = result_type(sign, before.dtype, behind.dtype)
-    inner = _common(before.dtype, behind.dtype) if sign in _COMPARISONS else kind
-    xp = namespace(before if before.ndim else behind)
+def computed(sign: str, before: Any, behind: Any) -> Array:
+    """The result of a sign, in the type that :func:`result_type` says; whole numbers of one type wrap, as in NumPy.
+
+    Args:
+        sign: of the arithmetic.
+        before: an array, or a number, which is taken as exactly as the arithmetic can.
+        behind: likewise.
+    """
+    types = [_dtype_of(one.dtype if hasattr(one, "dtype") else one) for one in (before, behind)]
+    kind = result_type(sign, *types)
+    inner = _common(*types) if sign in _COMPARISONS else kind
+    xp = namespace(before if getattr(before, "ndim", 0) else behind)
     with np.errstate(all="ignore"):  # of whole numbers that are divided by 0 it is 0
-        found = SIGNS[sign](xp, xp.asarray(before).astype(inner), xp.asarray(behind).astype(inner))
+        found = SIGNS[sign](xp, *(xp.asarray(one).astype(inner) for one in (before, behind)))
     return found.astype(kind, copy=False)
 
 
