@@ -14,6 +14,7 @@ from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
 from .ranges import moments
+from .stages import Blurred, Coarse, Stage, Step, Survey
 
 __all__ = [
     "BiasField",
@@ -47,6 +48,16 @@ class GaussianBlur3d(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Three sums of weighted neighbors, one for each axis."""
+        for axis, weights in self._weights(p):
+            x = _blurred(x, axis, weights)
+        return x
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Blurred(axis, weights) for axis, weights in self._weights(p)]
+
+    def _weights(self, p: Any) -> list[tuple[int, npt.NDArray[np.float32]]]:
+        """The axes along which it blurs, and the weights of neighbors."""
         sigma = np.asarray(p.sigma, np.float64)
         if self.unit == "mm":
             if p.spacing is None:
@@ -56,10 +67,7 @@ class GaussianBlur3d(Intensity):
                     advice="Give it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
                 )
             sigma = sigma / p.spacing
-        for axis in range(3):
-            if sigma[axis] > 0:
-                x = _blurred(x, axis, _gaussian(float(sigma[axis])))
-        return x
+        return [(axis, _gaussian(one)) for axis, one in enumerate(sigma.tolist()) if one > 0]
 
 
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
@@ -113,13 +121,7 @@ class LowResolution(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The nearest voxels, and between them straight lines."""
-        factor = np.asarray(p.factor, np.float64)
-        factor = factor[[0, 0, 0]] if self.isotropic else factor.copy()
-        if self.in_plane:
-            factor[0] = 1
-        xp = namespace(x)
-        sizes = [max(1, round(n * f)) for n, f in zip(x.shape, factor, strict=True)]
-        extents = x.shape
+        xp, extents, sizes = namespace(x), x.shape, self._sizes(p)
         for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
             if few < n:
                 x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
@@ -132,6 +134,17 @@ class LowResolution(Intensity):
                 behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
                 x = before + xp.asarray(share) * (behind - before)
         return x
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Coarse(self._sizes(p))]
+
+    def _sizes(self, p: Any) -> tuple[int, int, int]:
+        """How many slices, rows and columns are kept."""
+        first, *others = (float(one) for one in p.factor)
+        factors = (1.0 if self.in_plane else first, *([first] * 2 if self.isotropic else others))
+        d, h, w = (max(1, round(n * factor)) for n, factor in zip(p.extent, factors, strict=True))
+        return d, h, w
 
 
 class BiasField(Intensity):
@@ -147,15 +160,24 @@ class BiasField(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x · exp(Σ c · d^i · h^j · w^k)`` with ``i + j + k`` up to the order, and axes from -1 to 1."""
-        xp, terms = namespace(x), self.order + 1
-        rng, coefficients = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
+        xp, field = namespace(x), self._coefficients(p)
+        for n in x.shape:  # the first axis becomes the last, three times
+            powers = np.linspace(-1, 1, n) ** np.arange(self.order + 1)[:, None]
+            field = np.tensordot(field, powers, (0, 0))
+        return x * xp.exp(xp.asarray(field.astype(np.float32)))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("bias", table=self._coefficients(p).astype(np.float32), count=self.order)]
+
+    def _coefficients(self, p: Any) -> Any:
+        """Of the powers of slices, rows and columns."""
+        terms = self.order + 1
+        rng, found = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
         for powers in product(range(terms), repeat=3):
             if sum(powers) <= self.order:
-                coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
-        field: Any = coefficients
-        for n in x.shape:  # the first axis becomes the last, three times
-            field = np.tensordot(field, np.linspace(-1, 1, n) ** np.arange(terms)[:, None], (0, 0))
-        return x * xp.exp(xp.asarray(field.astype(np.float32)))
+                found[powers] = rng.uniform(-1, 1) * float(p.strength)
+        return found
 
 
 class Ghosting(Intensity):
@@ -240,13 +262,24 @@ class CoarseDropout3d(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Boxes at places that are drawn, cut off at the borders."""
-        # one place for all channels, unless each has parameters of its own
-        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
         value = moments(x)[0] if self.fill_value is None else self.fill_value
         found = x.copy()
-        for _ in range(int(p.holes)):
-            first = [
-                int(rng.integers(0, max(1, n - size + 1))) for n, size in zip(x.shape, self.size, strict=True)
-            ]
-            found[tuple(slice(f, f + s) for f, s in zip(first, self.size, strict=True))] = value
+        for first, end in self._boxes(p):
+            found[tuple(map(slice, first, end))] = value
         return found
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        boxes = self._boxes(p).astype(np.int32)
+        if self.fill_value is not None:
+            return [Step("holes", (self.fill_value,), table=boxes, count=len(boxes))]
+        survey = Survey()
+        return [survey, Step("holes", before=survey, table=boxes, count=len(boxes))]
+
+    def _boxes(self, p: Any) -> npt.NDArray[np.int64]:
+        """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``."""
+        # one place for all channels, unless each has parameters of its own
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        room = np.maximum(1, np.array(p.extent) - self.size + 1)
+        first = rng.integers(0, room, (int(p.holes), 3))
+        return np.stack([first, first + self.size], axis=1)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence as Seq
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...kernel import KernelDevice
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
-from .kernel import launch
+from .kernel import launch_gathers
 from .mapping import Mapping3
 
-__all__ = ["INTERPOLATIONS", "Interpolation", "changed_places", "gather", "reference_gather", "work_row"]
+__all__ = [
+    "INTERPOLATIONS",
+    "Gather",
+    "Interpolation",
+    "changed_places",
+    "gather",
+    "gathers",
+    "reference_gather",
+    "work_row",
+]
 
 Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote"]
 INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
@@ -68,23 +79,83 @@ def gather(
         Memory of its own of the same type, with the order of the axes that the volume has in memory. Whole numbers are
         rounded half to even and saturate.
     """
+    if device is not None:
+        return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
     kind = volume.dtype.name
     if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
         return found.copy()
     work = _work_type(kind, interpolation)
     values = volume if work == kind else volume.astype(work)
     out = _room(values, mapping.size)
-    if device is not None:
-        xp = namespace(volume)
-        field = mapping.lattice if positions is None else None
-        lattice = None if field is None else xp.asarray(field.control)
-        at = None if positions is None else xp.asarray(positions)
-        launch(device, work_row(values, out, mapping, interpolation, fill, at, lattice))
-    elif reference or _native() is None:
+    if reference or _native() is None:
         out[...] = reference_gather(values, mapping, interpolation, fill, positions)
     else:
         _by_c(values, out, mapping, interpolation, fill, positions)
-    return out if work == kind else _as_type(out, volume.dtype)
+    return _as_type(out, volume.dtype)
+
+
+class Gather(NamedTuple):
+    """One of several gathers; see :func:`gather`."""
+
+    volume: Array
+    mapping: Mapping3
+    interpolation: Interpolation
+    fill: float | None
+    positions: Array | None = None
+
+
+def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -> list[Array]:
+    """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
+
+    Args:
+        jobs: what is gathered.
+        device: what kernels run on.
+        stacked: whether results of one shape and type shall lie one after the other in memory.
+    """
+    made: list[Array | None] = []
+    todo: list[tuple[int, Gather, Array]] = []
+    for number, job in enumerate(jobs):
+        kind, turns = job.volume.dtype.name, job.positions is None and job.mapping.turn is not None
+        found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
+        made.append(None if found is None else found.copy())
+        if found is None:
+            how = job._replace(interpolation="nearest") if turns else job
+            work = _work_type(kind, how.interpolation)
+            todo.append((number, how, job.volume.astype(work, copy=False)))
+    outs = _rooms(
+        [values for _, _, values in todo], [job.mapping.size for _, job, _ in todo], stacked=stacked
+    )
+    kept, rows = [], []
+    for (_, job, values), out in zip(todo, outs, strict=True):
+        xp = namespace(values)
+        field = job.mapping.lattice if job.positions is None else None
+        lattice = None if field is None else xp.asarray(field.control)
+        at = None if job.positions is None else xp.asarray(job.positions)
+        kept.append((lattice, at))
+        rows.append(work_row(values, out, job.mapping, job.interpolation, job.fill, at, lattice))
+    if rows:
+        launch_gathers(device, rows, outs[0])
+    for (number, job, _), out in zip(todo, outs, strict=True):
+        made[number] = _as_type(out, job.volume.dtype)
+    del kept  # CuPy gives memory back in the order of the stream
+    return [one for one in made if one is not None]
+
+
+def _rooms(volumes: Seq[Array], sizes: Seq[tuple[int, int, int]], *, stacked: bool) -> list[Array]:
+    """Memory for results ``(D, H, W, C)``; see :func:`_room`."""
+    first = volumes[0] if volumes else None
+    alike = stacked and len({(v.dtype, v.shape[3], s) for v, s in zip(volumes, sizes, strict=True)}) == 1
+    if first is None or not alike:
+        return [_room(volume, size) for volume, size in zip(volumes, sizes, strict=True)]
+    xp, channels = namespace(first), first.shape[3]
+    if _is_planar(first):
+        return [xp.moveaxis(one, 0, 3) for one in xp.empty((len(volumes), channels, *sizes[0]), first.dtype)]
+    return list(xp.empty((len(volumes), *sizes[0], channels), first.dtype))
+
+
+def _is_planar(volume: Array) -> bool:
+    """Whether channels lie one after the other."""
+    return bool(volume.shape[3] > 1 and abs(volume.strides[3]) > abs(volume.strides[0]))
 
 
 def _work_type(kind: str, interpolation: Interpolation) -> str:
@@ -96,6 +167,8 @@ def _work_type(kind: str, interpolation: Interpolation) -> str:
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
+    if values.dtype == dtype:
+        return values
     if dtype.kind in "iu" and values.dtype.kind == "f":
         info = np.iinfo(dtype)
         # the greatest float32 that such a type holds: what is above it would turn around
@@ -107,7 +180,7 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
 def _room(volume: Array, size: tuple[int, int, int]) -> Array:
     """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
     xp, channels = namespace(volume), volume.shape[3]
-    if channels > 1 and abs(volume.strides[3]) > abs(volume.strides[0]):
+    if _is_planar(volume):
         return xp.moveaxis(xp.empty((channels, *size), volume.dtype), 0, 3)
     return xp.empty((*size, channels), volume.dtype)
 

@@ -10,9 +10,11 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import param
+from ..core.percentiles import Percentiles
 from ..noise.normal_numbers import fast_normal
 from .base import Intensity, bits
 from .ranges import Range, moments, percentiles, range_of, range_param
+from .stages import COUNTS, Stage, Step, Survey, scaled
 
 __all__ = [
     "BrightnessAdditive",
@@ -45,6 +47,10 @@ class GaussianNoise3d(Intensity):
         """``x + sigma · n``."""
         return x + np.float32(p.sigma) * _normal(x, p)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("noise", (p.sigma,), p.key, 2 * int(p.channel))]
+
 
 class RicianNoise(Intensity):
     """The noise of magnitudes in magnetic resonance: that of the length of a complex number, of both its parts."""
@@ -58,6 +64,10 @@ class RicianNoise(Intensity):
         """``√((x + sigma · n)² + (sigma · m)²)``."""
         sigma = np.float32(p.sigma)
         return namespace(x).hypot(x + sigma * _normal(x, p), sigma * _normal(x, p, 1))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("rician", (p.sigma,), p.key, 2 * int(p.channel))]
 
 
 class BrightnessMultiplicative(Intensity):
@@ -77,6 +87,10 @@ class BrightnessMultiplicative(Intensity):
         """``x · factor``."""
         return x * np.float32(p.factor)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [scaled(p.factor)]
+
 
 class BrightnessAdditive(Intensity):
     """Add a number to all values."""
@@ -89,6 +103,10 @@ class BrightnessAdditive(Intensity):
     def reference(self, x: Array, p: Any) -> Array:
         """``x + offset``."""
         return x + np.float32(p.offset)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [scaled(1.0, p.offset)]
 
 
 class Contrast3d(Intensity):
@@ -110,6 +128,11 @@ class Contrast3d(Intensity):
             return found
         finite = x[namespace(x).isfinite(x)]
         return found.clip(finite.min(), finite.max()) if finite.size else found
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        survey = Survey()
+        return [survey, Step("contrast", (p.factor, self.preserve_range), before=survey)]
 
 
 class Gamma3d(Intensity):
@@ -152,6 +175,20 @@ class Gamma3d(Intensity):
             )
         return -found if self.invert else found
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        given: Any = self.range
+        if isinstance(given, Percentiles):
+            return super().stages(p)
+        whole = isinstance(given, str) and given == "minmax"
+        lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
+        sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
+        power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)
+        found: list[Stage] = [before, power] if whole or self.retain_stats else [power]
+        if self.retain_stats:
+            return [*found, after, Step("restore", (0.0, 0.0, 0.0, sign), before=before, after=after)]
+        return [*found, scaled(-1.0)] if self.invert else found
+
 
 class ZScore(Intensity):
     """Bring values to the mean 0 and the standard deviation 1."""
@@ -186,6 +223,19 @@ class ZScore(Intensity):
         found = (x - np.float32(mean)) / np.float32(deviation if deviation > 0 else 1)
         return namespace(x).where(where, found, x) if self.keep_zeros and where is not None else found
 
+    @property
+    def asks_mask(self) -> bool:
+        """Whether the mask is what is counted."""
+        return self.of == "mask"
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        if self.of == "mask" and p.mask is None:
+            return super().stages(p)  # which says so
+        survey = Survey(self.of)
+        changed = self.of if self.keep_zeros else "all"
+        return [survey, Step("score", (COUNTS.index(changed),), before=survey)]
+
 
 class Window(Intensity):
     """What lies between two values, from 0 to 1; in CT they are Hounsfield units."""
@@ -206,6 +256,10 @@ class Window(Intensity):
         """``(x - lo) / (hi - lo)``, cut off at 0 and 1."""
         wide = max(float(p.hi) - float(p.lo), 1e-7)
         return ((x - np.float32(p.lo)) / np.float32(wide)).clip(0, 1)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("window", (p.lo, max(float(p.hi) - float(p.lo), 1e-7)))]
 
 
 class PercentileRescale(Intensity):
