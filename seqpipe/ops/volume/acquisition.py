@@ -14,15 +14,18 @@ from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
 from .ranges import moments
-from .stages import Blurred, Coarse, Stage, Step, Survey
+from .stages import Blurred, Coarse, Kept, Stage, Step, Survey
 
 __all__ = [
+    "Anisotropy",
     "BiasField",
     "CoarseDropout3d",
     "GaussianBlur3d",
     "Ghosting",
     "Gibbs",
     "LowResolution",
+    "Median3d",
+    "Sharpen3d",
     "Spike",
 ]
 
@@ -103,6 +106,99 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
     return total
 
 
+def _coarse(x: Array, sizes: tuple[int, int, int]) -> Array:
+    """The nearest of fewer voxels, and between them straight lines."""
+    xp, extents = namespace(x), x.shape
+    for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+        if few < n:
+            x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
+    for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+        if few < n:
+            place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
+            first = np.minimum(place.astype(np.int64), max(few - 2, 0))
+            share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
+            before = x.take(xp.asarray(first), axis=axis)
+            behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
+            x = before + xp.asarray(share) * (behind - before)
+    return x
+
+
+class Sharpen3d(Intensity):
+    """Bring out what a Gaussian blur takes away ("unsharp masking"); what is outside mirrors what is inside."""
+
+    amount: Number = param(
+        (0.0, 1.0),
+        "how many times the difference from the blurred values is added",
+        lo=0,
+        hi=100,
+        identity=0.0,
+    )
+    sigma: float = param(1.0, "standard deviation of the blur", unit="voxels", lo=0.1, hi=100, drawn=False)
+
+    examples = (
+        {"amount": 0.7},
+        {"amount": (0.2, 2.0), "sigma": 0.6, "per_channel": True, "p": 0.5, "seed": 1},
+    )
+    errors = (({"amount": -1}, "sharpen3d: amount=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + amount · (x - blurred)``."""
+        blurred, weights = x, _gaussian(self.sigma)
+        for axis in range(3):
+            blurred = _blurred(blurred, axis, weights)
+        amount = np.float32(p.amount)
+        return (1 + amount) * x - amount * blurred
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        kept, weights = Kept(), _gaussian(self.sigma)
+        passes = [Blurred(axis, weights) for axis in range(3)]
+        return [kept, *passes, Step("mixed", (-float(p.amount), 1 + float(p.amount)), other=kept)]
+
+
+class Median3d(Intensity):
+    """The median of each voxel and its 26 neighbors; the border is repeated."""
+
+    examples = ({}, {"per_channel": True, "p_channel": 0.5, "p": 0.5, "seed": 1})
+    errors = (({"p": 2}, "median3d: p=2 is not valid; allowed: .*"),)
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """Slice by slice, so that the 27 values of a slice's voxels are all that is in memory."""
+        xp = namespace(x)
+        padded = xp.pad(x, 1, mode="edge")
+        found, (_, height, width) = xp.empty_like(x), x.shape
+        for d in range(x.shape[0]):
+            around = [padded[d + a, b : b + height, c : c + width] for a, b, c in product(range(3), repeat=3)]
+            found[d] = xp.median(xp.stack(around), axis=0)
+        return found
+
+
+class Anisotropy(Intensity):
+    """As if slices along one axis had been acquired farther apart, and drawn out again."""
+
+    factor: Number = param((1.5, 5.0), "how many times as far apart", lo=1, hi=100, identity=1.0)
+    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+
+    examples = ({"factor": 2.0, "axis": 1}, {"factor": (1.5, 5.0), "p": 0.5, "seed": 1})
+    errors = (({"factor": 0.5}, "anisotropy: factor=0.5 is not valid; allowed: a number from 1 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The nearest voxels along the axis, and between them straight lines."""
+        return _coarse(x, self._sizes(p))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Coarse(self._sizes(p))]
+
+    def _sizes(self, p: Any) -> tuple[int, int, int]:
+        """How many slices, rows and columns are kept."""
+        d, h, w = (
+            max(1, round(n / float(p.factor))) if axis == int(p.axis) else n
+            for axis, n in enumerate(p.extent)
+        )
+        return d, h, w
+
+
 class LowResolution(Intensity):
     """As if it had been acquired with fewer voxels: the nearest of them are kept, and drawn out again."""
 
@@ -121,19 +217,7 @@ class LowResolution(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The nearest voxels, and between them straight lines."""
-        xp, extents, sizes = namespace(x), x.shape, self._sizes(p)
-        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
-            if few < n:
-                x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
-        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
-            if few < n:
-                place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
-                first = np.minimum(place.astype(np.int64), max(few - 2, 0))
-                share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
-                before = x.take(xp.asarray(first), axis=axis)
-                behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
-                x = before + xp.asarray(share) * (behind - before)
-        return x
+        return _coarse(x, self._sizes(p))
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""

@@ -125,20 +125,31 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
     outs = _rooms(
         [values for _, _, values in todo], [job.mapping.size for _, job, _ in todo], stacked=stacked
     )
+    fields = [job.mapping.lattice if job.positions is None else None for _, job, _ in todo]
+    lattices = _uploaded([None if field is None else field.control for field in fields], outs)
     kept, rows = [], []
-    for (_, job, values), out in zip(todo, outs, strict=True):
-        xp = namespace(values)
-        field = job.mapping.lattice if job.positions is None else None
-        lattice = None if field is None else xp.asarray(field.control)
-        at = None if job.positions is None else xp.asarray(job.positions)
-        kept.append((lattice, at))
+    for (_, job, values), out, lattice in zip(todo, outs, lattices, strict=True):
+        at = None if job.positions is None else namespace(values).asarray(job.positions)
+        kept.append(at)
         rows.append(work_row(values, out, job.mapping, job.interpolation, job.fill, at, lattice))
     if rows:
         launch_gathers(device, rows, outs[0])
     for (number, job, _), out in zip(todo, outs, strict=True):
         made[number] = _as_type(out, job.volume.dtype)
-    del kept  # CuPy gives memory back in the order of the stream
+    del kept, lattices  # CuPy gives memory back in the order of the stream
     return [one for one in made if one is not None]
+
+
+def _uploaded(tables: Seq[npt.NDArray[Any] | None], like: Seq[Array]) -> list[Array | None]:
+    """Tables of float32 where results are, in one copy for all of them."""
+    there = [table for table in tables if table is not None]
+    if not there:
+        return [None] * len(tables)
+    every, at, found = namespace(like[0]).asarray(np.concatenate([table.ravel() for table in there])), 0, []
+    for table in tables:
+        found.append(None if table is None else every[at : at + table.size])
+        at += 0 if table is None else table.size
+    return found
 
 
 def _rooms(volumes: Seq[Array], sizes: Seq[tuple[int, int, int]], *, stacked: bool) -> list[Array]:

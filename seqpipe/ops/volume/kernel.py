@@ -35,7 +35,11 @@ def launch_gathers(device: KernelDevice, rows: Seq[npt.NDArray[Any]], like: Any)
     for (kind, interpolation, field), alike in forms.items():
         defines = {"TYPE": kind, "INTERP": interpolation, "FIELD": field}
         for first in range(0, len(alike), _MOST):
-            _launch(device, defines, np.stack(alike[first : first + _MOST]), like)
+            some = alike[first : first + _MOST]
+            # to stack structures takes NumPy ten times as long
+            _launch(
+                device, defines, np.frombuffer(b"".join([row.tobytes() for row in some]), some[0].dtype), like
+            )
 
 
 def _launch(device: KernelDevice, defines: dict[str, int], rows: npt.NDArray[Any], like: Any) -> None:
