@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...array import Array, device_of, namespace
-from ...errors import ParameterError, warn_caller
+from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...parts import Part, Sample
 from ...sequence import Batch, Sequence
@@ -21,8 +21,9 @@ from ..cuda.kernel import address_of
 from .drawn import Drawn
 from .held import LAYOUTS, State, state_of
 from .host import by_host
-from .plan import Plan, plans_of
+from .plan import Change, Plan, plans_of
 from .rounds import in_rounds
+from .unfinite import count_unfinite, tell_counted
 
 __all__ = ["ALONE", "Doing", "plain", "run", "samples_done"]
 
@@ -161,6 +162,7 @@ def samples_done(
     Raises:
         ParameterError: an operator does not take a sample.
     """
+    tell_counted()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
     plans = plans_of(ops, states, epoch, indices, drawn)
     made = _all_done(states, plans, doing)
@@ -179,7 +181,7 @@ def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing) -> list[State]
     for number, state in enumerate(states):
         values = state.reference.values
         if doing.device_for(values) is None:
-            _tell_unfinite(state)
+            count_unfinite(state)
             made[number] = by_host(state, plans[number], reference=doing.backend == "reference")
         else:
             there.setdefault(device_of(values), []).append(number)
@@ -187,6 +189,9 @@ def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing) -> list[State]
         first = states[numbers[0]].reference.values
         with on_device_of(first):
             device: Any = doing.device_for(first)
+            for number in numbers:  # only where statistics could miss them: it takes a pass over the voxels
+                if any(isinstance(step, Change) for step in plans[number].steps):
+                    count_unfinite(states[number])
             found = in_rounds(
                 [states[n] for n in numbers], [plans[n] for n in numbers], device, stacked=doing.stacked
             )
@@ -196,15 +201,3 @@ def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing) -> list[State]
 
 def _result(given: Any, part: Part) -> Any:
     return part if isinstance(given, Part) else part.data
-
-
-def _tell_unfinite(state: State) -> None:
-    """Say once that there are voxels that are no numbers; they are kept."""
-    for name, held in state.images.items():
-        values, xp = held.values, namespace(held.values)
-        if values.dtype.kind == "f" and not bool(xp.isfinite(values.sum())):
-            count = int((~xp.isfinite(values)).sum())
-            if count:
-                warn_caller(
-                    f"{count} voxels of {name!r} are NaN or infinite: they are kept, and left out of statistics"
-                )

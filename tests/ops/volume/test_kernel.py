@@ -173,6 +173,18 @@ def test_every_operator_agrees_on_the_gpu(rng, name):
 
 
 @pytest.mark.gpu
+def test_what_is_no_number_is_said_by_a_later_call(rng):
+    import cupy
+
+    volume = cupy.asarray(rng.random((20, 20, 20)).astype(np.float32))
+    volume[1, 2, 3] = cupy.nan
+    ops.ZScore()(volume)
+    cupy.cuda.Device().synchronize()
+    with pytest.warns(UserWarning, match="1 voxels of 'image' are NaN or infinite"):
+        ops.Flip3d(width=True)(volume)
+
+
+@pytest.mark.gpu
 def test_a_chain_on_the_gpu_agrees_with_the_cpu(rng):
     import cupy
 
