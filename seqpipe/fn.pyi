@@ -782,6 +782,24 @@ def mixup(
     epoch: int = 0,
     index: Any = None,
 ) -> Mixed: ...
+def motion(
+    x: X,
+    /,
+    *,
+    movements: Number = 2,
+    rotate: Number = (0.0, 10.0),
+    translate_mm: Number = (0.0, 10.0),
+    axis: Number = (0, 2),
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def noise_gaussian(
     x: X,
     /,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
+from .gather import gather
+from .mapping import Mapping3, turned
 from .ranges import moments
 from .stages import Blurred, Coarse, Kept, Stage, Step, Survey
 
@@ -25,6 +28,7 @@ __all__ = [
     "Gibbs",
     "LowResolution",
     "Median3d",
+    "Motion",
     "Sharpen3d",
     "Spike",
 ]
@@ -284,6 +288,61 @@ class Ghosting(Intensity):
         shape = [-1 if a == axis else 1 for a in range(3)]
         spectrum = xp.fft.fft(x, axis=axis) * xp.asarray(np.fft.ifftshift(scale).reshape(shape))
         return xp.fft.ifft(spectrum, axis=axis).real.astype(np.float32)
+
+
+class Motion(Intensity):
+    """What moved while frequencies were acquired, line after line along an axis: some are of other poses.
+
+    The lines around the middle are of the volume as it is, so that labels still lie on it.
+    """
+
+    movements: Number = param(
+        2, "how often it moves, at times of which all are alike", kind=int, lo=0, hi=100
+    )
+    rotate: Number = param(
+        (0.0, 10.0), "most that a pose is turned about each axis", unit="degrees", lo=0, hi=180
+    )
+    translate_mm: Number = param(
+        (0.0, 10.0),
+        "most that a pose is shifted along each axis; voxels of volumes without a spacing are 1 mm long",
+        unit="mm",
+        lo=0,
+    )
+    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+
+    examples = (
+        {"movements": 3, "rotate": 5.0, "translate_mm": 2.0, "axis": 1},
+        {"rotate": (0.0, 4.0), "p": 0.5, "seed": 1},
+    )
+    errors = (
+        ({"movements": -1}, "motion: movements=-1 is not valid; allowed: a whole number from 0 to 100"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Frequencies along the axis, in parts those of the volume in other poses."""
+        xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        times = np.sort(rng.random(int(p.movements)))
+        ends = [0, *np.floor(times * n).astype(int).tolist(), n]
+        spectrum = xp.moveaxis(xp.fft.fft(x, axis=axis), axis, 0)
+        for first, end in pairwise(ends):
+            mapping = self._pose(p, x.shape, rng)
+            if first == end or first <= n // 2 < end:
+                continue
+            device = None if isinstance(x, np.ndarray) else cuda_device_of(x)
+            moved = gather(x[..., None], mapping, "linear", 0.0, device=device)[..., 0]
+            lines = xp.asarray((np.arange(first, end) - n // 2) % n)
+            spectrum[lines] = xp.moveaxis(xp.fft.fft(moved, axis=axis), axis, 0)[lines]
+        return xp.fft.ifft(xp.moveaxis(spectrum, 0, axis), axis=axis).real.astype(np.float32)
+
+    def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
+        """Where the voxels of a pose are in the volume."""
+        spacing = np.ones(3) if p.spacing is None else p.spacing
+        turn = turned(rng.uniform(-1, 1, 3) * float(p.rotate)).T * spacing / spacing[:, None]
+        shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
+        matrix, center = np.eye(4), (np.array(size) - 1) / 2
+        matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)
+        return Mapping3(size, matrix)
 
 
 class Spike(Intensity):

@@ -13,13 +13,14 @@ import numpy as np
 from ...array import FloatArray
 from .lattice import Lattice
 
-__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed"]
+__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed", "turned"]
 
 Extent: TypeAlias = tuple[int, int, int]
 """Slices, rows and columns."""
 UNMOVED: Final = np.eye(4)
 UNMOVED.flags.writeable = False
 
+_PLANES: Final = ((1, 2), (0, 2), (0, 1))  # that a turn about an axis is in
 _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
 
@@ -111,4 +112,15 @@ def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     """Places ``(…, 3)`` through a 4×4 matrix."""
     given: FloatArray = np.asarray(places, np.float64)
     found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
+    return found
+
+
+def turned(angles: FloatArray) -> FloatArray:
+    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
+    found: FloatArray = np.eye(3)
+    for (a, b), angle in zip(_PLANES, np.deg2rad(angles), strict=True):
+        one = np.eye(3)
+        one[a, a] = one[b, b] = np.cos(angle)
+        one[a, b], one[b, a] = -np.sin(angle), np.sin(angle)
+        found = found @ one
     return found

@@ -304,6 +304,21 @@ def test_anisotropy_changes_one_axis_and_local_gamma_one_place(volume):
     assert changed[far > 0.8].mean() < 0.1 * changed[far < 0.1].mean()
 
 
+def test_motion_leaves_the_middle_of_the_frequencies_as_it_is(volume):
+    still = ops.Motion(rotate=0.0, translate_mm=0.0)(volume)
+    assert np.abs(still - volume).max() < 1e-4
+    moved = ops.Motion(movements=2, rotate=8.0, translate_mm=3.0, axis=1)(volume, index=4)
+    given, found = (np.fft.fftshift(np.fft.fft(one, axis=1), axes=1) for one in (volume, moved))
+    # the inverse keeps the real part: of each line the mean of it and of the mirrored line's conjugate
+    off = np.abs(found - given).mean(axis=(0, 2)) / np.abs(given).mean()
+    assert off[volume.shape[1] // 2] < 1e-4
+    assert off.max() > 0.01
+    held = ops.Motion(movements=2, rotate=8.0, translate_mm=3.0)(
+        {"image": space(volume), "m": Labels(volume > 0)}
+    )
+    assert np.array_equal(held["m"].array, volume > 0)
+
+
 def test_acquisitions_leave_the_mean(volume):
     for op in (ops.Ghosting(), ops.Gibbs(alpha=0.5), ops.Spike(strength=0.3)):
         found = op(volume, index=3)
