@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence as Seq
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -52,6 +53,10 @@ _WORK: Final = np.dtype(
         ("fill", np.float64),
     ]
 )
+
+
+# NumPy takes ten times as long to write the fields one by one
+_PACKED: Final = struct.Struct("4Q22q28d")
 
 
 def gather(
@@ -253,28 +258,35 @@ def work_row(
         positions: in place of the mapping.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
-    row = np.zeros((), _WORK)
     field = mapping.lattice if positions is None else None
-    row["from"], row["to"] = _address(volume), _address(out)
-    row["type"], row["interpolation"] = _TYPES.index(volume.dtype.name), INTERPOLATIONS.index(interpolation)
-    row["edge"], row["fill"] = fill is None, 0 if fill is None else fill
-    row["planes"] = interpolation == "linear" and positions is None and mapping.in_plane
     width = volume.dtype.itemsize
-    for array, extent, steps, channel in (
-        (volume, "shape", "stride", "channel"),
-        (out, "size", "pitch", "to_channel"),
-    ):
-        row[extent], row[steps] = array.shape[:3], [stride // width for stride in array.strides[:3]]
-        row[channel] = array.strides[3] // width
-    row["channels"] = volume.shape[3]
-    row["pre"] = (mapping.matrix if field is None else mapping.pre)[:3].ravel()
-    row["post"] = mapping.post[:3].ravel()
+    strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
+    control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
-        row["lattice"] = _address(field.control if lattice is None else lattice)
-        row["nodes"], row["per_node"] = field.control.shape[:3], 1 / np.array(field.distance)
-    if positions is not None:
-        row["positions"] = _address(positions)
-    return row
+        control = _address(field.control if lattice is None else lattice)
+        nodes, (d, h, w) = field.control.shape[:3], field.distance
+        per_node = 1 / d, 1 / h, 1 / w
+    row = _PACKED.pack(
+        _address(volume),
+        _address(out),
+        control,
+        0 if positions is None else _address(positions),
+        _TYPES.index(volume.dtype.name),
+        INTERPOLATIONS.index(interpolation),
+        fill is None,
+        interpolation == "linear" and positions is None and mapping.in_plane,
+        volume.shape[3],
+        *volume.shape[:3],
+        *strides,
+        *out.shape[:3],
+        *pitches,
+        *nodes,
+        *(mapping.matrix if field is None else mapping.pre)[:3].ravel().tolist(),
+        *mapping.post[:3].ravel().tolist(),
+        *per_node,
+        0 if fill is None else fill,
+    )
+    return np.frombuffer(row, _WORK).reshape(())
 
 
 def _address(array: Array) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +21,6 @@ Extent: TypeAlias = tuple[int, int, int]
 UNMOVED: Final = np.eye(4)
 UNMOVED.flags.writeable = False
 
-_PLANES: Final = ((1, 2), (0, 2), (0, 1))  # that a turn about an axis is in
 _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
 
@@ -115,12 +115,11 @@ def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     return found
 
 
-def turned(angles: FloatArray) -> FloatArray:
+def turned(angles: FloatArray | Seq[float]) -> FloatArray:
     """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
-    found: FloatArray = np.eye(3)
-    for (a, b), angle in zip(_PLANES, np.deg2rad(angles), strict=True):
-        one = np.eye(3)
-        one[a, a] = one[b, b] = np.cos(angle)
-        one[a, b], one[b, a] = -np.sin(angle), np.sin(angle)
-        found = found @ one
-    return found
+    (a, b, c), (u, v, w) = ([of(math.radians(float(x))) for x in angles] for of in (math.cos, math.sin))
+    return np.array([
+        [b * c, -b * w, -v],
+        [a * w - u * v * c, a * c + u * v * w, -u * b],
+        [u * w + a * v * c, u * c - a * v * w, a * b],
+    ])  # fmt: skip
