@@ -11,6 +11,22 @@ X = TypeVar("X")
 Number: TypeAlias = ops.Number | DataNode
 Flag: TypeAlias = ops.Flag | DataNode
 
+def anisotropy(
+    x: X,
+    /,
+    *,
+    factor: Number = (1.5, 5.0),
+    axis: Number = (0, 2),
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def auto_augment(
     x: X,
     /,
@@ -589,6 +605,22 @@ def grayscale(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def histogram_standardize(
+    x: X,
+    /,
+    *,
+    landmarks: float | list[float] | tuple[float, ...] = (0.0, 25.0, 50.0, 75.0, 100.0),
+    percentiles: float | list[float] | tuple[float, ...] = (1.0, 25.0, 50.0, 75.0, 99.0),
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def hsv(
     x: X,
     /,
@@ -659,6 +691,22 @@ def laplacian(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def local_gamma(
+    x: X,
+    /,
+    *,
+    gamma: Number = (0.7, 1.5),
+    reach: Number = (0.2, 0.5),
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def lookup_table(
     x: X,
     /,
@@ -681,6 +729,20 @@ def low_resolution(
     factor: Number = (0.5, 1.0),
     isotropic: bool = True,
     in_plane: bool = False,
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def median3d(
+    x: X,
+    /,
+    *,
     only: list[str] | tuple[str, ...] | None = None,
     per_channel: bool = False,
     p_channel: float = 1.0,
@@ -720,6 +782,24 @@ def mixup(
     epoch: int = 0,
     index: Any = None,
 ) -> Mixed: ...
+def motion(
+    x: X,
+    /,
+    *,
+    movements: Number = 2,
+    rotate: Number = (0.0, 10.0),
+    translate_mm: Number = (0.0, 10.0),
+    axis: Number = (0, 2),
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def noise_gaussian(
     x: X,
     /,
@@ -1166,6 +1246,22 @@ def sharpen(
     dtype: Literal["uint8", "uint16", "int16", "float16", "float32", "int8", "uint32", "int32", "float64"] | None = None,
     border: Literal["constant", "clamp", "reflect_101", "reflect_1001", "wrap"] = 'reflect_101',
     fill_value: float = 0.0,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def sharpen3d(
+    x: X,
+    /,
+    *,
+    amount: Number = (0.0, 1.0),
+    sigma: float = 1.0,
+    only: list[str] | tuple[str, ...] | None = None,
+    per_channel: bool = False,
+    p_channel: float = 1.0,
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

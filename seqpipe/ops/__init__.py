@@ -150,11 +150,11 @@ from .statistics.normalize import *  # noqa: F403  a module's __all__ is the lis
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.chain import VolumeChain
+from .volume.history import invert as invert_volume
+from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
-from .volume.run import invert as invert_volume
-from .volume.run import replay
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
 

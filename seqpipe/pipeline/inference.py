@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import SeqpipeError
 from ..ops import Called, Computed, DataNode, Part, Type, result_type, types_after
-from ..ops.random import Drawn
+from ..ops.random import RandomSource
 from .inputs import Input
 from .nodes import Fed, add_note
 from .order import Ordered
@@ -71,7 +71,7 @@ def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str,
         return (known.get(node.name) or node.source.type_of(node.part),)
     if isinstance(node, Input):
         return (known.get(node.name) or _UNKNOWN,)
-    if isinstance(node, Drawn):
+    if isinstance(node, RandomSource):
         return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
     if isinstance(node, Part):
         whole = given[0]

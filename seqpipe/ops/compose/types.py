@@ -168,10 +168,10 @@ def _of_images(op: Declaration, given: Type) -> Type:
     sides: dict[str, int | None] = {}
     if (count := given.side("C")) is not None:
         sides["C"] = op.result_channels(count)
-    if not (op.keeps_size and op.keeps_frames):
+    if not (op.traits.keeps_size and op.traits.keeps_frames):
         frames, rows, columns = _extent_of(op, given)
-        sides |= {} if op.keeps_frames else {"D" if "D" in (given.layout or "") else "F": frames}
-        sides |= {} if op.keeps_size else {"H": rows, "W": columns}
+        sides |= {} if op.traits.keeps_frames else {"D" if "D" in (given.layout or "") else "F": frames}
+        sides |= {} if op.traits.keeps_size else {"H": rows, "W": columns}
     dtype = None if given.dtype is None else op.result_dtype(given.dtype)
     layout = None if given.layout is None else op.result_layout(given.layout)
     return replace(given.resized(layout, sides), kind="images", dtype=dtype)
@@ -189,13 +189,13 @@ def _extent_of(op: Declaration, given: Type) -> tuple[int | None, int | None, in
 def _check_images(op: Declaration, given: Type) -> None:
     """See that an operator on images takes such values, as far as they are known."""
     if given.kind not in ("images", "unknown", "flow", "labels"):
-        raise ParameterError(f"{given}", source=op.name, allowed=f"{op.takes}")
+        raise ParameterError(f"{given}", source=op.name, allowed=f"{op.traits.takes}")
     letters = given.layout
     if letters is not None and not ("H" in letters and "W" in letters):
         raise ParameterError(
             f"{given}, without rows and columns", source=op.name, allowed="layouts with H and W, such as FHWC"
         )
-    if letters is not None and not op.keeps_frames and not set(letters) & {"F", "D"}:
+    if letters is not None and not op.traits.keeps_frames and not set(letters) & {"F", "D"}:
         raise ParameterError(f"{given}, without frames", source=op.name, allowed="layouts with F or D")
     if given.dtype is not None:
         check_type(op, given.dtype)
@@ -206,7 +206,7 @@ def _check_images(op: Declaration, given: Type) -> None:
 
 
 def _of_arrays(op: Declaration, given: Type) -> Type:
-    if given.dtype is not None and given.dtype not in op.dtypes and isinstance(op, (Arrays, Volumetric)):
+    if given.dtype is not None and given.dtype not in op.traits.dtypes and isinstance(op, (Arrays, Volumetric)):
         check_type(op, given.dtype)
     if isinstance(op, Volumetric):
         return replace(given, shape=None, kind="images")
