@@ -103,14 +103,14 @@ def _each_operator() -> dict[str, Any]:
         for op in recipes.nnunet((96, 96, 96))
     }
     rest = {
-        name: cls(**{**cls.examples[0], "p": 1.0})
+        name: cls(**{**cls.traits.examples[0], "p": 1.0})
         for name, cls in ops.REGISTRY.items()
-        if cls.takes == "volumes"
-        and cls.of_seqpipe
+        if cls.traits.takes == "volumes"
+        and cls.traits.of_seqpipe
         and name != "resample3d"
         and not cls.on_labels
         and name not in ("crop3d", "pad3d")
-        and cls.examples[0].get("of") != "mask"
+        and cls.traits.examples[0].get("of") != "mask"
     }
     return {name: op for name, op in {**recipe, **rest}.items() if "replace_label" not in name}
 

@@ -111,7 +111,7 @@ class SomeOf(Member):
                 allowed=f"{len(lines)} numbers, of which {max(most, 1)} or more are above 0",
             )
         for op in (op for line in lines if line is not None for op in line.makers):
-            if op.takes == "batches":
+            if op.traits.takes == "batches":
                 raise ParameterError(
                     f"{op.name} mixes the samples of a batch, and here each sample draws by itself",
                     source=self.name,

@@ -206,7 +206,11 @@ def _check_images(op: Declaration, given: Type) -> None:
 
 
 def _of_arrays(op: Declaration, given: Type) -> Type:
-    if given.dtype is not None and given.dtype not in op.traits.dtypes and isinstance(op, (Arrays, Volumetric)):
+    if (
+        given.dtype is not None
+        and given.dtype not in op.traits.dtypes
+        and isinstance(op, (Arrays, Volumetric))
+    ):
         check_type(op, given.dtype)
     if isinstance(op, Volumetric):
         return replace(given, shape=None, kind="images")

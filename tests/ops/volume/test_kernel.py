@@ -59,7 +59,7 @@ def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
             )
 
 
-VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe]
+VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
 EMULATED = pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
 
 
