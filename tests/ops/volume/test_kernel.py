@@ -69,7 +69,7 @@ def test_emulated_kernels_do_what_operators_do_on_the_cpu(rng, name):
     """Batches of several samples and channels, of floats and of whole numbers, with and without a mask."""
     affine = np.diag([2.0, 1.0, 1.5, 1.0])
     labels = rng.integers(0, 3, (7, 9, 11)).astype(np.uint8)
-    for arguments in ops.REGISTRY[name].examples:
+    for arguments in ops.REGISTRY[name].traits.examples:
         op = ops.REGISTRY[name](**{**arguments, "p": 1.0})
         for dtype, scale in (("float32", 1.0), ("int16", 500.0)):
             samples = [
