@@ -18,6 +18,7 @@ from ..call.dispatch import indices_of
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
 from ..core.spec import Backend
+from ..core.traits import Traits
 from .chain import Chain
 from .member import Member
 from .samples import count_of, merged, reference_of, taken
@@ -54,7 +55,7 @@ class SomeOf(Member):
     """
 
     name: ClassVar[str] = "some_of"
-    takes: ClassVar[str] = "images"
+    traits: ClassVar[Traits] = Traits()
     draws: ClassVar[bool] = True
     nodes: ClassVar[dict[str, DataNode]] = {}
     how: ClassVar[str] = "each sample by what it draws, those of one draw together"

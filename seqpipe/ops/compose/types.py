@@ -158,7 +158,7 @@ def types_after(maker: Any, given: Seq[Type], layout: str | None = None) -> tupl
         _check_images(maker, first)
         layout = None if first.layout is None else first.layout.replace("F", "")
         return (first.resized(layout, {}),) * len(maker.element_map)
-    if isinstance(maker, (Arrays, Volumetric)) or maker.takes != "images":
+    if isinstance(maker, (Arrays, Volumetric)) or maker.traits.takes != "images":
         return (_of_arrays(maker, first),)
     return (_of_images(maker, first),)
 
