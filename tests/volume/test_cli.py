@@ -152,7 +152,7 @@ def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
     )
     run(*arguments)
     before = manifest.read_text()
-    assert "is there already" in run(*arguments, code=2).stderr
+    assert "exists already" in run(*arguments, code=2).stderr
     (tmp_path / "out/a/000002.jpg").unlink()
     times = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out/a").iterdir()}
     assert "4 kept" in run(*arguments, "--resume").stderr
