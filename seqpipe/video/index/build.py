@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from ..bitstream import (
     ParameterSets,
     SetUp,
     classifier,
+    classify_all,
     droppable,
 )
 from ..decode.kinds import in_doubt, read_kind
@@ -27,9 +29,9 @@ from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
-    has_side_data,
     no_packets,
     open_container,
+    side_data,
     stream_info,
     unreadable,
     video_stream,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["build_index"]
 
 _HEADER_BEFORE_DATA = 64
+_PACKETS_AT_ONCE, _BYTES_AT_ONCE = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 _LAST_TICK = 1 << 62
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
@@ -125,33 +128,85 @@ def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
 
 
 def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
-    scan = _Scan()
-    context = stream.codec_context
-    codec, extradata = context.codec.canonical_name, bytes(context.extradata or b"")
-    coded = Coded(context.width, context.height, context.bits_per_coded_sample)
-    classify, sets = classifier(codec, extradata, coded).classify, ParameterSets(codec, extradata)
+    scan, some, size = _Scan(), _Some(source, container, stream), 0
+    packets = some.packets
     try:
         for packet in container.demux(stream):
-            first.offer(packet)
+            if not first.done:
+                first.offer(packet)
             if packet.size:
-                data, before, number = bytes(packet), b"", len(scan.size)
-                beside = has_side_data(packet)
-                if beside and packet.has_sidedata("new_extradata"):
-                    before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
-                if beside and packet.has_sidedata("palette"):
-                    _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
-                if packet.is_keyframe:
-                    sets.look(number, data)
-                scan.kind.append(read_kind(classify(before + data), data, codec))
-                _note(scan, source, packet, data, beside=beside)
+                packets.append(packet)
+                size += packet.size
+                if len(packets) == _PACKETS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    some.note(scan)
+                    size = 0
             elif packet.dts is not None:
                 scan.empty += 1
     except av.error.FFmpegError as error:
-        if not scan.size:
+        if not scan.size and not packets:
             raise unreadable(source, error) from error
         scan.error = error.strerror or str(error)
-    scan.set_ups = sets.set_ups
+    some.note(scan)
+    scan.set_ups = some.sets.set_ups
     return scan
+
+
+class _Some:
+    """Packets in a row, which are looked at together where they lie in FFmpeg's memory.
+
+    Attributes:
+        packets: those that were not looked at yet.
+        sets: the parameter sets up to here.
+    """
+
+    def __init__(self, source: Source, container: InputContainer, stream: VideoStream) -> None:
+        context = stream.codec_context
+        self._source, self._codec = source, context.codec.canonical_name
+        # there something is beside most packets, which costs time to look at and tells nothing
+        self._scattered = container.format.name == "mpegts"
+        extradata = bytes(context.extradata or b"")
+        coded = Coded(context.width, context.height, context.bits_per_coded_sample)
+        self._classifier = classifier(self._codec, extradata, coded)
+        self.sets = ParameterSets(self._codec, extradata)
+        self.packets: list[av.Packet[Any]] = []
+
+    def note(self, scan: _Scan) -> None:
+        """Look at the packets, and forget them."""
+        packets, begin = self.packets, len(scan.size)
+        scan.pts += [packet.pts for packet in packets]
+        scan.dts += [packet.dts for packet in packets]
+        scan.duration += [packet.duration or 0 for packet in packets]
+        scan.size += [packet.size for packet in packets]
+        scan.key += [packet.is_keyframe for packet in packets]
+        scan.discard += [packet.is_discard for packet in packets]
+        scan.damaged += [packet.is_corrupt for packet in packets]
+        scan.checksum += map(zlib.crc32, packets)
+        beside = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
+        # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
+        sound = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
+        for packet, kinds in zip(packets, beside, strict=True):
+            scan.offset.append(_locate(self._source, packet) if sound and not kinds else -1)
+            sound = scan.offset[-1] >= 0
+        at = 0
+        for place, (packet, kinds) in enumerate(zip(packets, beside, strict=True)):
+            before = b""
+            if "new_extradata" in kinds:
+                before = self.sets.replace(begin + place, bytes(packet.get_sidedata("new_extradata")))
+            if "palette" in kinds:
+                _note_palette(scan, begin + place, bytes(packet.get_sidedata("palette")))
+            if packet.is_keyframe:
+                self.sets.look(begin + place, bytes(packet))
+            if before:
+                self._classify(packets[at:place], scan)
+                kind = self._classifier.classify(before + bytes(packet))
+                scan.kind.append(read_kind(kind, memoryview(packet), self._codec))
+                at = place + 1
+        self._classify(packets[at:], scan)
+        packets.clear()
+
+    def _classify(self, packets: Seq[av.Packet[Any]], scan: _Scan) -> None:
+        kinds = classify_all(self._classifier, packets)
+        scan.kind += [read_kind(k, memoryview(p), self._codec) for k, p in zip(kinds, packets, strict=True)]
 
 
 def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
@@ -160,26 +215,13 @@ def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
         scan.palettes.append((number, colors))
 
 
-def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes, *, beside: bool) -> None:
-    scan.pts.append(packet.pts)
-    scan.dts.append(packet.dts)
-    scan.duration.append(packet.duration or 0)
-    scan.size.append(len(data))
-    scan.key.append(packet.is_keyframe)
-    scan.discard.append(packet.is_discard)
-    scan.damaged.append(packet.is_corrupt)
-    scan.checksum.append(zlib.crc32(data))
-    # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
-    sound = not scan.offset or scan.offset[-1] >= 0
-    scan.offset.append(_locate(source, packet.pos, data) if sound and not beside else -1)
-
-
-def _locate(source: Source, position: int | None, data: bytes) -> int:
+def _locate(source: Source, packet: av.Packet[Any]) -> int:
     """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
+    position = packet.pos
     if position is None or position < 0:
         return -1
-    near = source.read_on(position, len(data) + _HEADER_BEFORE_DATA)
-    found = near.find(data)
+    near = source.read_on(position, packet.size + _HEADER_BEFORE_DATA)
+    found = near.find(memoryview(packet))
     return position + found if found >= 0 else -1
 
 
