@@ -20,7 +20,7 @@ from .clock import Clock
 from .collate import Ragged
 from .epochs import EpochDataset
 from .fetch import Fetcher
-from .labels import Labels
+from .labels import LabelParser
 from .lazy_engine import LazyEngine
 from .listing import list_videos
 from .loader import Batches, PassContext, Sequences
@@ -28,8 +28,8 @@ from .outputs import Outputs
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
 from .ranges import Range
 from .report import ReportBook
-from .selection import Sample, Selection
-from .survey import Survey
+from .selection import SampleRequest, Selection
+from .survey import VideoSurvey
 
 __all__ = ["Video"]
 
@@ -189,9 +189,9 @@ class Video(EpochDataset):
         shared = find_register(register, file_root)
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
-        listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
+        listing = list_videos(LabelParser(classes), files, file_root, manifest, labels, ranges)
         self._book.passed_over(listing.passed_over)
-        survey = Survey(
+        survey = VideoSurvey(
             sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared
         )
         catalog = survey.catalog(listing.entries, self._engine.get())
@@ -240,7 +240,7 @@ class Video(EpochDataset):
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
 
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
         """What an epoch consists of, for this rank and in its order; nothing is decoded.
 
         Args:
@@ -285,7 +285,7 @@ class Video(EpochDataset):
             ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
                 array that is filled up with ``fill_value``, and a mask that is True for real pixels.
             outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
-                for it: called with some samples (:class:`seqpipe.readers.Sample`) and their epoch, it gives an
+                for it: called with some samples (:class:`seqpipe.readers.SampleRequest`) and their epoch, it gives an
                 :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same color in these.
 
         Returns:

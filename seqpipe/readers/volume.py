@@ -30,9 +30,9 @@ from .volume_case import (
     FOREGROUND,
     PATCHES_PER_VOLUME,
     SAMPLER,
+    PatchSampling,
     Preparation,
     Rule,
-    Sampler,
     facts_of,
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
@@ -139,7 +139,7 @@ class Volume(EpochDataset):
         validation: bool = False,
         patch_size: int | Seq[int] | None = None,
         patches_per_volume: int = 1,
-        sampler: Sampler = "uniform",
+        sampler: PatchSampling = "uniform",
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
