@@ -135,7 +135,8 @@ def external_source(
             "quiet"), or at the next epoch ("raise").
         batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
         dtype: the type that values must have; one, or one for each.
-        layout: likewise of a sample.
+        layout: likewise the letters of a sample's axes, such as "HWC"; values with a layout of images are a Batch.
+            Where none is said, operators on images take samples of two axes for HW, of three for HWC, of four for FHWC.
         name: for messages, and for :meth:`Pipeline.feed`.
 
     Raises:
@@ -207,7 +208,12 @@ class Pipeline:
         for line in self._graph.waits:
             warn_caller(line)
         self._executor = Executor(
-            self._sources, self._nodes, self._graph, prefetch, settle=self._graph.settle
+            self._sources,
+            self._nodes,
+            self._graph,
+            prefetch,
+            settle=self._graph.settle,
+            images=self._graph.images,
         )
         self._epoch, self._at, self._done = 0, 0, False
 
