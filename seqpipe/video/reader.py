@@ -73,7 +73,7 @@ class VideoReader:
             them.
 
     Raises:
-        SourceNotFoundError: it is not there.
+        SourceNotFoundError: it, or the register, is not there.
         UnreadableSourceError: it is not a video that can be decoded.
         BackendError: the device is not available.
         ParameterError: a parameter is out of bounds, for example a crop beyond the frame.
@@ -110,7 +110,11 @@ class VideoReader:
         self._lock = threading.RLock()
         self._needed = 0
         self._cache_dir = cache_dir
-        self._register = None if register is None else os.path.abspath(register)  # noqa: PTH100  as its library does
+        self._register = None
+        if register is not None:
+            from .index.shared import find_register
+
+            self._register = find_register(register, None)
         self._learned = Learned(cache_dir)
         self._numbered: PlannedVideo | None = None
         self._film = self._cued_film()

@@ -144,6 +144,13 @@ def cache_dir(command: CommandT) -> CommandT:
     return click.option("--cache-dir", type=click.Path(file_okay=False), help=text)(command)
 
 
+def register(command: CommandT) -> CommandT:
+    """Add ``--register``: the path of a register of indexes that is there, or None."""
+    text = "Register of indexes to look in where the cache has none, as seqpipe index --register makes them."
+    kind = click.Path(exists=True, dir_okay=False)
+    return click.option("--register", type=kind, help=text)(command)
+
+
 def _number(value: Any) -> Any:
     """Convert text to a number; other text is returned unchanged, for the error message."""
     try:
