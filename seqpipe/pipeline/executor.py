@@ -106,6 +106,7 @@ class Executor:
         before: called before a batch is begun; it may raise StopIteration, which ends the epoch.
         around: makes a context in which the graph is evaluated.
         settle: called with the values of the inputs of the first batch, before anything is done to them; it may refuse.
+        images: the names of inputs that operators act on as on images.
     """
 
     sources: Seq[BatchSource]
@@ -115,6 +116,7 @@ class Executor:
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
     settle: Callable[[Mapping[str, Any]], None] | None = None
+    images: frozenset[str] = frozenset()
     stages: dict[str, StageTimes] = field(default_factory=dict, init=False)
     _queue: deque[_Begun] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
@@ -249,15 +251,18 @@ class Executor:
         return fetch
 
     def _making(self, fetching: Future[list[Fetched]]) -> Callable[[], Made]:
-        stages, nodes, graph, around = self.stages, self.nodes, self.graph, self.around
-        places = [(node, self._number(node)) for node in nodes]
+        stages, graph, around = self.stages, self.graph, self.around
+        places = [(node, self._number(node), node.name in self.images) for node in self.nodes]
 
         def make() -> Made:
             with stages[_COMPUTE].waiting():
                 fetched = fetching.result()
             with stages[_COMPUTE].working():
                 place = _place_of(fetched, self.sources)
-                values = {node.name: node.taken(fetched[number].values) for node, number in places}
+                values = {
+                    node.name: node.taken(fetched[number].values, images=images)
+                    for node, number, images in places
+                }
                 del fetched
                 told = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
                 note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"

@@ -126,6 +126,14 @@ class Graph:
         """The inputs themselves."""
         return tuple(node for node in self._order.nodes if isinstance(node, Input))
 
+    @property
+    def images(self) -> frozenset[str]:
+        """The names of inputs that operators act on as on images."""
+        calls = [node for node in self._order.nodes if isinstance(node, Called)]
+        makers = [(call, call.maker.makers[0].traits.takes) for call in calls]
+        acted_on = [one for call, takes in makers if takes in ("images", "batches") for one in call.inputs]
+        return frozenset(one.name for one in acted_on if isinstance(one, Input))
+
     def __call__(
         self,
         *,

@@ -25,7 +25,7 @@ class Fed(Input):
         name: one of its own within the process.
         source: the source.
         part: the number of the value among the source's.
-        plain: whether it is an array, or a list of such, rather than a :class:`Value`.
+        plain: whether it is a Batch, an array or a list of arrays, rather than a :class:`Value`.
         order: greater than those of nodes that were made before.
     """
 
@@ -39,10 +39,17 @@ class Fed(Input):
         """The source and the part."""
         return f"{self.source.name}.{self.source.parts[self.part]}"
 
-    def taken(self, values: tuple[Any, ...]) -> Any:
-        """The value among those of the source."""
+    def taken(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
+        """The value among those of the source; with a layout of images, a Batch.
+
+        Args:
+            values: of the source.
+            images: whether operators act on it as on images, so that it has a layout though none was declared.
+        """
         found = values[self.part]
-        return found.data if self.plain and isinstance(found, Value) else found
+        if not self.plain or not isinstance(found, Value):
+            return found
+        return found.as_images() if images or found.layout else found.data
 
     def written(self, name: Any) -> str:  # noqa: ARG002  there are no nodes in it
         """See :meth:`seqpipe.ops.DataNode.written`."""

@@ -135,7 +135,8 @@ def external_source(
             restart at the next epoch ("raise").
         batch_info: whether a callable takes a BatchInfo instead of the number of the batch.
         dtype: required dtype of the values; one for all, or one for each.
-        layout: layout of a sample; one for all, or one for each.
+        layout: axes of a sample, such as "HWC"; one for all, or one for each. Values with a layout of images are a Batch.
+            Without a layout, operators on images take samples of two axes for HW, three for HWC, four for FHWC.
         name: name for messages and for :meth:`Pipeline.feed`.
 
     Returns:
@@ -210,7 +211,12 @@ class Pipeline:
         for line in self._graph.waits:
             warn_caller(line)
         self._executor = Executor(
-            self._sources, self._nodes, self._graph, prefetch, settle=self._graph.settle
+            self._sources,
+            self._nodes,
+            self._graph,
+            prefetch,
+            settle=self._graph.settle,
+            images=self._graph.images,
         )
         self._epoch, self._at, self._done = 0, 0, False
 
