@@ -1,4 +1,4 @@
-"""From a case's files to patches: opened, checked, brought to one grid, placed and cut."""
+"""Preparation and cutting of one case: open, check, align parts to one grid, place and cut patches."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 SAMPLER: Final = choice(
     "sampler",
-    "Where patches are cut: anywhere, around foreground, around voxels of classes, or by a map of weights",
+    "Positions of patches: anywhere, around foreground, around voxels of classes, or by a map of weights",
     ("uniform", "balanced", "classes", "weighted"),
 )
 FOREGROUND: Final = Param(
-    name="foreground", doc="The share of patches around a labeled voxel", kind=float, lo=0, hi=1
+    name="foreground", doc="Share of patches around labeled voxels", kind=float, lo=0, hi=1
 )
 PATCHES_PER_VOLUME: Final = Param(
     name="patches_per_volume", doc="Patches of each volume in an epoch", lo=1, hi=1_000_000
 )
 ALIGN: Final = choice(
     "align",
-    "What becomes of parts on different grids: refused, or brought to the first one's",
+    "Parts on different grids: refuse them, or resample them to the grid of the first part",
     ("none", "first"),
 )
-DTYPE: Final = choice("dtype", "The type of images", ("int16", "float16", "float32"), optional=True)
+DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
 
 _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is made of a case's volumes before patches are cut; the same for all.
+    """Preparation of all volumes before patches are cut.
 
     Attributes:
         labels: names of the parts that hold labels.
-        orientation: such as ``"RAS"``, or None for the files' own.
-        spacing_mm: or None for the files' own.
-        align: what becomes of parts on different grids.
-        dtype: of images, None for that of the scaled values.
+        orientation: target orientation such as ``"RAS"``, or None to keep the files'.
+        spacing_mm: target spacing, or None to keep the files'.
+        align: policy for parts on different grids, ``"none"`` or ``"first"``.
+        dtype: dtype of images; None for that of the scaled values.
     """
 
     labels: frozenset[str]
@@ -83,17 +83,17 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Rule:
-    """How patches are placed.
+    """Positions and padding of patches.
 
     Attributes:
-        patch: slices, rows and columns; None for whole volumes.
-        sampler: which rule.
-        foreground: for ``"balanced"``: the share of patches around a labeled voxel.
-        class_weights: for ``"classes"``: class → how often it is chosen, among those that are there.
-        weights: for ``"weighted"``: the part that is the map.
-        label: the part that holds the classes.
-        pad: what becomes of volumes that are smaller than a patch.
-        fill: the value around images.
+        patch: (slices, rows, columns); None for whole volumes.
+        sampler: rule for the positions.
+        foreground: for ``"balanced"``: share of patches around labeled voxels.
+        class_weights: for ``"classes"``: (class, relative frequency) among the classes of a volume.
+        weights: for ``"weighted"``: name of the part that holds the map.
+        label: name of the part that holds the classes.
+        pad: padding of volumes smaller than a patch.
+        fill: pad value of images.
     """
 
     patch: tuple[int, int, int] | None
@@ -111,11 +111,10 @@ class Opened:
     """A case in memory.
 
     Attributes:
-        parts: name → volume as it is stored, in the orientation that is asked for.
-        grids: name → the grid that a part is brought to, where that is another one than its own. Patches alone are
-            interpolated, not the whole.
-        classes: where the rule needs it, of the labels as they are stored.
-        weights: the same of the map.
+        parts: volumes by name, on their stored grids, in the requested orientation.
+        grids: target grids of parts that are resampled; only patches are interpolated, not whole volumes.
+        classes: index of the label voxels by class, if the sampler needs it.
+        weights: index of the map of weights, if the sampler needs it.
     """
 
     parts: Mapping[str, Sequence]
@@ -125,7 +124,7 @@ class Opened:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it holds."""
+        """Size in bytes."""
         held = sum(int(part.data.nbytes) for part in self.parts.values())
         return held + (0 if self.classes is None else self.classes.counts.nbytes)
 
@@ -137,7 +136,7 @@ class Opened:
         return depth, height, width
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The voxel of the grid that is nearest to a stored voxel of a part."""
+        """Return the voxel of the target grid that is nearest to a stored voxel of a part."""
         if name not in self.grids:
             return voxel
         matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
@@ -146,7 +145,7 @@ class Opened:
         return depth, height, width
 
     def window(self, name: str, box: Box) -> Sequence:
-        """A window of a part on its grid."""
+        """Return a window of a part on its target grid."""
         part = self.parts[name]
         grid = self.grids.get(name)
         if grid is None:
@@ -164,26 +163,26 @@ class Opened:
 
 
 def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
-    """The facts of the first part as it is given, once all headers were read and fit together; no voxel is read.
+    """Read the headers of all parts, check that they fit together, and return the facts of the first part.
 
     Raises:
-        SourceError: a file cannot be opened, or parts are on different grids and are not to be aligned.
+        SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
     """
     with _readers(case, preparation) as readers:
         return next(iter(readers.values())).info
 
 
 def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | None = None) -> Opened:
-    """Read a case.
+    """Read a case into memory.
 
     Args:
-        case: its files.
-        preparation: what is made of them.
-        rule: how patches are placed.
-        disk: where volumes are kept, or None.
+        case: the files.
+        preparation: orientation, spacing, alignment and dtype.
+        rule: positions and padding of patches.
+        disk: cache on disk, or None.
 
     Raises:
-        SourceError: a file cannot be read, or labels are not whole numbers.
+        SourceError: a file cannot be read, or labels are not integers.
     """
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
@@ -198,7 +197,7 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
         labels = parts[rule.label]
         if labels.layout != "DHWC" or labels.shape[-1] != 1:
             raise UnreadableSourceError(
-                f"labels {labels.shape} {labels.layout} are no single volume",
+                f"labels {labels.shape} {labels.layout} are not a single volume",
                 source=labels.source,
                 allowed="DHWC, one channel",
             )
@@ -209,7 +208,7 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
 
 
 def _prepared(reader: VolumeReader, preparation: Preparation, *, is_label: bool) -> Sequence:
-    """A whole part on its own grid: scaled, of the type that is asked for."""
+    """Read a whole part on its own grid, with slope and intercept applied and cast to ``dtype``."""
     found = reader.sequence().scaled()
     if is_label:
         return _as_labels(found)
@@ -219,7 +218,7 @@ def _prepared(reader: VolumeReader, preparation: Preparation, *, is_label: bool)
 
 
 def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
-    """What a prepared part depends on; None where its files have no identity."""
+    """Return everything that a prepared part depends on, as a cache key; None for files without an identity."""
     stamp = reader.stamp()
     if stamp is None:
         return None
@@ -229,13 +228,16 @@ def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[An
 def cut(
     case: Opened, rule: Rule, labels: frozenset[str], draws: FloatArray
 ) -> tuple[dict[str, Sequence], str]:
-    """The patch that some draws place, of every part at the same place; and a note where the rule could not be kept.
+    """Cut one patch at the same position of every part.
 
     Args:
-        case: in memory.
-        rule: how patches are placed.
-        labels: names of the parts that hold labels, which are filled up by 0.
-        draws: numbers from 0 to below 1; see :func:`seqpipe.sampling.blocks.patch_draws`.
+        case: the volumes in memory.
+        rule: positions and padding of patches.
+        labels: names of the parts that hold labels, which are padded with 0.
+        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.blocks.patch_draws`.
+
+    Returns:
+        The patch of each part by name; and why the patch was cut anywhere instead of by the rule, or "".
     """
     if rule.patch is None:
         return {name: case.window(name, Box.whole(case.grid)) for name in case.parts}, ""
@@ -266,7 +268,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
     else:
         wanted = dict.fromkeys(present, 1.0)
     if not wanted:
-        what = "no voxel is labeled" if rule.sampler == "balanced" else "none of the classes is there"
+        what = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
         return uniform, f"{what}: patches are cut anywhere"
     numbers = sorted(wanted)
     shares = np.cumsum([wanted[number] for number in numbers])
@@ -277,7 +279,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
 
 @contextmanager
 def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeReader]]:
-    """The case's volumes, all on one grid, headers read."""
+    """Open the case's volumes on one common grid; only headers are read."""
     with ExitStack() as stack:
         readers: dict[str, VolumeReader] = {}
         for name, path in case.parts.items():
@@ -317,7 +319,7 @@ def _apart(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo)
 
 
 def _as_labels(found: Sequence) -> Sequence:
-    """Labels as the smallest type of whole numbers that holds them."""
+    """Cast labels to the smallest integer dtype that holds them."""
     data = found.data
     if data.dtype.kind == "f":
         whole = np.rint(data)
