@@ -32,7 +32,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import flow, fn, ops, pipeline, readers, volume
+    from . import flow, fn, ops, pipeline, readers, view, volume
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -66,6 +66,7 @@ __all__ = [
     "pipeline",
     "readers",
     "stream",
+    "view",
     "volume",
 ]
 
@@ -84,6 +85,7 @@ _LAZY = {
     "Sequence": ("seqpipe.sequence", "Sequence"),
     "readers": ("seqpipe.readers", None),
     "stream": ("seqpipe.video.stream", "stream"),
+    "view": ("seqpipe.view", None),
     "volume": ("seqpipe.volume", None),
 }
 

@@ -1,4 +1,4 @@
-"""The command line: ``seqpipe probe``, ``index``, ``export``, ``flow`` and ``doctor``.
+"""The command line: ``seqpipe probe``, ``index``, ``export``, ``flow``, ``view`` and ``doctor``.
 
 Exit codes: 0 everything was done, 1 some inputs failed or the work had to stop, 2 the command line is wrong,
 130 interrupted. Results go to stdout only where they were asked for (``--json``, ``--dry-run``, ``probe``);

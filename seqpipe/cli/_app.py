@@ -22,6 +22,7 @@ from .export import export
 from .flow import flow
 from .index import index
 from .probe import probe
+from .view import view
 
 __all__ = ["main"]
 
@@ -100,5 +101,5 @@ def main() -> None:
     """
 
 
-for _command in (probe, index, export, flow, doctor):
+for _command in (probe, index, export, flow, view, doctor):
     main.add_command(_command)
