@@ -94,10 +94,10 @@ class Video:
         layout: "FHWC" or "FCHW".
         mean: for floats, what is taken off each value of 0…1: a number, or one for each channel.
         std: for floats, what is divided by after that.
-        size: (width, height).
+        size: (height, width).
         short_side: length of the shorter side.
         max_side: the most that the longer side may have.
-        crop: (x, y, width, height) of the upright picture, before scaling.
+        crop: (top, left, height, width) of the upright picture, before scaling.
         rotate: whether the display matrix is applied.
         mirror: whether pictures are mirrored left to right.
         output: these in one value, instead of them.

@@ -10,13 +10,14 @@ from .order import EpochOrder
 from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
 from .segments import UniformSegments, every, uniform
 from .state import State, check_state, fingerprint
-from .windows import EvenClips, RandomClips, Windows
+from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 __all__ = [
     "BatchPlan",
     "EpochOrder",
     "EvenClips",
     "FrameClip",
+    "MovingClips",
     "RandomClips",
     "RandomRateClips",
     "RateWindows",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError
@@ -25,26 +26,30 @@ class Span:
             video (not only of the range), float64, ascending.
         end_s: for samplers that go by time: the time at which the range ends, where it was cut by time; the
             range never lasts longer than until frame ``end`` is shown.
+        motion: for samplers that go by motion: how much each frame of the video moves until the next one, in percent
+            of the longer side per second, float; NaN where that is not known.
 
     Raises:
-        ParameterError: the range is not one of frames, or there are fewer timestamps than frames.
+        ParameterError: the range is not one of frames, or there are fewer timestamps, or motion of fewer, than frames.
     """
 
     first: int
     end: int
     timestamps: FloatArray | None = None
     end_s: float | None = None
+    motion: npt.NDArray[np.floating[Any]] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.first <= self.end:
             raise ParameterError(
                 f"the frames {self.first} to {self.end} are no range", allowed="0 <= first <= end"
             )
-        if self.timestamps is not None and len(self.timestamps) < self.end:
-            raise ParameterError(
-                f"the range ends at frame {self.end}, but there are {len(self.timestamps)} timestamps",
-                allowed="one timestamp for every frame of the video",
-            )
+        for name, values in (("timestamps", self.timestamps), ("values of motion", self.motion)):
+            if values is not None and len(values) < self.end:
+                raise ParameterError(
+                    f"the range ends at frame {self.end}, but there are {len(values)} {name}",
+                    allowed="one for every frame of the video",
+                )
 
     def __len__(self) -> int:
         """The number of frames."""

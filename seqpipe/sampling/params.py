@@ -18,6 +18,7 @@ __all__ = [
     "FPS",
     "LAST_BATCH",
     "MIN_FRAMES",
+    "MIN_MOTION",
     "ON_ERROR",
     "PAD_MODE",
     "SEED",
@@ -96,6 +97,15 @@ LAST_BATCH: Final = choice(
 BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
 MIN_FRAMES: Final = Param(
     name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True
+)
+MIN_MOTION: Final = Param(
+    name="min_motion",
+    doc="Sequences in which less moves on average are left out",
+    kind=float,
+    lo=0,
+    hi=1e6,
+    unit="% of the longer side per second",
+    optional=True,
 )
 ON_ERROR: Final = choice(
     "on_error",

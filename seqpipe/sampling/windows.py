@@ -1,4 +1,4 @@
-"""Window sampling by frame numbers: regular starts, or random clips."""
+"""Window sampling by frame numbers: regular starts, random or even clips, and those of them that show motion."""
 
 from __future__ import annotations
 
@@ -10,13 +10,75 @@ from ..array import IntArray
 from ..errors import ParameterError
 from ..param import keep_checked
 from .clip import FrameClip, Span, check_sample, padded
-from .params import CLIPS_PER_VIDEO, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
+from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
 
-__all__ = ["EvenClips", "RandomClips", "Windows", "fitting", "require_rng"]
+__all__ = ["EvenClips", "MovingClips", "RandomClips", "Windows", "fitting", "require_rng"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Windows:
+class _ByStarts:
+    """Sequences that are chosen by where they start.
+
+    Attributes:
+        sequence_length: frames in a sequence.
+        stride: distance between its frames.
+        pad_mode: how sequences that reach past the end are filled; "none" leaves them out.
+    """
+
+    sequence_length: int
+    stride: int = 1
+    pad_mode: PadMode = "none"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether starts are drawn."""
+        return False
+
+    @property
+    def length(self) -> int:
+        """``sequence_length``."""
+        return self.sequence_length
+
+    @property
+    def distance(self) -> int:
+        """The distance between neighboring starts in frames."""
+        return 1
+
+    def starts(self, span: Span) -> int:
+        """How many places there are to start at: the span's first frame, and each ``distance`` behind it."""
+        raise NotImplementedError
+
+    def samples(self, starts: int) -> int:
+        """How many samples that many places to start at give in one epoch."""
+        raise NotImplementedError
+
+    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:
+        """The place among the starts of the k-th sample."""
+        raise NotImplementedError
+
+    def count(self, span: Span) -> int:
+        """How many samples the span gives; 0 if it is too short."""
+        return self.samples(self.starts(span))
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
+        """The k-th sequence; of random ones, ``k`` matters through ``rng`` alone.
+
+        Raises:
+            ParameterError: there is no such sample, or no ``rng`` for a random one.
+        """
+        check_sample(self, span, k)
+        return self.at(span, self.chosen(self.starts(span), k, rng))
+
+    def at(self, span: Span, place: int) -> FrameClip:
+        """The sequence that starts at one of the places."""
+        start = span.first + place * self.distance
+        last = start + (self.sequence_length - 1) * self.stride
+        real = np.arange(start, min(last + 1, span.end), self.stride, dtype=np.int64)
+        return padded(real, self.sequence_length, self.pad_mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows(_ByStarts):
     """Sequences that start at the span's first frame and at each ``step`` behind it.
 
     A window fits if its last frame does: ``start + (sequence_length - 1) * stride < end``. Without padding,
@@ -34,48 +96,55 @@ class Windows:
         ParameterError: a parameter is out of bounds.
     """
 
-    sequence_length: int
-    stride: int = 1
     step: int | None = None
-    pad_mode: PadMode = "none"
 
     def __post_init__(self) -> None:
         keep_checked(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
-
-    @property
-    def is_random(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def length(self) -> int:
-        """``sequence_length``."""
-        return self.sequence_length
 
     @property
     def distance(self) -> int:
         """The distance between neighboring starts in frames, with its default resolved."""
         return self.sequence_length * self.stride if self.step is None else self.step
 
-    def count(self, span: Span) -> int:
-        """How many windows the span gives; 0 if it is too short."""
+    def starts(self, span: Span) -> int:
+        """How many windows the span gives."""
         starts = len(span) if self.pad_mode != "none" else fitting(span, self.sequence_length, self.stride)
         return -(-starts // self.distance)
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:  # noqa: ARG002 - the protocol's
-        """The k-th window.
+    def samples(self, starts: int) -> int:
+        """One for each start."""
+        return starts
 
-        Raises:
-            ParameterError: there is no such window.
-        """
-        start = span.first + check_sample(self, span, k) * self.distance
-        return padded(
-            _real(span, start, self.sequence_length, self.stride), self.sequence_length, self.pad_mode
-        )
+    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
+        """The k-th start."""
+        return k
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomClips:
+class _Clips(_ByStarts):
+    """Sequences of which each video gives equally many.
+
+    A span that is too short for one sequence gives none without padding; with padding, it gives sequences
+    that start at its first frame, the ones with the most real frames.
+    """
+
+    clips_per_video: int = 1
+
+    def __post_init__(self) -> None:
+        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
+
+    def starts(self, span: Span) -> int:
+        """How many frames can be the first of a sequence."""
+        starts = fitting(span, self.sequence_length, self.stride)
+        return starts or int(len(span) > 0 and self.pad_mode != "none")
+
+    def samples(self, starts: int) -> int:
+        """``clips_per_video``, or none."""
+        return self.clips_per_video if starts else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomClips(_Clips):
     """Sequences at random starts, all starts that fit being equally likely.
 
     A span that is too short for one sequence gives none without padding; with padding, it gives sequences
@@ -91,45 +160,18 @@ class RandomClips:
         ParameterError: a parameter is out of bounds.
     """
 
-    sequence_length: int
-    stride: int = 1
-    clips_per_video: int = 1
-    pad_mode: PadMode = "none"
-
-    def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
-
     @property
     def is_random(self) -> bool:
         """Always."""
         return True
 
-    @property
-    def length(self) -> int:
-        """``sequence_length``."""
-        return self.sequence_length
-
-    def count(self, span: Span) -> int:
-        """``clips_per_video``; 0 if the span is too short."""
-        starts = fitting(span, self.sequence_length, self.stride)
-        return self.clips_per_video if starts or (len(span) and self.pad_mode != "none") else 0
-
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """One random sequence; which of the video's it is (``k``) only matters through ``rng``.
-
-        Raises:
-            ParameterError: the span has no such sample, or there is no ``rng``.
-        """
-        check_sample(self, span, k)
-        starts = max(1, fitting(span, self.sequence_length, self.stride))
-        start = span.first + int(require_rng(rng).integers(starts))
-        return padded(
-            _real(span, start, self.sequence_length, self.stride), self.sequence_length, self.pad_mode
-        )
+    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
+        """Any of the starts."""
+        return int(require_rng(rng).integers(starts))
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvenClips:
+class EvenClips(_Clips):
     """Sequences whose starts are spread evenly from the first that fits to the last; one alone is in the middle.
 
     Attributes:
@@ -142,41 +184,79 @@ class EvenClips:
         ParameterError: a parameter is out of bounds.
     """
 
-    sequence_length: int
-    stride: int = 1
-    clips_per_video: int = 1
-    pad_mode: PadMode = "none"
+    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
+        """The start nearest to an even spread."""
+        last, gaps = starts - 1, self.clips_per_video - 1
+        return (2 * k * last + gaps) // (2 * gaps) if gaps else last // 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingClips:
+    """Those sequences of another sampler in which enough moves.
+
+    The motion of a sequence is the mean of ``span.motion`` from its first real frame to its last; a sequence of one
+    frame has that frame's. Unknown motion (NaN) is left out of the mean, and a sequence of which nothing is known is
+    none that moves. Random and even clips choose among the starts whose sequences move.
+
+    Attributes:
+        clips: windows, random clips or even clips.
+        min_motion: the least motion, in percent of the longer side per second.
+
+    Raises:
+        ParameterError: a parameter is out of bounds.
+    """
+
+    clips: Windows | RandomClips | EvenClips
+    min_motion: float
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
+        keep_checked(self, MIN_MOTION)
 
     @property
     def is_random(self) -> bool:
-        """Never."""
-        return False
+        """As the sampler it chooses from."""
+        return self.clips.is_random
 
     @property
     def length(self) -> int:
-        """``sequence_length``."""
-        return self.sequence_length
+        """As the sampler it chooses from."""
+        return self.clips.length
 
     def count(self, span: Span) -> int:
-        """``clips_per_video``; 0 if the span is too short."""
-        starts = fitting(span, self.sequence_length, self.stride)
-        return self.clips_per_video if starts or (len(span) and self.pad_mode != "none") else 0
+        """How many samples the span gives; 0 if it is too short, or nothing moves.
 
-    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:  # noqa: ARG002 - the protocol's
+        Raises:
+            ParameterError: the span's motion is not known.
+        """
+        return self.clips.samples(len(self._moving(span)))
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
         """The k-th sequence.
 
         Raises:
-            ParameterError: there is no such sequence.
+            ParameterError: there is no such sample, no ``rng`` for a random one, or the motion is not known.
         """
-        last = max(1, fitting(span, self.sequence_length, self.stride)) - 1
-        gaps, place = self.clips_per_video - 1, check_sample(self, span, k)
-        start = span.first + ((2 * place * last + gaps) // (2 * gaps) if gaps else last // 2)
-        return padded(
-            _real(span, start, self.sequence_length, self.stride), self.sequence_length, self.pad_mode
+        check_sample(self, span, k)
+        moving = self._moving(span)
+        return self.clips.at(span, int(moving[self.clips.chosen(len(moving), k, rng)]))
+
+    def _moving(self, span: Span) -> IntArray:
+        """The places to start at of the sequences that move."""
+        if span.motion is None:
+            raise ParameterError("the motion of the frames is not known", advice="Give the Span its motion")
+        clips = self.clips
+        starts = span.first + np.arange(clips.starts(span), dtype=np.int64) * clips.distance
+        steps = np.minimum(clips.sequence_length - 1, (span.end - 1 - starts) // clips.stride)
+        known = np.isfinite(span.motion)
+        total, number = (
+            np.concatenate([[0], np.cumsum(part, dtype=np.float64)])
+            for part in (np.where(known, span.motion, 0), known)
         )
+        end = starts + np.maximum(steps * clips.stride, 1)
+        counted = number[end] - number[starts]
+        moves = total[end] - total[starts] >= self.min_motion * counted
+        places: IntArray = np.flatnonzero(moves & (counted > 0))
+        return places
 
 
 def fitting(span: Span, sequence_length: int, stride: int) -> int:
@@ -195,9 +275,3 @@ def require_rng(rng: np.random.Generator | None) -> np.random.Generator:
             "rng=None is not valid for a random sampler", advice="Pass seqpipe.random.stream(...)"
         )
     return rng
-
-
-def _real(span: Span, start: int, sequence_length: int, stride: int) -> IntArray:
-    """The frames of a sequence that lie inside of the span."""
-    last = start + (sequence_length - 1) * stride
-    return np.arange(start, min(last + 1, span.end), stride, dtype=np.int64)

@@ -29,6 +29,7 @@ __all__ = ["main"]
 
 _SIZE, _GRID = (1080, 1920), 4
 _IN_FLIGHT = 4
+_FILES = 8  # sequences of as many are decoded side by side: one for each engine, and one
 _FOLDER = Path(__file__).resolve().parents[2] / ".media" / "bench"
 
 
@@ -108,7 +109,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
 
     films = options.video or [large(_FOLDER)]
     reader = seqpipe.readers.Video(
-        files=[str(films[k % len(films)]) for k in range(8)],
+        files=[str(films[k % len(films)]) for k in range(_FILES)],
         sequence_length=33,
         step=32,
         device="cuda",
@@ -118,7 +119,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
     def run(*, flow: bool) -> float:
         for warm in (True, False):
             begin, pairs = time.perf_counter(), 0
-            for batch in reader.batches(2):
+            for batch in reader.batches(_FILES):
                 frames = batch.sequences
                 if flow:
                     found = fn.optical_flow(batch, preset="fast", output_grid=_GRID)

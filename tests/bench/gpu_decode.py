@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +263,7 @@ def main() -> int:
     for job in [JOBS[name] for name in options.job or JOBS]:
         if not (videos := getattr(options, job.source)):
             continue
-        _copy(videos, job, options.folder)
+        _copy(videos, job, options.folder, whole=not options.first_epoch)
         for name in options.only or CONTESTANTS:
             found, why = _run(name, job.name, options.folder, round(options.share * job.windows))
             rows.append((job.title, name, found))
@@ -274,8 +275,15 @@ def main() -> int:
     return 0
 
 
-def _copy(videos: list[str], job: Job, folder: Path) -> None:
-    """Make the files of a job, and their indexes, so that no contestant has to."""
+def _copy(videos: list[str], job: Job, folder: Path, *, whole: bool) -> None:
+    """Make the files of a job, and their indexes, so that no contestant has to.
+
+    Args:
+        videos: are copied.
+        job: says how many times.
+        folder: for the copies.
+        whole: whether the indexes know of each packet whether others refer to it, as after some epochs.
+    """
     from seqpipe.video.engine.engine import Engine
     from seqpipe.video.index.open import open_index
 
@@ -283,7 +291,7 @@ def _copy(videos: list[str], job: Job, folder: Path) -> None:
     for i, path in enumerate(paths):
         shutil.copy(videos[i % len(videos)], path)
     with Engine() as engine:
-        for _ in engine.map(open_index, paths):
+        for _ in engine.map(partial(open_index, whole=whole), paths):
             pass
 
 
@@ -314,6 +322,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--job", action="append", choices=list(JOBS), help="may be repeated")
     parser.add_argument("--share", type=float, default=1.0, help="of each job's windows")
     parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
+    parser.add_argument("--first-epoch", action="store_true", help="indexes know what opening a file tells")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_decode"), help="for the copies")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()

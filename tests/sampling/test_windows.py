@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
 from seqpipe.random import stream
-from seqpipe.sampling import RandomClips, Sampler, Span, Windows
+from seqpipe.sampling import EvenClips, MovingClips, RandomClips, Sampler, Span, Windows
 
 PADDED = ("edge", "constant", "reflect", "wrap")
 
@@ -205,3 +207,55 @@ def test_ranges_that_are_none_are_named():
         Span(-1, 4)
     with pytest.raises(ParameterError, match=r"ends at frame 4, but there are 3 timestamps"):
         Span(0, 4, np.arange(3.0))
+
+
+def moving(sampler, span):
+    """The starts whose sequences move enough, one after the other."""
+    core = sampler.clips
+    found = []
+    for place in range(core.starts(span)):
+        real = core.at(span, place).labeled()
+        real = real[real >= 0]
+        pairs = span.motion[real[0] : max(real[-1], real[0] + 1)]
+        pairs = pairs[np.isfinite(pairs)]
+        if len(pairs) and pairs.sum() >= sampler.min_motion * len(pairs):
+            found.append(int(real[0]))
+    return found
+
+
+@given(
+    spans,
+    lengths,
+    strides,
+    steps,
+    modes,
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 4.0, np.nan]), min_size=90, max_size=90),
+    st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    st.integers(1, 4),
+)
+def test_moving_clips_are_those_of_the_model(span, length, stride, step, mode, motion, least, number):
+    span = replace(span, motion=np.array(motion))
+    wanted = {"sequence_length": length, "stride": stride, "pad_mode": mode}
+    windows = MovingClips(clips=Windows(**wanted, step=step), min_motion=least)
+    starts = moving(windows, span)
+    assert windows.count(span) == len(starts)
+    assert [int(windows.clip(span, k).frames[0]) for k in range(len(starts))] == starts
+    clips = MovingClips(clips=RandomClips(**wanted, clips_per_video=number), min_motion=least)
+    starts = moving(clips, span)
+    assert clips.count(span) == (number if starts else 0)
+    drawn = {int(clips.clip(span, 0, stream(0, n)).frames[0]) for n in range(20 * bool(starts))}
+    assert drawn <= set(starts)
+    assert len(drawn) >= min(2, len(starts))
+    even = MovingClips(clips=EvenClips(**wanted, clips_per_video=2), min_motion=least)
+    if starts:
+        assert [int(even.clip(span, k).frames[0]) for k in range(2)] == [starts[0], starts[-1]]
+
+
+def test_motion_that_is_not_known():
+    sampler = MovingClips(clips=Windows(sequence_length=2), min_motion=1)
+    with pytest.raises(ParameterError, match=r"the motion of the frames is not known"):
+        sampler.count(Span(0, 4))
+    with pytest.raises(ParameterError, match=r"ends at frame 4, but there are 3 values of motion"):
+        Span(0, 4, motion=np.zeros(3))
+    with pytest.raises(ParameterError, match=r"min_motion=-1"):
+        MovingClips(clips=Windows(sequence_length=2), min_motion=-1)

@@ -136,6 +136,9 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
         return
     reader.forget()
     packets = np.unique(wanted)
+    on_the_way = table.known[table.gop[packets[0]] : packets[-1] + 1]
+    if on_the_way.all() and not earlier and not table.leading[packets].any():
+        return  # nothing before the first one's key packet is needed
     # Whether a leading picture can be decoded from its own key frame is known only once it was looked at.
     for starts in (table.gop[packets], reached_from(table, packets, earlier)):
         for first, last in _spans(table, starts, packets):

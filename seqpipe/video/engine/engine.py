@@ -251,12 +251,18 @@ class Engine:
         except RefutedError:
             video = self._library.reindexed(video)
             return self._decode([replace(job, video=video) for job in jobs], backend)
-        self._library.keep(video)
+        if self._library.due(video):
+            self._keep(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for place, request in job.requests:
                 if place in memory:
                     outcome[place] = assembled(video.index, request, memory[place], lost)
         return outcomes
+
+    def _keep(self, video: Video) -> None:
+        """Keep what was learned of a video, on a thread that no GPU waits for: a file is written."""
+        with contextlib.suppress(BackendError):  # closing keeps it as well
+            self._executor.submit(partial(self._library.keep, video))
 
     def _prepare(self, video: Video, request: Request, painter: Painter, targets: Targets) -> Array:
         """Memory for a request, its padding filled, and its frames noted among the targets."""

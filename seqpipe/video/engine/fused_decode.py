@@ -57,20 +57,18 @@ class WholeRuns:
         if converter is None or video in self._odd or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
-        if not table.whole:
-            with contextlib.closing(HeldPackets(reader())) as held:
-                learn(video.index, held, wanted)
-        segments = make_plan(table, wanted).segments
-        if not _are_short(video, segments):
-            return False
-        decoder = self._decoders.take(video.index, 1)
-        done, usable = False, True
-        if decoder.runs_whole:
-            painting = painter.painting(converter, video.index.info)
-            with contextlib.closing(reader()) as packets:
+        with contextlib.closing(HeldPackets(reader())) as packets:
+            learn(video.index, packets, wanted)
+            segments = make_plan(table, wanted).segments
+            if not _are_short(video, segments):
+                return False
+            decoder = self._decoders.take(video.index, 1)
+            done, usable = False, True
+            if decoder.runs_whole:
+                painting = painter.painting(converter, video.index.info)
                 done, usable = _run(video, segments, targets, painting, decoder, packets)
-            if not done and painting.fits:
-                self._odd.add(video)
+                if not done and painting.fits:
+                    self._odd.add(video)
         if usable:
             self._decoders.give_back(video.index, 1, decoder)
         return done

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...array import BoolArray
 from ...errors import OutputError
 from ..packet_index import LEARNED, PacketIndex
 from ..source.source import Stamp
@@ -41,19 +42,22 @@ class Learned:
             with self._lock:
                 self._kept[index] = stamp, int(np.count_nonzero(index.packets.known))
 
+    def due(self, index: PacketIndex) -> bool:
+        """Whether so much was learned of an index since it was written that it is worth writing anew."""
+        noted = self._kept.get(index) if len(index.packets.known) else None
+        return noted is not None and _is_much(index.packets.known, noted[1])
+
     def keep(self, index: PacketIndex) -> None:
-        """Write an index if much was learned since; a cache that cannot be written is left as it is."""
+        """Write an index if it is due; a cache that cannot be written is left as it is."""
         table = index.packets
-        if not len(table.known) or index not in self._kept:
-            return
         with self._lock:
             if (noted := self._kept.get(index)) is None:
                 return
             stamp, before = noted
             known = table.known.copy()  # first of all: other threads set it after what they have learned
-            count = int(np.count_nonzero(known))
-            if count == before or (count < len(known) and (count - before) * _PARTS < len(known)):
+            if not _is_much(known, before):
                 return
+            count = int(np.count_nonzero(known))
             if count == len(known):
                 del self._kept[index]
                 known = np.empty(0, dtype=bool)
@@ -69,3 +73,9 @@ class Learned:
             save_index(directory, stamp, found)
         except OutputError as error:
             _log.debug("%s", error)
+
+
+def _is_much(known: BoolArray, before: int) -> bool:
+    """Whether so many packets are known, after `before` of them the last time, that an index is written anew."""
+    count = int(np.count_nonzero(known))
+    return count > before and (count == len(known) or (count - before) * _PARTS >= len(known))

@@ -76,12 +76,20 @@ class Library:
                 self._bytes -= _bytes(self._indexes.pop(place))
         return found
 
+    def due(self, video: Video) -> bool:
+        """Whether much was learned of a video's packets that is not on disk yet."""
+        return self._learned.due(video.index)
+
     def keep(self, video: Video) -> None:
-        """Keep on disk what was learned of a video's packets, if it is much."""
+        """Keep on disk what was learned of a video's packets, if it is much. Takes milliseconds of waiting."""
         self._learned.keep(video.index)
 
     def clear(self) -> None:
-        """Forget all; what is in use stays open until it is not."""
+        """Keep what was learned, and forget all; what is in use stays open until it is not."""
+        with self._lock:
+            videos = [video for _, video in self._videos.values()]
+        for video in videos:
+            self.keep(video)
         with self._lock:
             self._videos.clear()
             self._indexes.clear()
