@@ -295,9 +295,10 @@ def told(history: Iterable[Mapping[str, Any]]) -> list[str]:
     for entry in history:
         drawn = dict(entry["drawn"])
         acts = drawn.pop("acts", True)
-        given = {name: value for name, value in drawn.items() if name in entry["op"] and value is not None}
+        known = {name: value for name, value in drawn.items() if value is not None}
+        given = {name: value for name, value in known.items() if name in entry["op"]} or known
         values = ", ".join(f"{name} = {_short(value)}" for name, value in given.items())
-        lines.append(f"{entry['op']['op']}: {values or 'nothing drawn' if acts else 'did not act'}")
+        lines.append(f"{entry['op']['op']}: {values or 'nothing drawn' if np.any(acts) else 'did not act'}")
     return lines
 
 
