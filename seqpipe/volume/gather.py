@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,11 +17,12 @@ import numpy as np
 from ..array import FloatArray, IntArray
 from ..native import load_functions
 from .source import AnyArray
+from .spline import sampled
 
 __all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
 
-Interpolation: TypeAlias = Literal["linear", "nearest", "vote"]
-INTERPOLATIONS: Final = ("linear", "nearest", "vote")
+Interpolation: TypeAlias = Literal["linear", "nearest", "vote", "bspline"]
+INTERPOLATIONS: Final = ("linear", "nearest", "vote", "bspline")
 
 _IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
 _REACH: Final = 4.0
@@ -44,19 +45,21 @@ def gather(
         matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers are whole numbers.
         shape: D, H and W of the result.
         interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
-            equal ones that of the nearest voxel, else the smallest.
+            equal ones that of the nearest voxel, else the smallest; ``"bspline"``: the cubic B-spline.
         fill_value: what lies outside of the array; None repeats its edge.
-        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"``.
+        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"`` and ``"bspline"``.
 
     Returns:
-        Of the array's type; ``"linear"`` of integers is rounded half to even.
+        Of the array's type; integers that were mixed are rounded half to even.
     """
     kind = array.dtype
     work = array
     matrix = np.where(np.abs(matrix) < _NOTHING, 0.0, matrix)  # what is left of parallel axes by rounding
-    if interp == "linear" and any(sigmas):
+    if interp in ("linear", "bspline") and any(sigmas):
         exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
         work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
+    if interp == "bspline":
+        return _as_type(sampled(work, partial(_places, matrix, shape), shape, fill_value), kind)
     made = _by_c(work, matrix, shape, interp, fill_value)
     if made is None:
         made = _by_numpy(work, matrix, shape, interp, fill_value)
