@@ -21,10 +21,16 @@ class Clock:
     Args:
         cache_dir: where indexes are kept.
         stream: which stream of each video; None for the best one.
+        register: the path of a register of indexes, if there is one.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
-        self._cache_dir, self._stream = cache_dir, stream
+    def __init__(
+        self,
+        cache_dir: str | os.PathLike[str] | None,
+        stream: int | None = None,
+        register: str | None = None,
+    ) -> None:
+        self._cache_dir, self._stream, self._register = cache_dir, stream, register
         self._known: OrderedDict[str, FloatArray] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
@@ -45,7 +51,8 @@ class Clock:
                 self._known.move_to_end(name)
                 return known
         # A copy: the view would keep the whole index in memory.
-        times: FloatArray = open_index(name, cache_dir=self._cache_dir, stream=self._stream).timestamps.copy()
+        index = open_index(name, cache_dir=self._cache_dir, stream=self._stream, register=self._register)
+        times: FloatArray = index.timestamps.copy()
         times.flags.writeable = False
         with self._lock:
             if name not in self._known:
@@ -56,4 +63,4 @@ class Clock:
         return times
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Clock, (self._cache_dir, self._stream)
+        return Clock, (self._cache_dir, self._stream, self._register)

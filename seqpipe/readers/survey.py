@@ -1,7 +1,7 @@
 """Survey: frame counts of the listed videos, which determine the number of samples.
 
-An earlier survey of the same files tells, as far as they have not changed; else the heads of cached indexes; where
-there is none, the index is built, on all threads.
+An earlier survey of the same files tells, as far as they have not changed; else a register that is shared; else the
+heads of cached indexes; where there is none, the index is built, on all threads.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Survey:
         cache_dir: where indexes are kept.
         book: where what was left out is written down.
         stream: which stream of each video; None for the best one.
+        register: the path of a register of indexes that is asked where the cache knows nothing, if there is one.
     """
 
     sampler: Sampler
@@ -78,6 +79,7 @@ class Survey:
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
     stream: int | None = None
+    register: str | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -127,7 +129,8 @@ class Survey:
             paths = {}  # what registers and heads of indexes are looked up by are best videos
         register = Register(cache_directory(self.cache_dir), paths.values())
         known = register.load()
-        found = known.copy()
+        shared = self._shared_facts(filter(None, map(register.stamp, paths.values())))
+        found = shared | known
         timed = {entry.name for entry in entries if self._by_time(entry.part)}
         later: list[tuple[str, bool]] = []
         for name in names:
@@ -146,6 +149,14 @@ class Survey:
         if found != known:
             register.save(found)
 
+    def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
+        """What a register that is shared with others knows of contents."""
+        if self.register is None:
+            return {}
+        from ..video.index.shared import shared_register
+
+        return shared_register(self.register).facts(stamps)
+
     def _quickly(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
             stamp = stamp or open_source(name).stamp()
@@ -156,7 +167,7 @@ class Survey:
     def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
         name, timed = wanted
         try:
-            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream)
+            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream, register=self.register)
         except SeqpipeError as error:
             return error, None
         facts = Facts.of(index)

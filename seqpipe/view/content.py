@@ -15,7 +15,7 @@ from ..errors import ParameterError
 from ..parts import Boxes, Flow, Image, Labels, Part, Points, part_of
 from ..sequence import Batch, Sequence
 from ..video.reader import VideoReader
-from ..volume.open import is_volume
+from ..volume.formats.open import is_volume
 from ..volume.reader import VolumeReader
 from .encoding import colors
 from .page import Page

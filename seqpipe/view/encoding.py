@@ -18,7 +18,6 @@ __all__ = [
     "LEVELS",
     "Picture",
     "area_averaged",
-    "clock",
     "colors",
     "encoded",
     "jpeg",
@@ -181,12 +180,3 @@ def mosaic(levels: Picture, columns: int) -> Picture:
     grid = sheet.reshape(rows, columns, height, width, -1).swapaxes(1, 2)
     made: Picture = np.ascontiguousarray(grid).reshape(rows * height, columns * width, *levels.shape[3:])
     return made
-
-
-def clock(seconds: float) -> str:
-    """``1:02:03.250``, or ``2:03.250`` below an hour."""
-    sign, milliseconds = "-" if seconds < 0 else "", round(abs(seconds) * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    tail = f"{rest / 1000:06.3f}"
-    return f"{sign}{hours}:{minutes:02d}:{tail}" if hours else f"{sign}{minutes}:{tail}"

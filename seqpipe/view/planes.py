@@ -22,9 +22,8 @@ from ..parts import Boxes, Points
 from ..sequence import Sequence
 from ..volume.info import VolumeInfo
 from ..volume.pictures import window_of
-from ..volume.regrid import resample
+from ..volume.resampling.regrid import reorient, resample
 from ..volume.space import grids_agree, moved
-from ..volume.turned import reorient
 from .encoding import area_averaged, encoded, level_values, mosaic, nearest_taken, plain, png
 from .legend import Legend
 from .panel import Panel

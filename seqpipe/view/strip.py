@@ -11,8 +11,9 @@ import numpy as np
 from ..array import to_numpy
 from ..errors import ParameterError
 from ..parts import Boxes, Points
+from ..sampling.clock import clock_text
 from ..sequence import Sequence
-from .encoding import Picture, clock, colors, jpeg, png
+from .encoding import Picture, colors, jpeg, png
 from .legend import Legend
 from .panel import Panel
 
@@ -144,7 +145,7 @@ def _shrunk(picture: Picture, *, masked: bool) -> Picture:
 def _figure(picture: Picture, number: int, time: float | None, mask: Picture | None, drawing: str) -> str:
     height, width = picture.shape[:2]
     padded = number < 0
-    when = "" if time is None or not np.isfinite(time) else clock(time)
+    when = "" if time is None or not np.isfinite(time) else clock_text(time)
     called = "padding" if padded else f"frame {number}"
     shown = f'<img src="{jpeg(_shrunk(picture, masked=False))}" alt="{called}{when and f" at {when}"}" loading="lazy">'
     if mask is not None:

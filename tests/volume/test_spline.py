@@ -7,7 +7,7 @@ import pytest
 
 import seqpipe
 from seqpipe.volume import VolumeReader, resample, save
-from seqpipe.volume.gather import gather
+from seqpipe.volume.resampling.gather import gather
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
 

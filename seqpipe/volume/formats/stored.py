@@ -1,0 +1,197 @@
+"""StoredVolume: voxels that lie in one file as one array, raw or compressed; all formats with headers of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from io import RawIOBase
+
+import numpy as np
+
+from ...errors import SourceError
+from ..info import VolumeInfo
+from ..source import AnyArray, Box, Source, chosen_times, damaged
+from .gunzip import Compression, check_size, inflate, inflate_start
+
+__all__ = ["Storage", "StoredVolume", "layout_axes"]
+
+_WORTH_STOPPING = 0.6
+"""The share of a stream up to which it is quicker to inflate it by zlib and stop, than whole by libdeflate."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How the voxels lie in a file.
+
+    Attributes:
+        shape: of the stored array, the slowest axis first.
+        axes: for each axis of the layout (``DHWC`` or ``FDHWC``) the stored axis; None where there is one value.
+        dtype: as stored, with its byte order.
+        offset: of the first voxel, in bytes; within what is inflated, if the whole file is compressed.
+        compression: of the voxels, None for none.
+        begin: where the compressed stream begins in the file.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int | None, ...]
+    dtype: np.dtype[np.generic]
+    offset: int = 0
+    compression: Compression | None = None
+    begin: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all voxels."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def layout_shape(self) -> tuple[int, ...]:
+        """The shape with the axes of the layout."""
+        return tuple(1 if axis is None else self.shape[axis] for axis in self.axes)
+
+
+class StoredVolume:
+    """A :class:`~seqpipe.volume.source.VolumeSource` of one stored array.
+
+    Args:
+        source: the file that holds the voxels.
+        info: what its header says.
+        storage: where the voxels are.
+
+    Raises:
+        UnreadableSourceError: the file cannot hold what its header promises.
+    """
+
+    def __init__(self, source: Source, info: VolumeInfo, storage: Storage) -> None:
+        self.info, self._source, self._storage = info, source, storage
+        self._inflated: AnyArray | None = None
+        self._begun = False
+        stored = source.size() - storage.begin - (0 if storage.compression else storage.offset)
+        expected = storage.nbytes + (storage.offset if storage.compression else 0)
+        check_size(expected, stored, info.source, storage.compression)
+
+    def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
+        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        box, chosen = box.checked(self.info), chosen_times(self.info, times)
+        ranges = self._stored_ranges(box, chosen)
+        whole = all(r == (0, size) for r, size in zip(ranges, self._storage.shape, strict=True))
+        array, origins = self._array(ranges, whole=whole)
+        axes = [axis for axis in self._storage.axes if axis is not None]
+        view = array.transpose(axes)
+        for place, axis in enumerate(self._storage.axes):
+            if axis is None:
+                view = np.expand_dims(view, place)
+        # where the array begins along each axis of the layout
+        begins = [0 if axis is None else (*origins, 0, 0, 0, 0)[axis] for axis in self._storage.axes]
+        series = self.info.layout == "FDHWC"
+        cut = [
+            slice(a - begin, b - begin) for (a, b), begin in zip(box.ranges, begins[series:], strict=False)
+        ]
+        view = view[(slice(None), *cut) if series else tuple(cut)]
+        if series and [time - begins[0] for time in chosen] != list(range(len(view))):
+            view = view[[time - begins[0] for time in chosen]]
+        native = view.astype(self.info.dtype, order="C", copy=array is self._inflated)
+        return native if native.flags.writeable else native.copy()
+
+    def close(self) -> None:
+        """Give back the file and what was inflated of it."""
+        self._inflated = None
+        self._source.close()
+
+    def _stored_ranges(self, box: Box, chosen: Seq[int]) -> list[tuple[int, int]]:
+        """The range of each stored axis that holds the box."""
+        ranges = [(0, size) for size in self._storage.shape]
+        wanted = list(box.ranges)
+        if self.info.layout == "FDHWC":
+            wanted.insert(0, (min(chosen), max(chosen) + 1))
+        for axis, span in zip(self._storage.axes, wanted, strict=False):
+            if axis is not None:
+                ranges[axis] = span
+        return ranges
+
+    def _array(self, ranges: Seq[tuple[int, int]], *, whole: bool) -> tuple[AnyArray, tuple[int, ...]]:
+        """The stored array, cut along its slowest axes to what is needed at least, and where it begins along them."""
+        storage = self._storage
+        end = ranges[0][1]
+        row = storage.nbytes // storage.shape[0]
+        if storage.compression is None:
+            return self._raw(ranges)
+        if self._inflated is not None:
+            return self._inflated, ()
+        needed = storage.offset + end * row
+        stream = self._source.read([(storage.begin, self._source.size() - storage.begin)])[0]
+        early = end < storage.shape[0] and needed < _WORTH_STOPPING * (storage.offset + storage.nbytes)
+        if early and not self._begun:
+            self._begun = True  # who comes again reads on: then all of it is inflated once
+            data = inflate_start(stream, needed, self.info.source, storage.compression)[storage.offset :]
+            return self._shaped(data, end), ()
+        expected = storage.offset + storage.nbytes
+        data = inflate(stream, expected, self.info.source, storage.compression)[storage.offset :]
+        array = self._shaped(data, storage.shape[0])
+        if not whole:
+            self._inflated = array
+        return array, ()
+
+    def _shaped(self, data: AnyArray, rows: int) -> AnyArray:
+        """Inflated bytes as the stored array, or the beginning of it."""
+        if data.ctypes.data % self._storage.dtype.alignment:
+            data = data.copy()
+        return data.view(self._storage.dtype).reshape(rows, *self._storage.shape[1:])
+
+    def _raw(self, ranges: Seq[tuple[int, int]]) -> tuple[AnyArray, tuple[int, ...]]:
+        """The voxels of a file that is not compressed: of the two slowest axes no more than is asked for."""
+        storage = self._storage
+        (first, end), shape = ranges[0], list(storage.shape)
+        origins: tuple[int, ...] = (first,)
+        row = storage.nbytes // shape[0]
+        shape[0] = end - first
+        if len(shape) < 3 or ranges[1] == (0, shape[1]):
+            spans = [(storage.offset + first * row, shape[0] * row)]
+        else:
+            line, (start, stop) = row // shape[1], ranges[1]
+            shape[1] = stop - start
+            spans = [(storage.offset + n * row + start * line, shape[1] * line) for n in range(first, end)]
+            origins = (first, start)
+        data = self._bytes(spans)
+        if data.ctypes.data % storage.dtype.alignment:
+            data = data.copy()
+        return data.view(storage.dtype).reshape(shape), origins
+
+    def _bytes(self, spans: list[tuple[int, int]]) -> AnyArray:
+        """Ranges of the file, each an offset and a size, one after the other."""
+        total = sum(size for _, size in spans)
+        if self._source.path is None:
+            pieces = self._source.read(spans)
+            data = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
+        else:
+            data = np.empty(total, np.uint8)
+            made = 0
+            try:
+                with open(self._source.path, "rb", buffering=0) as file:  # noqa: PTH123  a path as text
+                    for offset, size in spans:
+                        file.seek(offset)
+                        made += _filled(file, data[made : made + size])
+            except OSError as error:
+                raise SourceError(f"cannot be read ({error.strerror})", source=self.info.source) from error
+            data = data[:made]
+        if len(data) < total:
+            raise damaged(self.info.source, f"the file ends {total - len(data):,} bytes too early")
+        return data
+
+
+def _filled(file: RawIOBase, into: AnyArray) -> int:
+    """How many bytes of a file were read into an array: all, unless the file ends before."""
+    made = 0
+    while made < len(into) and (count := file.readinto(into[made:].data)):
+        made += count
+    return made
+
+
+def layout_axes(kinds: str) -> tuple[int | None, ...]:
+    """The stored axis of each axis of the layout.
+
+    Args:
+        kinds: the letters of the stored axes, the slowest first, such as ``"FDHW"``.
+    """
+    layout = "FDHWC" if "F" in kinds else "DHWC"
+    return tuple(kinds.index(letter) if letter in kinds else None for letter in layout)
