@@ -16,16 +16,17 @@ from ..param import Param
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, parse_device
-from ..volume.disk import DiskCache
+from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
-from ..volume.resampling.regrid import spacing_of_three
+from ..volume.resampling.regrid import INTERP, Interpolation, spacing_of_three
 from ..volume.space import check_orientation
 from .loader import PassContext
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
 from .report import Report, ReportBook
 from .volume_case import (
     ALIGN,
+    CROP_ABOVE,
     DTYPE,
     FOREGROUND,
     PATCHES_PER_VOLUME,
@@ -101,12 +102,19 @@ class Volume:
         spacing_mm: what volumes are resampled to: one number, or those between slices, rows and columns.
         align: what becomes of parts on different grids: ``"none"`` refuses them, ``"first"`` brings them to that of the
             first part.
+        interp: how images are interpolated on another grid: "linear", "bspline" or "nearest"; labels by vote.
+        antialias: whether a Gaussian comes first along axes that get coarser.
+        crop_above: cut each volume first to the box around the voxels of its first part that are above this value, such
+            as -500 for the body in CT or 0 for a brain; the box is widened to ``patch_size`` where the volume allows
+            it, and is the whole volume where no voxel is above. None keeps volumes whole.
         dtype: of images; by default that of the values, slope and intercept applied.
         open_volumes: volumes whose patches are mixed, and which are in memory at once; twice as many may be.
         cache_gib: main memory for volumes that are kept for the next epoch.
-        cache_dir: a folder for volumes as they are once they are inflated, turned and cast, in which they are found by
-            their files' size and time of change; needs the extra ``blosc2``. None for none.
+        cache_dir: a folder for volumes as they are once they are inflated and turned, in which they are found by
+            their files' size and time of change. None for none.
         cache_dir_gib: what that folder may hold; volumes not used for longest go.
+        cache_compression: "none": the folder holds plain arrays, of which patches read no more than they need; "lz4":
+            about a third of the bytes, inflated volume by volume; needs the extra ``blosc2``.
         shuffle: a new order in every epoch: of volumes, and of the patches of those that are open.
         seed: of the order and of the patches.
         shard: ``(rank, world)``: the rank gets its part of every epoch's volumes.
@@ -148,11 +156,15 @@ class Volume:
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
         align: str = "none",
+        interp: Interpolation = "linear",
+        antialias: bool = True,
+        crop_above: float | None = None,
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
         cache_dir: _Path | None = None,
         cache_dir_gib: float = 100,
+        cache_compression: CacheCompression = "none",
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -197,6 +209,9 @@ class Volume:
             orientation=None if orientation is None else check_orientation(orientation),
             spacing_mm=None if spacing_mm is None else spacing_of_three(spacing_mm),
             align=ALIGN.check(align),
+            interp=INTERP.check(interp),
+            antialias=bool(antialias),
+            crop_above=CROP_ABOVE.check(crop_above),
             dtype=DTYPE.check(dtype),
         )
         self._book = ReportBook(unit="volumes")
@@ -210,7 +225,8 @@ class Volume:
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
         room = int(_CACHE.check(cache_gib) * 2**30)
-        disk = None if cache_dir is None else DiskCache(cache_dir, int(_DISK.check(cache_dir_gib) * 2**30))
+        most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
+        disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it does what Feed asks of a video's

@@ -130,24 +130,24 @@ def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
     import cv2
 
     result: AnyArray = np.ascontiguousarray(array)
-    depth, height, width, channels = result.shape
-    one = np.ones(1)
-    for axis, sigma in enumerate(sigmas):
-        if sigma <= 0:
-            continue
-        reach = int(np.ceil(_REACH * sigma))
-        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-        weights /= weights.sum()
-        if axis == 0:  # all of a slice is a row
-            flat = result.reshape(depth, -1)
-            result = cv2.sepFilter2D(flat, -1, one, weights, borderType=cv2.BORDER_REPLICATE).reshape(
-                result.shape
-            )
-            continue
-        x, y = (one, weights) if axis == 1 else (weights, one)
-        planes = [cv2.sepFilter2D(plane, -1, x, y, borderType=cv2.BORDER_REPLICATE) for plane in result]
-        result = np.stack(planes).reshape(depth, height, width, channels)
+    edge = {"borderType": cv2.BORDER_REPLICATE}
+    along_d, along_h, along_w = map(_bell, sigmas)
+    if len(along_d) > 1:  # all of a slice is a row
+        flat = result.reshape(len(result), -1)
+        result = cv2.sepFilter2D(flat, -1, np.ones(1), along_d, **edge).reshape(result.shape)
+    if len(along_h) > 1 or len(along_w) > 1:
+        made = np.empty_like(result)
+        for plane, target in zip(result, made, strict=True):
+            target[:] = cv2.sepFilter2D(plane, -1, along_w, along_h, **edge).reshape(target.shape)
+        result = made
     return result
+
+
+def _bell(sigma: float) -> FloatArray:
+    """The weights of a Gaussian, with a sum of 1; one weight for a σ of 0."""
+    reach = int(np.ceil(_REACH * max(sigma, 0.0)))
+    weights: FloatArray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (sigma if reach else 1.0)) ** 2)
+    return weights / weights.sum()
 
 
 def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
