@@ -147,7 +147,8 @@ def _bell(sigma: float) -> FloatArray:
     """The weights of a Gaussian, with a sum of 1; one weight for a σ of 0."""
     reach = int(np.ceil(_REACH * max(sigma, 0.0)))
     weights: FloatArray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (sigma if reach else 1.0)) ** 2)
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
