@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from .content import Showing, told
 from .page import Page
-from .panel import Panel
+from .panel import PagePanel
 from .params import FRAMES, MAX_VOXELS
 
 __all__ = ["compare"]
@@ -66,7 +66,7 @@ def compare(
     )
 
 
-def _alike(before: Panel, after: Panel) -> Panel:
+def _alike(before: PagePanel, after: PagePanel) -> PagePanel:
     """What comes after with the window of what was before, where they have most of their ranges in common."""
     if before.data is None or after.data is None:
         return after

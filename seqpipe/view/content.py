@@ -19,7 +19,7 @@ from ..volume.formats.open import is_volume
 from ..volume.reader import VolumeReader
 from .encoding import colors
 from .page import Page
-from .panel import Panel
+from .panel import PagePanel
 from .params import FRAMES, MAX_VOXELS, TIME
 from .planes import one_volume, volume_panel
 from .strip import chosen, clip_panel, frames_panel
@@ -112,7 +112,7 @@ class Showing:
     group: str = ""
     history: list[str] = field(default_factory=list)
 
-    def panels(self, one: Any, label: Any = None, title: str = "") -> list[Panel]:
+    def panels(self, one: Any, label: Any = None, title: str = "") -> list[PagePanel]:
         """The panels of one thing.
 
         Args:
@@ -172,7 +172,7 @@ class Showing:
             array, letters = array[0], letters[1:]
         return Sequence(array, letters)
 
-    def _of_video(self, reader: VideoReader, title: str) -> Panel:
+    def _of_video(self, reader: VideoReader, title: str) -> PagePanel:
         numbers = chosen(len(reader), self.frames)
         pictures, times = [], []
         for frame in reader.stream(numbers, host=True):
@@ -190,7 +190,7 @@ class Showing:
             history=self.history,
         )
 
-    def _of_file(self, reader: VolumeReader, label: Any, title: str) -> Panel:
+    def _of_file(self, reader: VolumeReader, label: Any, title: str) -> PagePanel:
         info = reader.info
         series = info.frames > 1
         notes = [f"shown is volume {self.time} of {info.frames}"] if series else []
@@ -208,7 +208,7 @@ class Showing:
             history=self.history,
         )
 
-    def _of_sequence(self, one: Sequence, label: Any, title: str, marks: Any = None) -> Panel:
+    def _of_sequence(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
         title = title or one.source or ("volume" if "D" in one.layout else "clip")
         label = None if label is None else self._sequence(label)
         more = {"facts": one.in_words(), "group": self.group, "history": self.history, "marks": marks}
@@ -225,7 +225,7 @@ class Showing:
             **more,
         )
 
-    def _of_batch(self, batch: Batch, label: Any, title: str) -> list[Panel]:
+    def _of_batch(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
         shown = batch.sequences[:MOST_SAMPLES]
         labels = label.sequences if isinstance(label, Batch) else [label] * len(shown)
         how = replace(self, max_voxels=shared_voxels(self.max_voxels // len(shown), 1))
@@ -236,7 +236,7 @@ class Showing:
             for number, (one, its) in enumerate(zip(shown, labels, strict=False))
         ]
 
-    def _of_sample(self, sample: Mapping[str, Any], label: Any, title: str) -> list[Panel]:
+    def _of_sample(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:
         if isinstance(label, str):
             if label not in sample:
                 raise ParameterError(
@@ -265,7 +265,7 @@ class Showing:
             ]
         return how._of_parts(parts, label, title)
 
-    def _of_parts(self, parts: Mapping[str, Part], label: Any, title: str) -> list[Panel]:
+    def _of_parts(self, parts: Mapping[str, Part], label: Any, title: str) -> list[PagePanel]:
         """A panel for each image, with the labels, points and boxes of the sample."""
         marks = {name: part for name, part in parts.items() if isinstance(part, (Points, Boxes))}
         masks = [part.data for part in parts.values() if isinstance(part, Labels)]

@@ -16,7 +16,7 @@ from ..volume.pictures import window_of, windowed
 
 __all__ = [
     "LEVELS",
-    "Picture",
+    "Pixels",
     "area_averaged",
     "colors",
     "encoded",
@@ -28,14 +28,14 @@ __all__ = [
     "png",
 ]
 
-Picture = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 LEVELS: Final = 256
 _IN_WINDOW: Final = 192
 _QUALITY: Final = 90
 
 
-def png(picture: Picture) -> str:
+def png(picture: Pixels) -> str:
     """A gray ``(H, W)``, RGB ``(H, W, 3)`` or RGBA ``(H, W, 4)`` picture as a data URI; lossless."""
     import cv2
 
@@ -46,7 +46,7 @@ def png(picture: Picture) -> str:
     return f"data:image/png;base64,{base64.b64encode(data.data).decode('ascii')}"
 
 
-def jpeg(picture: Picture) -> str:
+def jpeg(picture: Pixels) -> str:
     """An RGB picture ``(H, W, 3)`` as a data URI, of quality 90 with full color resolution."""
     import simplejpeg
 
@@ -54,13 +54,13 @@ def jpeg(picture: Picture) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(data).decode('ascii')}"
 
 
-def colors(frames: npt.NDArray[Any]) -> Picture:
+def colors(frames: npt.NDArray[Any]) -> Pixels:
     """Frames ``(F, H, W, C)`` of any type as RGB: two channels as flow, other numbers by percentiles 0.5 to 99.5.
 
     Floats from 0 to 1 and whole numbers of 8 and 16 bits are shown by the range of their type.
     """
     if frames.shape[-1] == 2:
-        made: Picture = to_rgb(frames.astype(np.float32))
+        made: Pixels = to_rgb(frames.astype(np.float32))
         return made
     rgb = frames[..., :3] if frames.shape[-1] >= 3 else np.repeat(frames[..., :1], 3, axis=-1)
     if rgb.dtype == np.uint8:
@@ -115,7 +115,7 @@ def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> Float
     return np.concatenate(parts)
 
 
-def encoded(values: npt.NDArray[Any], levels: FloatArray) -> Picture:
+def encoded(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
     """The level that is nearest to each value; NaN has level 0.
 
     Args:
@@ -166,7 +166,7 @@ def nearest_taken(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
     return values[np.ix_(*places)]
 
 
-def mosaic(levels: Picture, columns: int) -> Picture:
+def mosaic(levels: Pixels, columns: int) -> Pixels:
     """The slices of a volume ``DHW`` or ``DHWC`` side by side in rows, the rest black.
 
     Args:
@@ -178,5 +178,5 @@ def mosaic(levels: Picture, columns: int) -> Picture:
     sheet = np.zeros((rows * columns, *levels.shape[1:]), np.uint8)
     sheet[:depth] = levels
     grid = sheet.reshape(rows, columns, height, width, -1).swapaxes(1, 2)
-    made: Picture = np.ascontiguousarray(grid).reshape(rows * height, columns * width, *levels.shape[3:])
+    made: Pixels = np.ascontiguousarray(grid).reshape(rows * height, columns * width, *levels.shape[3:])
     return made

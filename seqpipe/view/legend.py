@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from .encoding import LEVELS, Picture
+from .encoding import LEVELS, Pixels
 
 __all__ = ["Class", "Legend"]
 
@@ -96,14 +96,14 @@ class Legend:
             for value in sorted(found)
         ]
 
-    def places(self, labels: npt.NDArray[Any]) -> Picture:
+    def places(self, labels: npt.NDArray[Any]) -> Pixels:
         """Each label as its place in the legend, counted from 1; 0 for the background."""
         whole = labels.astype(np.int64)
         place = np.searchsorted(self._values, whole).astype(np.uint8) + np.uint8(1)
         place[whole == 0] = 0
         return place
 
-    def painted(self, labels: npt.NDArray[Any]) -> Picture:
+    def painted(self, labels: npt.NDArray[Any]) -> Pixels:
         """A mask ``(H, W)`` in the colors of its classes, RGBA; the background is transparent."""
         table = np.zeros((LEVELS, 4), np.uint8)
         for number, one in enumerate(self.classes, 1):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import OutputError, printable
 from ..whole_file import write_durably
-from .panel import Panel
+from .panel import PagePanel
 
 __all__ = ["Page"]
 
@@ -31,7 +31,7 @@ class Page:
     """
 
     title: str
-    panels: list[Panel]
+    panels: list[PagePanel]
 
     @property
     def html(self) -> str:
@@ -84,7 +84,7 @@ def _text(value: str) -> str:
     return html.escape(printable(value), quote=True)
 
 
-def _section(panel: Panel) -> str:
+def _section(panel: PagePanel) -> str:
     kind = "volume" if panel.data is not None else "frames"
     data = "" if panel.data is None else f'<script type="application/json">{_json(panel.data)}</script>\n'
     return (
@@ -105,7 +105,7 @@ def _list(name: str, lines: Iterable[str]) -> str:
     return f'<ul class="{name}">{items}</ul>\n' if items else ""
 
 
-def _controls(panel: Panel) -> str:
+def _controls(panel: PagePanel) -> str:
     window = panel.data is not None and panel.data["channels"] == 1
     return (
         '<div class="controls">'
@@ -120,7 +120,7 @@ def _controls(panel: Panel) -> str:
     )
 
 
-def _legend(panel: Panel) -> str:
+def _legend(panel: PagePanel) -> str:
     if not panel.classes:
         return ""
     items = "".join(
@@ -134,7 +134,7 @@ def _legend(panel: Panel) -> str:
     )
 
 
-def _facts(panel: Panel) -> str:
+def _facts(panel: PagePanel) -> str:
     rows = "".join(
         f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in panel.facts.items()
     )

@@ -1,4 +1,4 @@
-"""Panel: what a page shows of one volume, video or clip."""
+"""PagePanel: what a page shows of one volume, video or clip."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from .legend import Class
 
-__all__ = ["Panel"]
+__all__ = ["PagePanel"]
 
 
 @dataclass(frozen=True)
-class Panel:
+class PagePanel:
     """One section of a page.
 
     Attributes:

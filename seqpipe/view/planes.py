@@ -26,7 +26,7 @@ from ..volume.resampling.regrid import reorient, resample
 from ..volume.space import grids_agree, moved
 from .encoding import area_averaged, encoded, level_values, mosaic, nearest_taken, plain, png
 from .legend import Legend
-from .panel import Panel
+from .panel import PagePanel
 
 __all__ = ["one_volume", "volume_panel"]
 
@@ -80,7 +80,7 @@ def volume_panel(
     marks: Mapping[str, Points | Boxes] | None = None,
     max_voxels: int = 1 << 22,
     **more: Any,
-) -> Panel:
+) -> PagePanel:
     """The panel of a volume.
 
     Args:
@@ -121,7 +121,7 @@ def volume_panel(
     data["planes"] = [
         dict(zip(("slice", "row", "column", "flip"), plane[1:5], strict=True)) for plane in planes
     ]
-    return Panel(
+    return PagePanel(
         title,
         "".join(_figure(number, plane, data) for number, plane in enumerate(planes)),
         classes=[] if legend is None else legend.classes,

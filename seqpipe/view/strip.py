@@ -13,9 +13,9 @@ from ..errors import ParameterError
 from ..parts import Boxes, Points
 from ..sampling.clock import clock_text
 from ..sequence import Sequence
-from .encoding import Picture, colors, jpeg, png
+from .encoding import Pixels, colors, jpeg, png
 from .legend import Legend
-from .panel import Panel
+from .panel import PagePanel
 
 __all__ = ["chosen", "clip_panel", "frames_panel"]
 
@@ -39,7 +39,7 @@ def clip_panel(
     marks: Mapping[str, Points | Boxes] | None = None,
     frames: int = 24,
     **more: Any,
-) -> Panel:
+) -> PagePanel:
     """The panel of a clip, or of one image.
 
     Args:
@@ -87,14 +87,14 @@ def clip_panel(
 
 def frames_panel(
     title: str,
-    pictures: Seq[Picture],
+    pictures: Seq[Pixels],
     *,
     numbers: Seq[int],
     times: Seq[float | None],
-    masks: Seq[Picture] | None = None,
+    masks: Seq[Pixels] | None = None,
     drawings: Seq[str] | None = None,
     **more: Any,
-) -> Panel:
+) -> PagePanel:
     """The panel of some frames.
 
     Args:
@@ -116,7 +116,7 @@ def frames_panel(
         )
         for place, picture in enumerate(pictures)
     ]
-    return Panel(title, f'<div class="strip">\n{"".join(figures)}</div>\n', **more)
+    return PagePanel(title, f'<div class="strip">\n{"".join(figures)}</div>\n', **more)
 
 
 def _frames_of(clip: Sequence) -> Any:
@@ -129,20 +129,20 @@ def _frames_of(clip: Sequence) -> Any:
     return np.moveaxis(data, layout.index("C"), -1)
 
 
-def _shrunk(picture: Picture, *, masked: bool) -> Picture:
+def _shrunk(picture: Pixels, *, masked: bool) -> Pixels:
     import cv2
 
     height, width = picture.shape[:2]
     if width <= WIDTH:
         return picture
     size = (WIDTH, max(1, round(height * WIDTH / width)))
-    made: Picture = cv2.resize(
+    made: Pixels = cv2.resize(
         np.ascontiguousarray(picture), size, interpolation=cv2.INTER_NEAREST if masked else cv2.INTER_AREA
     )
     return made
 
 
-def _figure(picture: Picture, number: int, time: float | None, mask: Picture | None, drawing: str) -> str:
+def _figure(picture: Pixels, number: int, time: float | None, mask: Pixels | None, drawing: str) -> str:
     height, width = picture.shape[:2]
     padded = number < 0
     when = "" if time is None or not np.isfinite(time) else clock_text(time)

@@ -19,9 +19,9 @@ from ...native import load_functions
 from ..source import AnyArray
 from .spline import sampled
 
-__all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
+__all__ = ["INTERPOLATIONS", "RegridInterpolation", "gather"]
 
-Interpolation: TypeAlias = Literal["linear", "nearest", "vote", "bspline"]
+RegridInterpolation: TypeAlias = Literal["linear", "nearest", "vote", "bspline"]
 INTERPOLATIONS: Final = ("linear", "nearest", "vote", "bspline")
 
 _IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
@@ -34,7 +34,7 @@ def gather(
     array: AnyArray,
     matrix: FloatArray,
     shape: Seq[int],
-    interp: Interpolation,
+    interp: RegridInterpolation,
     fill_value: float | None = None,
     sigmas: Seq[float] = (0.0, 0.0, 0.0),
 ) -> AnyArray:
@@ -67,7 +67,11 @@ def gather(
 
 
 def _by_c(
-    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+    array: AnyArray,
+    matrix: FloatArray,
+    shape: Seq[int],
+    interp: RegridInterpolation,
+    fill_value: float | None,
 ) -> AnyArray | None:
     """In C; None where there is no compiler, or no form for the type."""
     code = array.dtype.str[1:]
@@ -108,7 +112,11 @@ def _functions() -> Any:
 
 
 def _by_numpy(
-    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+    array: AnyArray,
+    matrix: FloatArray,
+    shape: Seq[int],
+    interp: RegridInterpolation,
+    fill_value: float | None,
 ) -> AnyArray:
     """Slice by slice, so that little memory is taken."""
     form = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
