@@ -198,7 +198,8 @@ def test_a_ragged_batch_says_what_to_do(use):
     [
         ({"sequences": ()}, "a batch of no sequences"),
         ({"labels": [1, 2]}, r"labels has the shape \(2,\)"),
-        ({"labels": [0.5]}, "labels has the dtype float64"),
+        ({"labels": [True]}, "labels has the dtype bool"),
+        ({"indices": [0.5]}, "indices has the dtype float64"),
         ({"indices": []}, r"indices has the shape \(0,\)"),
         ({"stacked": np.zeros((2, 3, 4, 6, 3))}, "stacked holds 2 samples, but there are 1"),
     ],

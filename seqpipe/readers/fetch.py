@@ -256,4 +256,4 @@ class Fetcher:
 
 
 def _pair(sample: Sample, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index)
+    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)

@@ -44,7 +44,7 @@ def list_files(
     entries = (
         Entry(name, name, label, part) for name, label, part in zip(names, numbers, parts, strict=True)
     )
-    return Listing(tuple(entries), labels.classes)
+    return Listing.of(entries, labels)
 
 
 def list_folder(root: str, labels: Labels) -> Listing:
@@ -56,10 +56,16 @@ def list_folder(root: str, labels: Labels) -> Listing:
     with a dot are passed over.
 
     Raises:
+        ParameterError: labels are to be something else than classes.
         SourceNotFoundError: there is no such folder.
         UnreadableSourceError: no video is in it; or a class has none.
         SourceError: it cannot be read, or it mixes videos and class folders.
     """
+    if labels.label_type != "class":
+        raise ParameterError(
+            f"label_type={labels.label_type!r} and file_root exclude one another",
+            advice="The folders are the classes; give files and labels, or a manifest",
+        )
     _require_folder(root)
     root = root.rstrip("/")
     passed = PassedOver()
@@ -166,7 +172,7 @@ def _name(file: Any) -> str:
     return name
 
 
-def _numbers(values: Iterable[Any], names: list[str], labels: Labels) -> list[int]:
+def _numbers(values: Iterable[Any], names: list[str], labels: Labels) -> list[Any]:
     numbers = []
     for place, value in enumerate(_as_many("labels", values, names)):
         try:

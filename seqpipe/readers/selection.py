@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError, SourceError
@@ -26,19 +29,21 @@ class Sample:
         index: its index within the dataset, the same on all ranks and in all epochs.
         video: the place of its video within the dataset.
         source: the path or URL of the video.
-        label: the video's label, -1 for none.
+        label: the video's label, -1 for none; a float, a row of floats or a text with another ``label_type``.
         frames: the frame to decode for each position, int64; -1 at positions that are filled with a constant.
         padding: which positions are padding, bool.
         shape: of a picture as the dataset delivers it, in the order of its layout.
+        fields: what else was said of the video, by name.
     """
 
     index: int
     video: int
     source: str
-    label: int
+    label: Any
     frames: IntArray
     padding: BoolArray
     shape: tuple[int, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,7 @@ class Catalog:
     Attributes:
         names: what opens them.
         keys: their names for the fingerprint.
-        labels: whole numbers, -1 for none.
+        labels: as :func:`seqpipe.readers.labels.tabulated` makes them.
         first: the first frame that may be used.
         end: the frame after the last one that may be used.
         end_s: where the range was given in seconds, its end; else NaN.
@@ -58,11 +63,12 @@ class Catalog:
         pictures: width, height, rotation and flip that occur, as
             :attr:`seqpipe.video.probe.facts.Facts.picture` has them.
         picture: which of them the video has.
+        fields: what else was said of each; empty if nothing was said of any.
     """
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    labels: IntArray
+    labels: npt.NDArray[Any]
     first: IntArray
     end: IntArray
     end_s: FloatArray
@@ -71,6 +77,7 @@ class Catalog:
     shape: IntArray
     pictures: tuple[tuple[int, ...], ...]
     picture: IntArray
+    fields: tuple[Mapping[str, Any], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -133,7 +140,8 @@ class Selection:
                 source=name,
                 advice="The file may have been replaced by another one: make the dataset anew",
             ) from error
-        return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
+        fields = catalog.fields[video] if catalog.fields else {}
+        return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields)
 
     def unknown(self, index: int) -> Sample:
         """A sample whose frames cannot be told, because its video's timestamps cannot be read any more."""
@@ -164,10 +172,11 @@ class Selection:
         """How many values the pictures of a sample have at most."""
         return self.sampler.length * max(map(math.prod, self.catalog.shapes))
 
-    def _video(self, index: int) -> tuple[int, str, int]:
+    def _video(self, index: int) -> tuple[int, str, Any]:
         """The place, name and label of a sample's video."""
         video = int(np.searchsorted(self.catalog.bounds, index, side="right")) - 1
-        return video, self.catalog.names[video], int(self.catalog.labels[video])
+        label = self.catalog.labels[video]
+        return video, self.catalog.names[video], label if label.ndim else label.item()
 
     @cached_property
     def fingerprint(self) -> str:

@@ -19,10 +19,11 @@ from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
 from .clock import Clock
 from .collate import Ragged
+from .entry import Listing
 from .fetch import Fetcher
-from .labels import Labels
+from .labels import LabelType
 from .lazy_engine import LazyEngine
-from .listing import list_videos
+from .listing import listing_of
 from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
@@ -47,7 +48,7 @@ class Video:
     of cached indexes, or, the next time and for 256 files or more, one register of them all; each file's size and
     time of change are looked at every time. Files without an index are indexed first, on all threads.
 
-    Exactly one of ``files``, ``file_root`` and ``manifest`` says which videos. What a sample is:
+    Exactly one of ``files``, ``file_root``, ``manifest`` and ``videos`` says which videos. What a sample is:
 
     ===================================== ====================================================================
     given                                 samples
@@ -62,8 +63,11 @@ class Video:
         files: paths and URLs.
         file_root: a folder of class folders, sorted; or of videos, which then have no label.
         manifest: a CSV, TSV or JSONL file; see :mod:`seqpipe.readers.manifest`.
+        videos: a listing, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` make it.
         labels: for ``files``: a label for each, a whole number or the name of one of ``classes``.
         classes: names of classes, which decide their numbers.
+        label_type: what labels are: "class", "classes" (several for each video), "number", "vector" or "text"; see
+            :mod:`seqpipe.readers.labels`.
         ranges: for ``files``: the part of each to use, a :class:`seqpipe.readers.Range` or None.
         sequence_length: frames in a sequence.
         stride: distance between its frames, in frames (of the rate ``fps``, if given).
@@ -124,8 +128,10 @@ class Video:
         files: Iterable[_Path] | None = None,
         file_root: _Path | None = None,
         manifest: _Path | None = None,
-        labels: Iterable[int | str] | None = None,
+        videos: Listing | None = None,
+        labels: Iterable[Any] | None = None,
         classes: Iterable[str] | None = None,
+        label_type: LabelType = "class",
         ranges: Iterable[Range | None] | None = None,
         sequence_length: int | None = None,
         stride: int = 1,
@@ -189,12 +195,21 @@ class Video:
         shared = find_register(register, file_root)
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
-        listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
+        listing = listing_of(
+            videos,
+            files=files,
+            file_root=file_root,
+            manifest=manifest,
+            labels=labels,
+            classes=classes,
+            label_type=label_type,
+            ranges=ranges,
+        )
         self._book.passed_over(listing.passed_over)
         survey = Survey(
             sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared
         )
-        catalog = survey.catalog(listing.entries, self._engine.get())
+        catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
         self._classes = listing.classes
