@@ -107,6 +107,7 @@ class Selection:
         order: the order in which the rank gets samples.
         clock: where timestamps come from.
         by_time: whether the sampler needs them.
+        repeats: how often each sample of the catalog comes: with other indices, but with the same frames.
     """
 
     catalog: Catalog
@@ -114,6 +115,12 @@ class Selection:
     order: EpochOrder
     clock: Clock
     by_time: bool
+    repeats: int = 1
+
+    @property
+    def total(self) -> int:
+        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        return self.catalog.samples * self.repeats
 
     def sample(self, index: int, epoch: int) -> Sample:
         """One sample of an epoch by its index within the dataset, whatever the rank and the order.
@@ -125,7 +132,8 @@ class Selection:
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
         times = self.clock.timestamps(name) if self.by_time else None
-        k = index - int(catalog.bounds[video])
+        number = index // self.repeats
+        k = number - int(catalog.bounds[video])
         try:
             span = Span(
                 int(catalog.first[video]),
@@ -133,7 +141,7 @@ class Selection:
                 times,
                 None if np.isnan(end_s) else end_s,
             )
-            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
+            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
         except ParameterError as error:  # the clock has it no more that had it when the dataset was made
             raise SourceError(
                 f"sample {index} is not in it any more: {error.fact}",
@@ -157,8 +165,11 @@ class Selection:
 
     def videos_at(self, epoch: int, positions: IntArray) -> IntArray:
         """The videos that the samples at positions are taken from."""
-        indices = self.order.samples(epoch, positions)
-        videos: IntArray = np.searchsorted(self.catalog.bounds, indices, side="right") - 1
+        return self.videos_of(self.order.samples(epoch, positions))
+
+    def videos_of(self, indices: IntArray) -> IntArray:
+        """The videos that samples are taken from, by their indices."""
+        videos: IntArray = np.searchsorted(self.catalog.bounds, indices // self.repeats, side="right") - 1
         return videos
 
     def values_at(self, epoch: int, positions: IntArray) -> int:
@@ -174,7 +185,7 @@ class Selection:
 
     def _video(self, index: int) -> tuple[int, str, Any]:
         """The place, name and label of a sample's video."""
-        video = int(np.searchsorted(self.catalog.bounds, index, side="right")) - 1
+        video = int(np.searchsorted(self.catalog.bounds, index // self.repeats, side="right")) - 1
         label = self.catalog.labels[video]
         return video, self.catalog.names[video], label if label.ndim else label.item()
 
@@ -183,6 +194,7 @@ class Selection:
         """What decides the order of samples and their frames."""
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
+        together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
@@ -192,4 +204,5 @@ class Selection:
             shard=list(order.shard),
             stick_to_shard=order.stick_to_shard,
             even_shards=order.even,
+            **together,
         )

@@ -9,9 +9,23 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final
 
+import numpy as np
+
 from ..array import IntArray
+from ..errors import ParameterError
 from ..sampling import EpochOrder, choose_sampler
-from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, ClipMode, LastBatch, OnError, PadMode, SegmentMode
+from ..sampling.params import (
+    CLIPS_TOGETHER,
+    EPOCH,
+    MIN_FRAMES,
+    ON_ERROR,
+    REPEATS,
+    ClipMode,
+    LastBatch,
+    OnError,
+    PadMode,
+    SegmentMode,
+)
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
@@ -74,6 +88,10 @@ class Video:
         step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
         clips_per_video: how many sequences each video gives in every epoch.
         clip_mode: where these begin: "random"; or "even", spread over the video, as evaluation wants them.
+        clips_together: whether the sequences of a video follow one another in every epoch, so that those of one batch
+            share its decoding; shards are then cut between videos.
+        repeats: how often each sample comes in an epoch, one time after the other, decoded once in a batch. Its
+            frames are the same; its index is not, so that operators draw anew ("repeated augmentation").
         segments: how many equal parts each video is cut into.
         segment_mode: which frame of each part: "random" or "center".
         fps: target frame rate in Hz.
@@ -138,6 +156,8 @@ class Video:
         step: int | None = None,
         clips_per_video: int | None = None,
         clip_mode: ClipMode = "random",
+        clips_together: bool = False,
+        repeats: int = 1,
         segments: int | None = None,
         segment_mode: SegmentMode = "random",
         fps: float | None = None,
@@ -188,6 +208,8 @@ class Video:
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
         order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
+        repeats = REPEATS.check(repeats)
+        block = repeats * _clips_in_block(clips_per_video, clips_together)
         EpochOrder(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
@@ -216,9 +238,10 @@ class Video:
         self._selection = Selection(
             catalog,
             sampler,
-            EpochOrder(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
+            EpochOrder(size=catalog.samples * repeats, even=even_shards, block=block, **order),  # type: ignore[arg-type]  # mixed values
             Clock(cache_dir, stream, shared),
             by_time=fps is not None,
+            repeats=repeats,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(fetcher, bytes_ahead(prefetch_gib, place))
@@ -231,7 +254,7 @@ class Video:
     @property
     def total(self) -> int:
         """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
-        return self._selection.catalog.samples
+        return self._selection.total
 
     @property
     def device(self) -> str:
@@ -269,7 +292,7 @@ class Video:
 
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
-        parts = [f"{len(catalog)} videos", f"{catalog.samples} samples", repr(self._selection.sampler)]
+        parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
         parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
@@ -285,6 +308,14 @@ class Video:
             ParameterError: it is no whole number of at least 0.
         """
         self._feed.epoch = EPOCH.check(epoch)
+
+    def videos(self, indices: IntArray) -> IntArray:
+        """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
+
+        Args:
+            indices: of samples, such as :attr:`seqpipe.Batch.indices`.
+        """
+        return self._selection.videos_of(np.asarray(indices))
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
         """What an epoch consists of, for this rank and in its order; nothing is decoded.
@@ -398,3 +429,18 @@ class Video:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _clips_in_block(clips_per_video: int | None, together: bool) -> int:
+    """How many samples follow one another in every epoch.
+
+    Raises:
+        ParameterError: clips are to be together, and their number is not given.
+    """
+    if not CLIPS_TOGETHER.check(together):
+        return 1
+    if clips_per_video is None:
+        raise ParameterError(
+            "clips_together=True has no meaning without clips_per_video", advice="Give clips_per_video too"
+        )
+    return clips_per_video
