@@ -6,6 +6,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -40,7 +41,16 @@ from .lazy_engine import LazyEngine
 from .listing import listing_of
 from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
-from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
+from .params import (
+    CLIP_LAYOUT,
+    PREFETCH,
+    PREFETCH_GIB,
+    ClipLayout,
+    bytes_ahead,
+    check_fill,
+    check_index,
+    output_of,
+)
 from .ranges import Range
 from .report import Report, ReportBook
 from .selection import Sample, Selection
@@ -114,7 +124,7 @@ class Video:
             all by default. Larger batches are read one at a time; with 0 nothing is read ahead.
         color: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
-        layout: "FHWC" or "FCHW".
+        layout: "FHWC", "FCHW", or "CFHW" (batches ``NCFHW``), as networks of three-dimensional convolutions take it.
         mean: for floats, what is taken off each value of 0…1: a number, or one for each channel.
         std: for floats, what is divided by after that.
         size: (height, width).
@@ -177,7 +187,7 @@ class Video:
         prefetch_gib: float | None = None,
         color: Color = "RGB",
         dtype: DType = "uint8",
-        layout: FrameLayout = "FHWC",
+        layout: ClipLayout = "FHWC",
         mean: float | tuple[float, ...] | None = None,
         std: float | tuple[float, ...] | None = None,
         size: tuple[int, int] | None = None,
@@ -204,33 +214,27 @@ class Video:
             fps=fps,
             pad_mode=pad_mode,
         )
-        fields = OutputSpec(color, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std)
+        by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
+        fields = OutputSpec(
+            color, dtype, crop, size, short_side, max_side, rotate, mirror, by_frame, mean, std
+        )
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
-        order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
-        repeats = REPEATS.check(repeats)
-        block = repeats * _clips_in_block(clips_per_video, clips_together)
-        EpochOrder(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
+        block = REPEATS.check(repeats) * _clips_in_block(clips_per_video, clips_together)
+        empty = EpochOrder(
+            size=0, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=stick_to_shard, block=block
+        )  # checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
         shared = find_register(register, file_root)
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
-        listing = listing_of(
-            videos,
-            files=files,
-            file_root=file_root,
-            manifest=manifest,
-            labels=labels,
-            classes=classes,
-            label_type=label_type,
-            ranges=ranges,
-        )
+        named = {"files": files, "file_root": file_root, "manifest": manifest, "labels": labels}
+        listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
-        survey = Survey(
-            sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared
-        )
+        timed = fps is not None
+        survey = Survey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -238,13 +242,15 @@ class Video:
         self._selection = Selection(
             catalog,
             sampler,
-            EpochOrder(size=catalog.samples * repeats, even=even_shards, block=block, **order),  # type: ignore[arg-type]  # mixed values
+            replace(empty, size=catalog.samples * repeats, even=even_shards),
             Clock(cache_dir, stream, shared),
-            by_time=fps is not None,
+            by_time=timed,
             repeats=repeats,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
-        self._feed = PassContext(fetcher, bytes_ahead(prefetch_gib, place))
+        self._feed = PassContext(
+            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, place)
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -270,6 +276,11 @@ class Video:
     def room(self) -> int:
         """The bytes that ``prefetch_gib`` allows to batches under way and waiting."""
         return self._feed.room
+
+    @property
+    def layout(self) -> ClipLayout:
+        """The axes of sequences."""
+        return "CFHW" if self.fetcher.channels_first else self.output.layout
 
     @property
     def output(self) -> OutputSpec:
