@@ -40,7 +40,7 @@ from .inference import dot_text, infer
 from .inputs import Input, extent_of, leads_of
 from .nodes import add_note
 from .order import ordered
-from .steps import Step, steps_of
+from .steps import GraphStep, steps_of
 
 __all__ = ["Graph"]
 
@@ -171,7 +171,7 @@ class Graph:
                 del values[self._order.place(node)]
         return tuple(values[self._order.place(node)] for node in self._outputs)
 
-    def _value(self, step: Step, values: Mapping[int, Any], run: Run) -> Any:
+    def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
         """What a step gives; nothing here holds what it was given when the next one begins."""
         try:
             return step.value([values[self._order.place(node)] for node in step.operands], run)
@@ -180,7 +180,7 @@ class Graph:
             add_note(error, f"node {step.nodes[-1]}" + (f", made at {where}" if where else ""))
             raise
 
-    def _place(self, step: Step) -> int:
+    def _place(self, step: GraphStep) -> int:
         return self._order.place(step.nodes[-1])
 
     def _check(self, inputs: Mapping[str, Any], **options: Any) -> None:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from .inputs import Input
-from .source import EndOfData, Source
+from .source import BatchSource, EndOfData
 from .value import Value
 
 __all__ = ["Fed", "add_note", "nodes_of", "noted"]
@@ -29,7 +29,7 @@ class Fed(Input):
         order: greater than those of nodes that were made before.
     """
 
-    source: Source
+    source: BatchSource
     part: int
     plain: bool = True
     order: int = 0
@@ -56,7 +56,7 @@ class Fed(Input):
         return self.label
 
 
-def nodes_of(source: Source, *, plain: bool = True) -> tuple[Fed, ...]:
+def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[Fed, ...]:
     """A node for each value of a source."""
     first = next(_NUMBERS)
     return tuple(Fed(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))

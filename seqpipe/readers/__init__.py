@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .loader import Batches, Sequences
     from .ranges import Range
     from .report import Loss, Report
-    from .selection import Sample
+    from .selection import SampleRequest
     from .video import Video
     from .volume import Volume
 
@@ -29,7 +29,7 @@ __all__ = [
     "Loss",
     "Range",
     "Report",
-    "Sample",
+    "SampleRequest",
     "Sequences",
     "Video",
     "Volume",
@@ -44,7 +44,7 @@ _LAZY = {
     "Loss": "report",
     "Range": "ranges",
     "Report": "report",
-    "Sample": "selection",
+    "SampleRequest": "selection",
     "Sequences": "loader",
     "Video": "video",
     "Volume": "volume",

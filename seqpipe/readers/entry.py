@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ParameterError
 from ..sampling.split import split_groups
-from .labels import NO_LABEL, Labels, LabelType
+from .labels import NO_LABEL, LabelParser, LabelType
 from .ranges import Range
 
 __all__ = ["Entry", "Listing"]
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     Attributes:
         name: the path or URL that opens it.
         key: its name for the fingerprint: the same wherever the dataset as a whole is moved to.
-        label: as :class:`seqpipe.readers.labels.Labels` makes it; -1 for none.
+        label: as :class:`seqpipe.readers.labels.LabelParser` makes it; -1 for none.
         part: the part to use; None for all of it.
         place: where it was named, as a sentence for messages, or "".
         fields: what else was said of it, by name: numbers, texts, arrays.
@@ -62,7 +62,7 @@ class Listing:
 
     @classmethod
     def of(
-        cls, entries: Iterable[Entry], labels: Labels, passed_over: Mapping[str, int] | None = None
+        cls, entries: Iterable[Entry], labels: LabelParser, passed_over: Mapping[str, int] | None = None
     ) -> Listing:
         """A listing of entries whose labels were made by ``labels``.
 

@@ -1,4 +1,4 @@
-"""Labels: numbers or names of classes; or several classes, numbers, vectors or texts, as ``label_type`` says.
+"""LabelParser: numbers or names of classes; or several classes, numbers, vectors or texts, as ``label_type`` says.
 
 ============= ================================ =====================================================
 label_type    a label is                       labels of a batch of N
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..param import choice, listed
 
-__all__ = ["LABEL_TYPE", "NO_LABEL", "LabelType", "Labels", "nearest", "tabulated"]
+__all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
 
 LabelType: TypeAlias = Literal["class", "classes", "number", "vector", "text"]
 
@@ -47,7 +47,7 @@ _LIMIT = 1 << 63
 _LONGEST = 1000  # characters of a number; Python refuses to read some thousands
 
 
-class Labels:
+class LabelParser:
     """Turns what a user wrote into a label: a whole number.
 
     Args:
@@ -156,10 +156,10 @@ def _float(value: Any) -> float:
 
 
 def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArray[Any]:
-    """Labels as one array with an entry for each video, as the table of this module says.
+    """LabelParser as one array with an entry for each video, as the table of this module says.
 
     Args:
-        labels: what :class:`Labels` makes; ``NO_LABEL`` for none.
+        labels: what :class:`LabelParser` makes; ``NO_LABEL`` for none.
         label_type: what they are.
         width: how many classes there are, or numbers of a vector.
     """

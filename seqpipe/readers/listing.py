@@ -10,7 +10,7 @@ from ..errors import ParameterError
 from ..param import check_path
 from .entry import Listing
 from .files import list_files, list_folder
-from .labels import Labels, LabelType
+from .labels import LabelParser, LabelType
 from .manifest import read_manifest
 from .params import one_source
 from .ranges import Range
@@ -49,7 +49,7 @@ def list_videos(
         ManifestError: a line of the manifest cannot be used.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
-    turn = Labels(classes, label_type)
+    turn = LabelParser(classes, label_type)
     if files is not None:
         return list_files(files, labels, ranges, turn)
     for name, value in (("labels", labels), ("ranges", ranges)):

@@ -31,7 +31,7 @@ from typing import Any, Final
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from .entry import Entry, Listing
 from .fields import fields_of
-from .labels import NO_LABEL, Labels, nearest
+from .labels import NO_LABEL, LabelParser, nearest
 from .ranges import COLUMNS, Range
 
 __all__ = ["bad_line", "read_manifest", "text_of"]
@@ -42,7 +42,7 @@ _JSON: Final = (".jsonl", ".ndjson")
 _Row = tuple[int, Mapping[str, Any]]
 
 
-def read_manifest(manifest: str, labels: Labels) -> Listing:
+def read_manifest(manifest: str, labels: LabelParser) -> Listing:
     """The videos that a manifest lists.
 
     Args:
@@ -181,7 +181,7 @@ def _entry(
     folder: Path,
     line: int,
     row: Mapping[str, Any],
-    labels: Labels,
+    labels: LabelParser,
     fields: Mapping[str, Any],
 ) -> Entry:
     key = row.get("path", "")

@@ -32,7 +32,7 @@ from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from ..param import check_path
 from .entry import Entry, Listing
 from .fields import fields_of
-from .labels import NO_LABEL, Labels
+from .labels import NO_LABEL, LabelParser
 from .published_file import Missing, PublishedFile, listing_of_files
 from .ranges import Range
 
@@ -69,7 +69,7 @@ def kinetics(
     file = PublishedFile(path, root, missing)
     rows = list(file.table(("youtube_id", "time_start", "time_end")))
     named = [row["label"] for _, row in rows if row.get("label")]
-    labels = Labels(classes if classes is not None else sorted(set(named)) or None)
+    labels = LabelParser(classes if classes is not None else sorted(set(named)) or None)
     fields = fields_of([{k: v for k, v in row.items() if k != "label"} for _, row in rows])
     entries = []
     for (line, row), known in zip(rows, fields, strict=True):
@@ -114,7 +114,7 @@ def video_list(
         ManifestError: a line cannot be used.
     """
     file = PublishedFile(path, root, missing)
-    labels = Labels(classes, "classes" if several else "class")
+    labels = LabelParser(classes, "classes" if several else "class")
     entries = []
     for line, text in file.lines():
         between = separator or next((mark for mark in reversed(text) if mark in "\t, "), " ")
@@ -154,7 +154,7 @@ def ucf101(
     file = PublishedFile(path, root, missing)
     numbered = PublishedFile(index if index is not None else file.folder / "classInd.txt", None, missing)
     classes = [text.partition(" ")[2].strip() for _, text in numbered.lines()]
-    labels = Labels(classes)
+    labels = LabelParser(classes)
     entries = []
     for line, text in file.lines():
         name = re.sub(r"\s+[0-9]+$", "", text)
@@ -198,7 +198,7 @@ def hmdb51(
     found = sorted(Path(check_path("splits", splits)).glob(f"*{ending}"))
     if not found:
         raise SourceNotFoundError(f"there is no file *{ending}", source=str(splits), advice="Check the path")
-    labels = Labels([one.name.removesuffix(ending) for one in found])
+    labels = LabelParser([one.name.removesuffix(ending) for one in found])
     entries: list[Entry] = []
     files = [PublishedFile(one, root, missing) for one in found]
     for file, name in zip(files, labels.classes, strict=True):
@@ -234,7 +234,7 @@ def something_something(
     """
     file = PublishedFile(path, root, missing)
     numbers = _templates(file, index)
-    labels = Labels(sorted(numbers, key=numbers.__getitem__))
+    labels = LabelParser(sorted(numbers, key=numbers.__getitem__))
     rows = file.json()
     if not isinstance(rows, list):
         raise ManifestError("the file holds no list", source=file.path, allowed='[{"id": …}, …]')
@@ -301,7 +301,7 @@ def ava(
             raise file.bad(line, f"the action {row[6]}", allowed=f"1 to {classes}")
         if place not in left_out:
             seconds.setdefault(place, []).append((line, numbers))
-    labels = Labels([f"{number}" for number in range(1, classes + 1)], "classes")
+    labels = LabelParser([f"{number}" for number in range(1, classes + 1)], "classes")
     entries = []
     for (video, second), found_rows in seconds.items():
         line = found_rows[0][0]

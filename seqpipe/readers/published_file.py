@@ -16,7 +16,7 @@ from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_ca
 from ..param import check_path, choice
 from ..video.source.extensions import is_video
 from .entry import Entry, Listing
-from .labels import Labels
+from .labels import LabelParser
 from .manifest import bad_line, text_of
 from .ranges import Range
 
@@ -146,7 +146,7 @@ class PublishedFile:
         Args:
             line: that names it.
             name: its path or URL.
-            label: as a :class:`Labels` made it.
+            label: as a :class:`LabelParser` made it.
             part: to use.
             fields: what else is said.
         """
@@ -191,7 +191,7 @@ class PublishedFile:
         return self._folders[folder]
 
 
-def listing_of_files(files: Seq[PublishedFile], entries: Seq[Entry], labels: Labels) -> Listing:
+def listing_of_files(files: Seq[PublishedFile], entries: Seq[Entry], labels: LabelParser) -> Listing:
     """The listing of what files name, with a warning that counts missing videos.
 
     Raises:

@@ -18,11 +18,11 @@ from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
 from .clock import Clock
 
-__all__ = ["Catalog", "Sample", "Selection"]
+__all__ = ["Catalog", "SampleRequest", "Selection"]
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class SampleRequest:
     """One sample, before it is decoded.
 
     Attributes:
@@ -122,7 +122,7 @@ class Selection:
         """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
         return self.catalog.samples * self.repeats
 
-    def sample(self, index: int, epoch: int) -> Sample:
+    def sample(self, index: int, epoch: int) -> SampleRequest:
         """One sample of an epoch by its index within the dataset, whatever the rank and the order.
 
         Raises:
@@ -149,13 +149,17 @@ class Selection:
                 advice="The file may have been replaced by another one: make the dataset anew",
             ) from error
         fields = catalog.fields[video] if catalog.fields else {}
-        return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields)
+        return SampleRequest(
+            index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields
+        )
 
-    def unknown(self, index: int) -> Sample:
+    def unknown(self, index: int) -> SampleRequest:
         """A sample whose frames cannot be told, because its video's timestamps cannot be read any more."""
-        return Sample(index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+        return SampleRequest(
+            index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        )
 
-    def at(self, epoch: int, positions: IntArray | None = None) -> list[Sample]:
+    def at(self, epoch: int, positions: IntArray | None = None) -> list[SampleRequest]:
         """The samples at positions of the rank's epoch; at all of them by default.
 
         Raises:

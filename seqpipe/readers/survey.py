@@ -31,7 +31,7 @@ from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
 
-__all__ = ["Survey"]
+__all__ = ["VideoSurvey"]
 
 _Shape: TypeAlias = tuple[int, int, int]
 _Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
@@ -57,7 +57,7 @@ class _VideoRow(NamedTuple):
 
 
 @dataclass
-class Survey:
+class VideoSurvey:
     """Looks at videos.
 
     Attributes:

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +34,7 @@ from ..video.index.shared import find_register
 from .clock import Clock
 from .collate import Ragged
 from .entry import Listing
+from .epochs import EpochDataset
 from .fetch import Fetcher
 from .labels import LabelType
 from .lazy_engine import LazyEngine
@@ -52,9 +52,9 @@ from .params import (
     output_of,
 )
 from .ranges import Range
-from .report import Report, ReportBook
-from .selection import Sample, Selection
-from .survey import Survey
+from .report import ReportBook
+from .selection import SampleRequest, Selection
+from .survey import VideoSurvey
 
 __all__ = ["Video"]
 
@@ -64,7 +64,7 @@ _DOOR: Final = "seqpipe.torch"
 _Path = str | os.PathLike[str]
 
 
-class Video:
+class Video(EpochDataset):
     """A dataset of sequences, cut from many videos.
 
     Which frames make which sample is decided by arithmetic: a sample depends on (seed, epoch, its index) alone,
@@ -234,7 +234,7 @@ class Video:
         listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
         timed = fps is not None
-        survey = Survey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
+        survey = VideoSurvey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -263,11 +263,6 @@ class Video:
         return self._selection.total
 
     @property
-    def device(self) -> str:
-        """Where the pixels are: "cpu" or "cuda:N"."""
-        return str(self._place)
-
-    @property
     def fetcher(self) -> Fetcher:
         """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
         return self._feed.fetcher
@@ -287,38 +282,12 @@ class Video:
         """What pictures are made into."""
         return self._feed.fetcher.output
 
-    @property
-    def epoch(self) -> int:
-        """The current epoch, 0 at first."""
-        return self._feed.epoch
-
-    @property
-    def fingerprint(self) -> str:
-        """What decides the order of samples and their frames, in a short text; part of every state."""
-        return self._feed.fingerprint
-
-    def __len__(self) -> int:
-        """Samples that this rank gets in the current epoch."""
-        return self.epoch_length(self._feed.epoch)
-
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
         parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
         parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
-
-    def epoch_length(self, epoch: int) -> int:
-        """Samples that this rank gets in an epoch; ranks take turns at getting one more."""
-        return self._feed.length(EPOCH.check(epoch))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
-
-        Raises:
-            ParameterError: it is no whole number of at least 0.
-        """
-        self._feed.epoch = EPOCH.check(epoch)
 
     def videos(self, indices: IntArray) -> IntArray:
         """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
@@ -328,7 +297,7 @@ class Video:
         """
         return self._selection.videos_of(np.asarray(indices))
 
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
         """What an epoch consists of, for this rank and in its order; nothing is decoded.
 
         Args:
@@ -373,7 +342,7 @@ class Video:
             ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
                 array that is filled up with ``fill_value``, and a mask that is True for real pixels.
             outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
-                for it: called with some samples (:class:`seqpipe.readers.Sample`) and their epoch, it gives an
+                for it: called with some samples (:class:`seqpipe.readers.SampleRequest`) and their epoch, it gives an
                 :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same color in these.
 
         Returns:
@@ -416,10 +385,6 @@ class Video:
         """
         return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
 
-    def report(self) -> Report:
-        """What the dataset consists of, and what was left out so far and why."""
-        return self._book.so_far()
-
     def stats(self) -> dict[str, dict[str, int]]:
         """What was decoded since the threads were started.
 
@@ -432,14 +397,6 @@ class Video:
     def close(self) -> None:
         """Stop the threads; a later use starts them again."""
         self._engine.close()
-
-    def __enter__(self) -> Video:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _clips_in_block(clips_per_video: int | None, together: bool) -> int:

@@ -59,7 +59,7 @@ def test_even_shards_repeat_a_whole_block():
 def test_clips_of_a_video_follow_one_another_and_share_its_decoding():
     counts = {}
     for together in (False, True):
-        with reader(clips_per_video=4, clips_together=together) as videos:
+        with reader(clips_per_video=4, sequence_length=16, clips_together=together, prefetch=0) as videos:
             batches = list(videos.batches(4))
             counts[together] = videos.stats()["frames"]["cpu"]
             sources = [len(set(batch.sources)) for batch in batches]
