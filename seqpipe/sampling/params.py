@@ -10,6 +10,7 @@ from ..param import Param, choice
 __all__ = [
     "BATCH_SIZE",
     "CLIPS_PER_VIDEO",
+    "CLIPS_TOGETHER",
     "CLIP_MODE",
     "COUNT",
     "EPOCH",
@@ -21,6 +22,7 @@ __all__ = [
     "MIN_MOTION",
     "ON_ERROR",
     "PAD_MODE",
+    "REPEATS",
     "SEED",
     "SEGMENTS",
     "SEGMENT_MODE",
@@ -59,6 +61,12 @@ STEP: Final = Param(
 )
 CLIPS_PER_VIDEO: Final = Param(
     name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
+)
+CLIPS_TOGETHER: Final = Param(
+    name="clips_together", doc="Whether the clips of a video follow one another in every epoch", kind=bool
+)
+REPEATS: Final = Param(
+    name="repeats", doc="How often each sample comes in an epoch, one time after the other", lo=1, hi=_MOST
 )
 CLIP_MODE: Final = choice(
     "clip_mode",
