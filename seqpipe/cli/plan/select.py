@@ -11,9 +11,6 @@ from ...array import IntArray, distinct
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S
-from ...sampling.rate import at_rate
-from ...sampling.segments import every, uniform
-from ...sampling.windows import Windows
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
@@ -146,7 +143,7 @@ class FrameSelection:
         Raises:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
         """
-        if self.frames is not None:
+        if self.frames is not None:  # no rule of sampling is imported for them
             return distinct(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
@@ -161,6 +158,9 @@ class FrameSelection:
         return chosen[:, None]
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
+        from ...sampling.rate import at_rate
+        from ...sampling.segments import every, uniform
+
         if self.fps is not None:
             return at_rate(span, self.fps)
         if self.num is not None:
@@ -171,6 +171,8 @@ class FrameSelection:
         return every(span, self.every or 1)
 
     def _sequences(self, index: PacketIndex, span: Span, length: int) -> IntArray:
+        from ...sampling.windows import Windows
+
         stride = self.stride or 1
         windows = Windows(sequence_length=length, stride=stride, step=self.step)
         count = windows.count(span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,12 +158,18 @@ class H264Classifier:
         """Takes up a parameter set, with its NAL header; one that is broken leaves frame numbers unread."""
         with contextlib.suppress(BitstreamError):
             if unit[0] & 31 == _SPS:
-                sequence = h264_sequence(BitReader(unescape(unit[1:])))
+                sequence = _sequence(bytes(unit))
                 self._sequences[sequence.number] = sequence
             elif unit[0] & 31 == _PPS:
                 bits = BitReader(unescape(unit[1:_HEADER_BYTES]))
                 picture = bits.ue()
                 self._sequence_of[picture] = bits.ue()
+
+
+@lru_cache(maxsize=64)
+def _sequence(unit: bytes) -> H264Sequence:
+    """A sequence parameter set; the files of a data set mostly share theirs."""
+    return h264_sequence(BitReader(unescape(unit[1:])))
 
 
 @cache
