@@ -30,6 +30,7 @@ __all__ = [
     "jobs",
     "json_lines",
     "option",
+    "register",
     "sentence",
 ]
 
