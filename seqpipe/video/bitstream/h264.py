@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...native import load_functions, memory
 from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 from .nal import avc_format, nal_spans
@@ -76,6 +75,8 @@ class H264Classifier:
         native = _native()
         if native is None:
             return [self.classify(bytes(packet)) for packet in packets]
+        from ...native import memory
+
         places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
         sizes = np.array([packet.buffer_size for packet in packets], np.int64)
         state, answers = np.zeros(2, np.int64), np.empty(len(packets), np.uint8)
@@ -175,6 +176,8 @@ def _sequence(unit: bytes) -> H264Sequence:
 @cache
 def _native() -> Any:
     """The functions of ``h264.c``; None where there is no C compiler."""
+    from ...native import load_functions  # here: of most videos only some packets are read, one by one
+
     count, place = ctypes.c_int64, ctypes.c_void_p
     return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})
 
