@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final, Literal
 
 from ..errors import BackendError, ParameterError
@@ -64,11 +62,6 @@ def parse_device(name: str) -> Device:
     if name == "cpu":
         return Device("cpu")
     if name == "auto":
-        if (
-            "cupy" not in sys.modules and find_spec("cupy") is None
-        ):  # the answer of most machines, told without what a GPU needs
-            _log.info("device='auto' is the CPU: cupy is not installed")
-            return Device("cpu")
         try:
             return _usable(0)
         except BackendError as error:
