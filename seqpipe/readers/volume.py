@@ -11,13 +11,14 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ..padding import PadMode
 from ..param import Param
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, parse_device
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
+from ..volume.patches.cutting import PATCH_PAD, check_patch_size
 from ..volume.resampling.regrid import spacing_of_three
 from ..volume.space import check_orientation
 from .epochs import EpochDataset
@@ -98,7 +99,8 @@ class Volume(EpochDataset):
         class_weights: for ``"classes"``: relative frequency of each class; by default the classes of a volume are
             equally frequent.
         weights: for ``"weighted"``: name of the part that holds the map of weights.
-        pad_mode: padding of volumes smaller than a patch: "constant", "edge" or "reflect"; "none" refuses them.
+        pad_mode: padding of volumes smaller than a patch, on both sides: "constant", "edge", "reflect", "symmetric" or
+            "wrap"; "none" refuses them. See :mod:`seqpipe.padding`.
         fill_value: pad value of images for "constant"; labels are padded with 0.
         orientation: orientation to bring volumes to first, such as ``"RAS"``.
         spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.
@@ -147,7 +149,7 @@ class Volume(EpochDataset):
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
-        pad_mode: PatchPad = "none",
+        pad_mode: PadMode = "none",
         fill_value: float = 0,
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
@@ -394,5 +396,5 @@ def _check_fits(case: Case, info: VolumeInfo, rule: Rule) -> None:
         raise ParameterError(
             f"patch_size={rule.patch} is larger than the volume of {'×'.join(map(str, info.grid))} voxels",
             source=case.key,
-            advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )
