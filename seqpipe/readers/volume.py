@@ -13,6 +13,7 @@ from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..padding import PadMode
 from ..param import Param
+from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, parse_device
@@ -174,16 +175,14 @@ class Volume(EpochDataset):
         self._on_error: OnError = ON_ERROR.check(on_error)
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
-        many = PATCHES_PER_VOLUME.check(patches_per_volume)
+        many, block = PATCHES_PER_VOLUME.check(patches_per_volume), _OPEN.check(open_volumes)
         order: dict[str, Any] = {
-            "per_volume": many,
-            "block": _OPEN.check(open_volumes),
             "seed": seed,
             "shuffle": shuffle,
             "shard": shard,
             "stick_to_shard": stick_to_shard,
         }
-        BlockOrder(volumes=0, **order)
+        EpochOrder(size=0, **order)  # checks the arguments before any file is read
         cases = list_cases(files, file_root, manifest, labels, subjects)
         cases = _of_fold(cases, fold, validation=validation)
         names = frozenset(label_names) & set(cases[0].parts)
@@ -210,7 +209,9 @@ class Volume(EpochDataset):
         selection = PatchSelection(
             tuple(used),
             tuple(info.shape for info in infos),
-            BlockOrder(volumes=len(used), even=even_shards, **order),
+            BlockOrder(
+                volumes=EpochOrder(size=len(used), even=even_shards, **order), per_volume=many, block=block
+            ),
             preparation,
             rule,
         )
@@ -238,7 +239,7 @@ class Volume(EpochDataset):
         return self._selection.cases
 
     def __repr__(self) -> str:
-        order, rule = self._selection.order, self._selection.rule
+        order, rule = self._selection.order.volumes, self._selection.rule
         size = (
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )
