@@ -135,7 +135,7 @@ def external_source(
             restart at the next epoch ("raise").
         batch_info: whether a callable takes a BatchInfo instead of the number of the batch.
         dtype: required dtype of the values; one for all, or one for each.
-        layout: axes of a sample, such as "HWC"; one for all, or one for each. Values with axes of images are a Batch.
+        layout: axes of a sample, such as "HWC"; one for all, or one for each. Values with an image layout are a Batch.
             Without a layout, operators on images take samples of two axes for HW, three for HWC, four for FHWC.
         name: name for messages and for :meth:`Pipeline.feed`.
 

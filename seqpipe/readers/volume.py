@@ -17,10 +17,10 @@ from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, parse_device
-from ..volume.disk import DiskCache
+from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import PATCH_PAD, check_patch_size
-from ..volume.resampling.regrid import spacing_of_three
+from ..volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ..volume.space import check_orientation
 from .epochs import EpochDataset
 from .loader import PassContext
@@ -28,6 +28,7 @@ from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
 from .report import ReportBook
 from .volume_case import (
     ALIGN,
+    CROP_ABOVE,
     DTYPE,
     FOREGROUND,
     PATCHES_PER_VOLUME,
@@ -107,12 +108,19 @@ class Volume(EpochDataset):
         spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.
         align: parts on different grids: ``"none"`` refuses them, ``"first"`` resamples them to the grid of the first
             part.
+        interp: interpolation of images on another grid: "linear", "bspline" or "nearest"; labels by vote.
+        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
+        crop_above: crop each volume first to the box around the voxels of its first part above this value, such as -500
+            for the body in CT or 0 for a brain; the box is widened to ``patch_size`` where the volume allows it, and is
+            the whole volume where no voxel is above it. None disables it.
         dtype: dtype of images; by default that of the values after slope and intercept.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
         cache_gib: main memory, in GiB, for volumes that are kept between epochs.
-        cache_dir: folder for inflated, oriented and cast volumes, identified by the size and modification time of
-            their files; requires the extra ``blosc2``. None disables it.
+        cache_dir: folder for inflated and oriented volumes, identified by the size and modification time of their
+            files. None disables it.
         cache_dir_gib: largest size of that folder in GiB; the least recently used volumes are deleted first.
+        cache_compression: "none": plain arrays, of which patches read only what they need; "lz4": about a third of the
+            bytes, inflated volume by volume; requires the extra ``blosc2``.
         shuffle: whether each epoch has a new random order of volumes, and of patches among the open volumes.
         seed: seed of the order and of the patches.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -155,11 +163,15 @@ class Volume(EpochDataset):
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
         align: str = "none",
+        interp: RegridInterpolation = "linear",
+        antialias: bool = True,
+        crop_above: float | None = None,
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
         cache_dir: _Path | None = None,
         cache_dir_gib: float = 100,
+        cache_compression: CacheCompression = "none",
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -202,6 +214,9 @@ class Volume(EpochDataset):
             orientation=None if orientation is None else check_orientation(orientation),
             spacing_mm=None if spacing_mm is None else spacing_of_three(spacing_mm),
             align=ALIGN.check(align),
+            interp=INTERP.check(interp),
+            antialias=bool(antialias),
+            crop_above=CROP_ABOVE.check(crop_above),
             dtype=DTYPE.check(dtype),
         )
         self._book = ReportBook(unit="volumes")
@@ -217,7 +232,8 @@ class Volume(EpochDataset):
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
         room = int(_CACHE.check(cache_gib) * 2**30)
-        disk = None if cache_dir is None else DiskCache(cache_dir, int(_DISK.check(cache_dir_gib) * 2**30))
+        most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
+        disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls

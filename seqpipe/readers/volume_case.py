@@ -7,6 +7,7 @@ from collections.abc import Sequence as Seq
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -20,13 +21,14 @@ from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
-from ..volume.resampling.regrid import TargetGrid, window_of
-from ..volume.source import Box
+from ..volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
+from ..volume.source import AnyArray, Box
 from ..volume.space import moved
 from .volume_list import Case
 
 __all__ = [
     "ALIGN",
+    "CROP_ABOVE",
     "DTYPE",
     "FOREGROUND",
     "PATCHES_PER_VOLUME",
@@ -58,8 +60,12 @@ ALIGN: Final = choice(
     "Parts on different grids: refuse them, or resample them to the grid of the first part",
     ("none", "first"),
 )
+CROP_ABOVE: Final = Param(
+    name="crop_above", doc="Crop volumes to the box of the voxels above this value", kind=float, optional=True
+)
 DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
 
+_EDGE: Final = 1e-6
 _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
 
 
@@ -72,6 +78,9 @@ class Preparation:
         orientation: target orientation such as ``"RAS"``, or None to keep the files'.
         spacing_mm: target spacing, or None to keep the files'.
         align: policy for parts on different grids, ``"none"`` or ``"first"``.
+        interp: interpolation of images on another grid; labels are resampled by vote.
+        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
+        crop_above: crop to the box of the voxels of the first part above this value, or None.
         dtype: dtype of images; None for that of the scaled values.
     """
 
@@ -79,6 +88,9 @@ class Preparation:
     orientation: str | None
     spacing_mm: tuple[float, ...] | None
     align: str
+    interp: RegridInterpolation
+    antialias: bool
+    crop_above: float | None
     dtype: str | None
 
 
@@ -112,16 +124,23 @@ class Opened:
     """A case in memory.
 
     Attributes:
-        parts: volumes by name, on their stored grids, in the requested orientation.
-        grids: target grids of parts that are resampled; only patches are interpolated, not whole volumes.
-        classes: index of the label voxels by class, if the sampler needs it.
-        weights: index of the map of weights, if the sampler needs it.
+        parts: volumes by name, as they are stored, in the requested orientation; only patches are scaled, cast and
+            interpolated, not whole volumes.
+        grids: target grids of parts that are resampled.
+        dtypes: dtypes that patches of a part are cast to.
+        region: box of the grid that patches are cut from.
+        classes: index of the stored label voxels by class, if the sampler needs it.
+        weights: index of the stored map of weights, if the sampler needs it.
+        begin: the stored voxel at which ``classes`` or ``weights`` begins.
     """
 
     parts: Mapping[str, Sequence]
     grids: Mapping[str, TargetGrid]
-    classes: ClassIndex | None
-    weights: WeightIndex | None
+    dtypes: Mapping[str, str]
+    region: Box
+    classes: ClassIndex | None = None
+    weights: WeightIndex | None = None
+    begin: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def nbytes(self) -> int:
@@ -131,36 +150,37 @@ class Opened:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Slices, rows and columns."""
-        name, first = next(iter(self.parts.items()))
-        depth, height, width = self.grids[name].shape if name in self.grids else first.shape[-4:-1]
-        return depth, height, width
+        """Slices, rows and columns that patches are cut from."""
+        return self.region.shape
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return the voxel of the target grid that is nearest to a stored voxel of a part."""
-        if name not in self.grids:
-            return voxel
-        matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
-        place = np.rint(matrix @ [*voxel, 1.0])[:3].astype(np.int64)
-        depth, height, width = np.clip(place, 0, np.array(self.grid) - 1).tolist()
+        """Return the voxel of the region that is nearest to a voxel of a part's index."""
+        place = np.add(voxel, self.begin)
+        if name in self.grids:
+            matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
+            place = np.rint(matrix @ [*place, 1.0])[:3].astype(np.int64)
+        inner = place - self.region.start
+        depth, height, width = np.clip(inner, 0, np.array(self.grid) - 1).tolist()
         return depth, height, width
 
     def window(self, name: str, box: Box) -> Sequence:
-        """Return a window of a part on its target grid."""
-        part = self.parts[name]
-        grid = self.grids.get(name)
+        """Return a window of a part, within the region, on its target grid."""
+        part, grid = self.parts[name], self.grids.get(name)
+        box = box.shifted(self.region.start)
+
+        def read(stored: Box) -> AnyArray:
+            data = part.data[(..., *stored.slices, slice(None))]
+            scaled = replace(part, data=data).scaled().data
+            cast: AnyArray = _cast(scaled, self.dtypes[name]) if name in self.dtypes else scaled
+            return cast
+
+        affine = np.asarray(part.affine)
         if grid is None:
-            data = part.data[(..., *box.slices, slice(None))]
-            return replace(part, data=data, affine=moved(np.asarray(part.affine), box.start))
-        depth, height, width = part.shape[-4:-1]
-        data = window_of(
-            grid,
-            box,
-            (depth, height, width),
-            np.asarray(part.affine),
-            lambda b: part.data[(..., *b.slices, slice(None))],
-        )
-        return replace(part, data=data, affine=moved(grid.affine, box.start))
+            data = read(box)
+        else:
+            data = window_of(grid, box, _grid_of(part), affine, read)
+            affine = grid.affine
+        return replace(part, data=data, affine=moved(affine, box.start), scale=None)
 
 
 def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
@@ -191,31 +211,104 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
-            make = partial(_prepared, reader.on_own_grid(), preparation, is_label=name in preparation.labels)
+            make = partial(_prepared, reader.on_own_grid(), is_label=name in preparation.labels)
             parts[name] = make() if disk is None else disk.get(_stamp(reader, name, preparation), make)
-    classes = weights = None
+    kind = preparation.dtype
+    dtypes = {} if kind is None else {name: kind for name in parts if name not in preparation.labels}
+    first = next(iter(parts))
+    size = grids[first].shape if first in grids else _grid_of(parts[first])
+    found = Opened(parts, grids, dtypes, Box.whole(size))
+    if preparation.crop_above is not None:
+        found = replace(found, region=_region(found, first, preparation.crop_above, rule.patch))
+    return _indexed(found, rule)
+
+
+def _indexed(case: Opened, rule: Rule) -> Opened:
+    """A case with what its rule finds places by."""
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
-        labels = parts[rule.label]
+        labels = case.parts[rule.label]
         if labels.layout != "DHWC" or labels.shape[-1] != 1:
             raise UnreadableSourceError(
                 f"labels {labels.shape} {labels.layout} are not a single volume",
                 source=labels.source,
                 allowed="DHWC, one channel",
             )
-        classes = ClassIndex.of(labels.data)
+        inside = _stored_region(case, rule.label)
+        return replace(case, classes=ClassIndex.of(labels.data[inside.slices]), begin=inside.start)
     if rule.sampler == "weighted" and rule.weights is not None:
-        weights = WeightIndex.of(parts[rule.weights].data, parts[rule.weights].source)
-    return Opened(parts, grids, classes, weights)
+        chances = case.parts[rule.weights]
+        inside = _stored_region(case, rule.weights)
+        values = replace(chances, data=chances.data[inside.slices]).scaled().data
+        return replace(case, weights=WeightIndex.of(values, chances.source), begin=inside.start)
+    return case
 
 
-def _prepared(reader: VolumeReader, preparation: Preparation, *, is_label: bool) -> Sequence:
-    """Read a whole part on its own grid, with slope and intercept applied and cast to ``dtype``."""
-    found = reader.sequence().scaled()
-    if is_label:
-        return _as_labels(found)
-    if preparation.dtype is not None:
-        return replace(found, data=_cast(found.data, preparation.dtype))
-    return found
+def _grid_of(part: Sequence) -> tuple[int, int, int]:
+    depth, height, width = part.shape[-4:-1]
+    return depth, height, width
+
+
+def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] | None) -> Box:
+    """Find the box of the grid around the voxels of a part above a value, at least as large as a patch if it fits.
+
+    The box is the whole grid if no voxel is above the value.
+    """
+    part = case.parts[name]
+    sizes = _grid_of(part)
+    planes = part.data if part.layout == "FDHWC" else part.data[None]
+    hits = [np.zeros(size, bool) for size in sizes]
+    for depth in range(sizes[0]):
+        mask = (replace(part, data=planes[:, depth : depth + 1], layout="FDHWC").scaled().data > above).any(
+            axis=(0, 1, 4)
+        )
+        rows = mask.any(axis=1)
+        hits[0][depth] = rows.any()
+        hits[1] |= rows
+        hits[2] |= mask.any(axis=0)
+    if not hits[0].any():
+        return case.region
+    spans = [(int(places[0]), int(places[-1]) + 1) for places in map(np.flatnonzero, hits)]
+    box = Box(spans[0], spans[1], spans[2])
+    whole = case.grid
+    if name in case.grids:
+        box = _covered(np.linalg.inv(case.grids[name].affine) @ np.asarray(part.affine), box, whole)
+    wanted = (1, 1, 1) if patch is None else patch
+    spans = [_widened(span, want, size) for span, want, size in zip(box.ranges, wanted, whole, strict=True)]
+    return Box(spans[0], spans[1], spans[2])
+
+
+def _stored_region(case: Opened, name: str) -> Box:
+    """Return the box of a part's stored voxels that the region covers."""
+    if name not in case.grids:
+        return case.region
+    part = case.parts[name]
+    matrix = np.linalg.inv(np.asarray(part.affine)) @ case.grids[name].affine
+    return _covered(matrix, case.region, _grid_of(part))
+
+
+def _covered(matrix: FloatArray, box: Box, grid: tuple[int, int, int]) -> Box:
+    """Return the voxels of a grid that a box of another grid touches, at least one; ``matrix`` maps to its indices."""
+    ends = [(start - 0.5, stop - 0.5) for start, stop in box.ranges]
+    corners = np.array([[*corner, 1.0] for corner in product(*ends)])
+    places = (corners @ matrix.T)[:, :3] + 0.5  # borders of voxels are whole numbers now
+    low = np.clip(np.floor(places.min(axis=0) + _EDGE).astype(int), 0, np.array(grid) - 1)
+    high = np.clip(np.ceil(places.max(axis=0) - _EDGE).astype(int), low + 1, grid)
+    spans = list(zip(low.tolist(), high.tolist(), strict=True))
+    return Box(spans[0], spans[1], spans[2])
+
+
+def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
+    """Widen a range around its middle to ``wanted`` places, or to all ``size`` places if there are fewer."""
+    start, stop = span
+    wanted = min(max(wanted, stop - start), size)
+    start = min(max(start - (wanted - (stop - start)) // 2, 0), size - wanted)
+    return start, start + wanted
+
+
+def _prepared(reader: VolumeReader, *, is_label: bool) -> Sequence:
+    """Read a whole part on its own grid, as it is stored; labels as integers."""
+    found = reader.sequence()
+    return _as_labels(found.scaled()) if is_label else found
 
 
 def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
@@ -223,7 +316,7 @@ def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[An
     stamp = reader.stamp()
     if stamp is None:
         return None
-    return [stamp, name in preparation.labels, preparation.orientation, preparation.dtype]
+    return [stamp, name in preparation.labels, preparation.orientation]
 
 
 def cut(
@@ -241,7 +334,9 @@ def cut(
         The patch of each part by name; and why the patch was cut anywhere instead of by the rule, or "".
     """
     if rule.patch is None:
-        return {name: case.window(name, Box.whole(case.grid)) for name in case.parts}, ""
+        whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
+        # what the case holds is for the next sample too
+        return {n: replace(part, data=np.array(part.data)) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
@@ -307,7 +402,10 @@ def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeR
 def _resampled(name: str, reader: VolumeReader, preparation: Preparation, **grid: Any) -> VolumeReader:
     is_label = name in preparation.labels
     return reader.resample(
-        interp="vote" if is_label else "linear", fill_value=0 if is_label else None, **grid
+        interp="vote" if is_label else preparation.interp,
+        antialias=preparation.antialias,
+        fill_value=0 if is_label else None,
+        **grid,
     )
 
 

@@ -403,9 +403,12 @@ def test_labels_come_as_parts_so_that_operators_move_them_by_vote(folder):
         assert set(np.unique(moved["label"].array)) <= {0, 1, 2}
 
 
-def test_read_volumes_are_kept_on_disk_and_found_until_their_file_changes(folder, tmp_path):
-    pytest.importorskip("blosc2", reason="blosc2 is not installed: it keeps volumes on disk")
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_read_volumes_are_kept_on_disk_and_found_until_their_file_changes(folder, tmp_path, compression):
+    if compression == "lz4":
+        pytest.importorskip("blosc2", reason="blosc2 is not installed: it compresses volumes on disk")
     options = {
+        "cache_compression": compression,
         "orientation": "LPS",
         "spacing_mm": 2.0,
         "dtype": "float32",
@@ -421,6 +424,7 @@ def test_read_volumes_are_kept_on_disk_and_found_until_their_file_changes(folder
     assert len(files) == 10
     times = {path: path.stat().st_mtime_ns for path in files}
     files[0].write_bytes(b"damaged")
+    files[1].write_bytes(files[1].read_bytes()[:-5])
     with make(folder, **options, cache_dir=kept) as dataset:
         assert everything(dataset) == wanted
     assert sorted(kept.iterdir()) == files
