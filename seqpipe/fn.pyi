@@ -325,7 +325,7 @@ def crop_mirror_normalize(
     scale: float = 1.0,
     shift: float = 0.0,
     dtype: Literal["uint8", "uint16", "int16", "float16", "float32", "int8", "uint32", "int32", "float64"] = 'float32',
-    output_layout: Literal["CHW", "HWC"] | None = None,
+    output_layout: Literal["CHW", "HWC", "CFHW"] | None = None,
     crop: tuple[int, int] | None = None,
     crop_pos_x: Number = 0.5,
     crop_pos_y: Number = 0.5,

@@ -41,11 +41,14 @@ class EpochOrder:
         shuffle: whether each epoch has a new random order.
         shard: ``(rank, world)``.
         stick_to_shard: whether the rank keeps its samples.
-        even: whether all ranks get ``ceil(size / world)`` samples, as training in lockstep needs: a rank with one
-            sample less repeats the first sample of its epoch at the end.
+        even: whether all ranks get equally many samples, as training in lockstep needs: a rank with one sample less
+            repeats the first sample of its epoch at the end.
+        block: number of consecutive samples, such as the clips of a video, that stay together in every epoch. Parts
+            and permutations then consist of blocks instead of samples; ``size`` is a multiple of ``block``.
 
     Raises:
-        ParameterError: a parameter is out of bounds; or ``even`` is set with fewer samples than ranks.
+        ParameterError: a parameter is out of bounds; ``even`` is set with fewer blocks than ranks; or ``size`` is not a
+            multiple of ``block``.
     """
 
     size: int
@@ -54,6 +57,7 @@ class EpochOrder:
     shard: tuple[int, int] = (0, 1)
     stick_to_shard: bool = False
     even: bool = False
+    block: int = 1
 
     def __post_init__(self) -> None:
         keep_checked(self, SEED, SHUFFLE, STICK_TO_SHARD)
@@ -62,22 +66,35 @@ class EpochOrder:
         object.__setattr__(self, "shard", shard)
         if self.size < 0:
             raise ParameterError(f"size={self.size} is not valid", allowed="a whole number of at least 0")
-        if self.even and self.size < world:
+        if self.block < 1 or self.size % self.block:
+            raise ParameterError(
+                f"{self.size} samples are not whole blocks of {self.block}", allowed="a multiple of block"
+            )
+        if self.even and self._blocks < world:
             raise ParameterError(
                 f"{self.size} samples cannot be shared evenly by {world} ranks",
-                allowed=f"at least {world} samples",
+                allowed=f"at least {world * self.block} samples",
                 advice="Use fewer ranks, a smaller step or more clips per video",
             )
 
     def length(self, epoch: int = 0) -> int:
         """Return the number of samples of the rank in an epoch."""
         first, end = self._part(epoch)
-        return -(-self.size // self.shard[1]) if self.even else end - first
+        return self.longest if self.even else end - first
 
     @property
     def longest(self) -> int:
         """Largest number of samples of a rank in an epoch."""
-        return -(-self.size // self.shard[1])
+        return -(-self._blocks // self.shard[1]) * self.block
+
+    @property
+    def shortest(self) -> int:
+        """Smallest number of samples of a rank in an epoch."""
+        return self.longest if self.even else self._blocks // self.shard[1] * self.block
+
+    @property
+    def _blocks(self) -> int:
+        return self.size // self.block
 
     def sample(self, epoch: int, position: int) -> int:
         """Return the sample at a position, 0 to ``length(epoch) - 1``, of the rank's epoch.
@@ -102,10 +119,11 @@ class EpochOrder:
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no samples",
             )
         first, end = self._part(epoch)
-        return self._at(epoch, first, end, np.where(places < end - first, places, 0))
+        own = end - first
+        return self._at(epoch, first, end, np.where(places < own, places, places - own))
 
     def fingerprint_fields(self) -> dict[str, object]:
-        """Return everything but the size that determines the order, as keywords of :func:`fingerprint`."""
+        """Return what determines the order besides ``size`` and ``block``, as keywords of :func:`fingerprint`."""
         return {
             "seed": self.seed,
             "shuffle": self.shuffle,
@@ -117,10 +135,13 @@ class EpochOrder:
     def _at(self, epoch: int, first: int, end: int, places: IntArray) -> IntArray:
         if not self.shuffle:
             return first + places
+        blocks, within = np.divmod(places, self.block)
         if self.stick_to_shard:
             # The name of the stream keeps ranks with parts of equal size from going through them in the same order.
-            return first + self._permutation(epoch, end - first, f"shard {self.shard[0]}")[places]
-        return self._permutation(epoch, self.size, "shuffle")[first + places]
+            own = self._permutation(epoch, (end - first) // self.block, f"shard {self.shard[0]}")
+            return first + own[blocks] * self.block + within
+        every = self._permutation(epoch, self._blocks, "shuffle")
+        return every[first // self.block + blocks] * self.block + within
 
     def _permutation(self, epoch: int, size: int, name: str) -> Permutation:
         return Permutation(size, self.seed, name, epoch)
@@ -129,7 +150,7 @@ class EpochOrder:
         """The rank's part of the epoch, half-open."""
         rank, world = self.shard
         part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
-        return self.size * part // world, self.size * (part + 1) // world
+        return self._blocks * part // world * self.block, self._blocks * (part + 1) // world * self.block
 
 
 def _whole_numbers(positions: object) -> IntArray:

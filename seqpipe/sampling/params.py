@@ -11,6 +11,7 @@ from ..param import Param, choice
 __all__ = [
     "BATCH_SIZE",
     "CLIPS_PER_VIDEO",
+    "CLIPS_TOGETHER",
     "CLIP_MODE",
     "COUNT",
     "EPOCH",
@@ -22,6 +23,7 @@ __all__ = [
     "MIN_MOTION",
     "ON_ERROR",
     "PAD_MODE",
+    "REPEATS",
     "SEED",
     "SEGMENTS",
     "SEGMENT_MODE",
@@ -58,6 +60,12 @@ STEP: Final = Param(
 )
 CLIPS_PER_VIDEO: Final = Param(
     name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
+)
+CLIPS_TOGETHER: Final = Param(
+    name="clips_together", doc="Whether the clips of a video follow one another in every epoch", kind=bool
+)
+REPEATS: Final = Param(
+    name="repeats", doc="How often each sample comes in an epoch, one time after the other", lo=1, hi=_MOST
 )
 CLIP_MODE: Final = choice(
     "clip_mode",
