@@ -202,10 +202,6 @@ class Selection:
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.fingerprint_fields(),
             **together,
         )

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
@@ -23,7 +24,6 @@ from ..sampling.params import (
     ClipMode,
     LastBatch,
     OnError,
-    PadMode,
     SegmentMode,
 )
 from ..sequence import Sequence
@@ -106,8 +106,9 @@ class Video(EpochDataset):
         segments: number of equal parts of each video.
         segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
-        pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        pad_mode: how sequences that reach past the end of the video or range are filled: "constant", "edge",
+            "reflect", "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+            See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
         shuffle: whether each epoch has a new random order of all samples.

@@ -16,6 +16,7 @@ from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, parts_of
@@ -169,9 +170,9 @@ def moved_sample(
 def _by_itself(
     step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
 ) -> tuple[dict[str, Part], str | None]:
-    """The parts moved by a choice or a chain, and the layout of arrays of images then."""
-    call = getattr(step, "done", step)
-    moved = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    """Apply a choice or a chain to the parts; return them, and the layout of arrays of images then."""
+    options = CallOptions(layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    moved = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):

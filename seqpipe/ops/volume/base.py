@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ...philox import random_bits
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
@@ -70,7 +71,7 @@ class Volumetric(Declaration, register=False):
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.
         """
-        result: X = run((self,), x, layout=layout, epoch=epoch, index=index)
+        result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:

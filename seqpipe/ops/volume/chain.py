@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.occurrences import Occurrences
@@ -128,7 +129,8 @@ class VolumeChain(Maker):
             ParameterError: one of the operators does not take what it is given.
             BackendError: the data is on a GPU that cannot be used.
         """
-        result: X = run(self.ops, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        result: X = run(self.ops, x, options)
         return result
 
     def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
