@@ -351,6 +351,21 @@ def cutmix(
     epoch: int = 0,
     index: Any = None,
 ) -> Mixed: ...
+def cutmix3d(
+    x: Any,
+    labels: Any = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    num_classes: int | None = None,
+    per_sample: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> Mixed: ...
 def elastic3d(
     x: X,
     /,
