@@ -17,7 +17,7 @@ from ..ops import (
     leading,
     planned,
 )
-from ..readers import Sample
+from ..readers import SampleRequest
 from ..video.convert.output import OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
@@ -45,7 +45,7 @@ class Head:
     layout: str
     rounded: bool
 
-    def __call__(self, samples: Seq[Sample], epoch: int) -> list[OutputSpec]:
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
         """The output of each of some samples, drawn as the operators draw when they are called.
 
         Raises:
@@ -71,7 +71,7 @@ class Head:
         names = " → ".join(op.name for op in self.ops)
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
 
-    def _spec(self, sample: Sample) -> Spec:
+    def _spec(self, sample: SampleRequest) -> Spec:
         """A sample as operators would be given it."""
         sides = dict(zip(self.plain.frame_layout, sample.shape, strict=True))
         return Spec(len(sample.frames), sides["H"], sides["W"], sides["C"], self.plain.dtype)

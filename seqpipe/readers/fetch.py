@@ -17,7 +17,7 @@ from ..video.plan.request import Request
 from .lazy_engine import LazyEngine
 from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
-from .selection import Sample, Selection
+from .selection import SampleRequest, Selection
 
 __all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending"]
 
@@ -25,7 +25,7 @@ _NEARBY = 1024
 _TRIES = 16
 
 
-Pair: TypeAlias = tuple[Sample, Sequence]
+Pair: TypeAlias = tuple[SampleRequest, Sequence]
 """A sample and its pixels."""
 
 
@@ -160,7 +160,7 @@ class Fetcher:
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
         return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
 
-    def single(self, sample: Sample, epoch: int) -> Sequence:
+    def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
 
         Raises:
@@ -194,12 +194,14 @@ class Fetcher:
         return found
 
     def _grouped(
-        self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int
+        self, samples: tuple[SampleRequest, ...], failed: dict[int, SeqpipeError], epoch: int
     ) -> SampleGroup:
         return group_of(samples, failed, self.selection.catalog, self.output, self.outputs, epoch)
 
-    def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
-        samples: list[Sample] = []
+    def _resolve(
+        self, epoch: int, positions: IntArray
+    ) -> tuple[tuple[SampleRequest, ...], dict[int, SeqpipeError]]:
+        samples: list[SampleRequest] = []
         failed: dict[int, SeqpipeError] = {}
         for place, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
             try:
@@ -210,7 +212,7 @@ class Fetcher:
         return tuple(samples), failed
 
     def _lost(
-        self, epoch: int, position: int, lost: Sample, error: SeqpipeError
+        self, epoch: int, position: int, lost: SampleRequest, error: SeqpipeError
     ) -> Pair | SeqpipeError | None:
         if isinstance(error, DeviceMemoryError):
             raise error
@@ -221,7 +223,7 @@ class Fetcher:
         self.book.note(lost.source, "sample left out" if found is None else "sample substituted", error)
         return found
 
-    def _substitute(self, epoch: int, position: int, lost: Sample) -> Pair | None:
+    def _substitute(self, epoch: int, position: int, lost: SampleRequest) -> Pair | None:
         for candidate in self._candidates(epoch, position, lost.video).tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
@@ -242,7 +244,7 @@ class Fetcher:
         first &= videos != video
         return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
 
-    def _request(self, sample: Sample, output: OutputSpec, out: Array | None = None) -> Request:
+    def _request(self, sample: SampleRequest, output: OutputSpec, out: Array | None = None) -> Request:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
@@ -255,5 +257,5 @@ class Fetcher:
         return self.engine.get().allocate(whole, np.dtype(dtype))
 
 
-def _pair(sample: Sample, sequence: Sequence) -> Pair:
+def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
     return sample, sequence.of_sample(sample.label, sample.index)

@@ -30,7 +30,7 @@ from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
 
-__all__ = ["Survey"]
+__all__ = ["VideoSurvey"]
 
 _Shape: TypeAlias = tuple[int, int, int]
 _Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
@@ -56,7 +56,7 @@ class _VideoRow(NamedTuple):
 
 
 @dataclass
-class Survey:
+class VideoSurvey:
     """Looks at videos.
 
     Attributes:
