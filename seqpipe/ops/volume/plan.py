@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
-from ..core.blocks import resolve, values_of
 from ..core.spec import Spec
-from .drawn import Drawn
+from .drawn import Drawn, Unused, drawn_for
 from .held import Grid, Held, State
 from .mapping import Mapping3
 
@@ -148,14 +148,14 @@ class Plan:
         self._pending: Move | None = None
         self.grid = state.grid
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn, Grid]] = []
+        self.drawn: list[tuple[Any, Drawn | Unused, Grid]] = []
 
     @property
     def spec(self) -> Spec:
         """What draws are told."""
         return Spec(*self.grid.size, *self._rest)
 
-    def add(self, op: Any, p: Drawn) -> None:
+    def add(self, op: Any, p: Any) -> None:
         """One more operator.
 
         Args:
@@ -183,19 +183,24 @@ class Plan:
         move.names.append(op.name)
         self.grid = move.grid
 
-    def history(self, epoch: int, index: int) -> list[dict[str, Any]]:
-        """An entry for each operator, as JSON knows it."""
-        return [
-            {
-                "op": op.state(),
-                "epoch": int(epoch),
-                "index": int(index),
-                "drawn": p.to_json(),
-                "size": [int(n) for n in grid.size],
-                "affine": None if grid.affine is None else grid.affine.tolist(),
-            }
-            for op, p, grid in self.drawn
-        ]
+    def history(self, epoch: int, index: int) -> Callable[[], list[dict[str, Any]]]:
+        """What gives an entry for each operator, as JSON knows it: to put them in words takes as long as to draw."""
+        drawn = self.drawn  # not the plan, which has the voxels
+
+        def entries() -> list[dict[str, Any]]:
+            return [
+                {
+                    "op": op.state(),
+                    "epoch": int(epoch),
+                    "index": int(index),
+                    "drawn": p.to_json(),
+                    "size": [int(n) for n in grid.size],
+                    "affine": None if grid.affine is None else grid.affine.tolist(),
+                }
+                for op, p, grid in drawn
+            ]
+
+        return entries
 
     def _check_images(self, op: Any) -> None:
         images = self._state.images
@@ -235,11 +240,9 @@ def plans_of(
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
+        found: Seq[Any] = [drawn[number]] * len(plans) if drawn is not None else []
         if drawn is None:
-            block = resolve(op, [plan.spec for plan in plans], epoch, indices)
-            found = [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(plans))]
-        else:
-            found = [drawn[number]] * len(plans)
+            found = drawn_for(op, [plan.spec for plan in plans], epoch, indices)
         for plan, p in zip(plans, found, strict=True):
             plan.add(op, p)
     return plans

@@ -13,6 +13,9 @@ from scipy import ndimage
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, VolumeChain
+from seqpipe.ops.core.blocks import resolve, values_of
+from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.volume.drawn import Drawn, drawn_for
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
@@ -88,6 +91,19 @@ def test_what_does_not_act_changes_nothing(case, rng):
     volume = small(rng)
     op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": 0.0})
     assert np.array_equal(op(volume), volume)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_are_those_of_the_operator_model(case):
+    specs = [Spec(9, 10, 11, 2, "float32"), Spec(9, 10, 11, 2, "float32")]
+    for p in (1.0, 0.5):
+        op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
+        for epoch in range(3):
+            block = resolve(op, specs, epoch, [4, 9])
+            for n, found in enumerate(drawn_for(op, specs, epoch, [4, 9])):
+                wanted = Drawn(**vars(values_of(block.of(n, 1)[0])))
+                assert bool(found.acts) == bool(wanted.acts)
+                assert found.to_json() == wanted.to_json()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
