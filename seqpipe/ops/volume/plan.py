@@ -14,7 +14,7 @@ from .drawn import Drawn, Unused, drawn_for
 from .held import Grid, Held, State
 from .mapping import Mapping3
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "plans_of"]
+__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
 
 
 @dataclass(eq=False)
@@ -109,6 +109,24 @@ class Change:
 
 
 @dataclass(eq=False)
+class Smooth(Change):
+    """Images smoothed before geometry makes them coarser.
+
+    Attributes:
+        asked_by: the name of the operator that makes them so.
+    """
+
+    asked_by: str = ""
+
+    summary = "smoothed, since voxels become coarser"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the operators."""
+        return [self.asked_by]
+
+
+@dataclass(eq=False)
 class Rename:
     """Labels changed by an operator.
 
@@ -174,6 +192,11 @@ class Plan:
                 self._check_images(op)
             self.steps.append(Rename(op) if op.on_labels else Change(op, p, self.grid.spacing_mm))
             return
+        before = op.smoothing(p, self.grid) if self._state.images else None
+        if before is not None:
+            blur, sigma = before
+            self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, asked_by=op.name))
+            self._pending = None
         if self._pending is None or not self._pending.takes(op):
             self._pending = Move(self.grid, Mapping3(self.grid.size))
             self.steps.append(self._pending)
