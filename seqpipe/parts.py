@@ -20,7 +20,7 @@ from .sequence import Sequence, Shown
 __all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
-Entry: TypeAlias = dict[str, Any]
+HistoryEntry: TypeAlias = dict[str, Any]
 Unit: TypeAlias = Literal["voxel", "mm"]
 P = TypeVar("P", bound="Part")
 
@@ -160,20 +160,24 @@ class Sample(dict[str, Any], Shown):
     """
 
     def __init__(
-        self, parts: Mapping[str, Any], history: Iterable[Entry | Callable[[], list[Entry]]] = ()
+        self,
+        parts: Mapping[str, Any],
+        history: Iterable[HistoryEntry | Callable[[], list[HistoryEntry]]] = (),
     ) -> None:
         super().__init__(parts)
         self._history: list[Any] = list(history)
 
     @property
-    def history(self) -> list[Entry]:
+    def history(self) -> list[HistoryEntry]:
         """What was done, an entry for each operator, as JSON knows it; see :func:`seqpipe.ops.replay`."""
         if any(callable(one) for one in self._history):
             self._history = [entry for one in self._history for entry in (one() if callable(one) else [one])]
-        found: list[Entry] = self._history
+        found: list[HistoryEntry] = self._history
         return found
 
-    def with_parts(self, parts: Mapping[str, Any], *entries: Entry | Callable[[], list[Entry]]) -> Sample:
+    def with_parts(
+        self, parts: Mapping[str, Any], *entries: HistoryEntry | Callable[[], list[HistoryEntry]]
+    ) -> Sample:
         """Other parts, and the history with more entries; none of it is put in words yet."""
         return Sample(parts, (*self._history, *entries))
 
