@@ -153,7 +153,8 @@ def moved_sample(
     history = [*getattr(sample, "history", ())]
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            parts, layout = _by_itself(step, parts, layout, where)
+            moved, layout = _by_itself(step, parts, layout, where)
+            parts, history = dict(moved), [*history, *moved.history]
             continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
@@ -168,15 +169,16 @@ def moved_sample(
 
 def _by_itself(
     step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
-) -> tuple[dict[str, Part], str | None]:
+) -> tuple[Sample, str | None]:
     """The parts moved by a choice or a chain, and the layout of arrays of images then."""
     call = getattr(step, "done", step)
-    moved = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    done = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    moved = done if isinstance(done, Sample) else Sample(done)  # what nothing is done to comes back as it is
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
-        return dict(moved), layout
-    return dict(moved), step.result_layout(before)
+        return moved, layout
+    return moved, step.result_layout(before)
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:

@@ -23,6 +23,7 @@ from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from .chain import Chain
 from .choice import SomeOf
+from .only import Only
 from .parts import Sampled
 
 __all__ = ["Type", "ValueKind", "type_of_value", "types_after"]
@@ -149,6 +150,8 @@ def types_after(maker: Any, given: Seq[Type], layout: str | None = None) -> tupl
         for member in maker.ops:
             found = types_after(member, (found[0], *(others if isinstance(member, Mixing) else ())))[:1]
         return (*found, *(replace(one, kind="labels", dtype="float32", shape=None) for one in others))
+    if isinstance(maker, Only):
+        raise maker.refusal(f"{first}")
     if isinstance(maker, SomeOf):
         return (_of_choice(maker, first),)
     if isinstance(maker, Mixing):
