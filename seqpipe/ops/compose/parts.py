@@ -300,7 +300,7 @@ class _Step(NamedTuple):
                 f"their corners are up to {np.abs(apart).max():.3g} voxels apart",
                 source=self.op.name,
                 allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-                advice="Resample one onto the grid of the other first",
+                advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
             )
 
     # ------------------------------------------------------------------ images

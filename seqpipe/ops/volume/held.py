@@ -270,7 +270,7 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
             f"{' × '.join(map(str, grid.size))}",
             source=op,
             allowed="one grid for all parts",
-            advice="Resample it before",
+            advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
     if grid.affine is None or own.affine is None:
         return grid if own.affine is None else own
@@ -281,6 +281,6 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
             f"{grid.affine}\n",
             source=op,
             allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-            advice="Resample it before",
+            advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
     return grid
