@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..lazy import on_demand
 
 if TYPE_CHECKING:
+    from . import public
     from .loader import Batches, Sequences
     from .ranges import Range
     from .report import Loss, Report
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .video import Video
     from .volume import Volume
 
-__all__ = ["Batches", "Loss", "Range", "Report", "SampleRequest", "Sequences", "Video", "Volume"]
+__all__ = ["Batches", "Loss", "Range", "Report", "SampleRequest", "Sequences", "Video", "Volume", "public"]
 
 _LAZY = {
     "Batches": "loader",
@@ -30,6 +31,7 @@ _LAZY = {
     "Sequences": "loader",
     "Video": "video",
     "Volume": "volume",
+    "public": "",
 }
 
 if not TYPE_CHECKING:
