@@ -1,4 +1,4 @@
-"""Passes through an augmented dataset: those of its reader, with what is left of the chain done to each item."""
+"""Iterators over an augmented dataset: the reader's iterators, with the rest of the chain applied to each item."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ItemT = TypeVar("ItemT", Batch, Sequence)
 
 
 class AugmentedPass(ABC, Generic[ItemT]):
-    """A place in an epoch of an augmented dataset; it goes on, ends and begins anew as its reader's do.
+    """A resumable iterator over an epoch of an augmented dataset; it continues and restarts as the reader's does.
 
-    A state goes with the reader's samples and with the chain: it continues with exactly the samples and augmentations
-    that would have come, whatever ``fuse`` says. An error is raised in its turn; the next call goes on behind it.
+    A state continues with exactly the samples and augmentations that would have followed, for every ``fuse``. An error
+    is raised at its position in the order; the next call continues behind it.
 
     Args:
-        inner: the reader's pass.
-        tail: what is done to its items; None for nothing.
-        fingerprint: of the reader and the chain.
+        inner: the reader's iterator.
+        tail: the operators to apply to its items; None for none.
+        fingerprint: digest of the reader and the chain.
     """
 
     def __init__(self, inner: Batches | Sequences, tail: Chain | None, fingerprint: str) -> None:
@@ -33,16 +33,16 @@ class AugmentedPass(ABC, Generic[ItemT]):
 
     @property
     def epoch(self) -> int:
-        """The epoch it stands in."""
+        """The epoch that is being iterated."""
         return self._inner.epoch
 
     @property
     def position(self) -> int:
-        """How many samples of the rank's epoch were given out, or lost."""
+        """Number of samples of the rank's epoch that were returned or lost."""
         return self._inner.position
 
     def __len__(self) -> int:
-        """What a whole epoch gives; lost samples are not known beforehand."""
+        """Number of items of a whole epoch, including those that may turn out to be lost."""
         return len(self._inner)
 
     def __iter__(self) -> Iterator[ItemT]:
@@ -56,22 +56,22 @@ class AugmentedPass(ABC, Generic[ItemT]):
         return f"{type(self).__name__}({self._inner!r})"
 
     def state_dict(self) -> IteratorState:
-        """Where it stands, as plain values: the epoch, the position, and what they are of."""
+        """Return epoch, position and the fingerprint as plain values."""
         state = self._inner.state_dict()
         return IteratorState(epoch=state["epoch"], position=state["position"], fingerprint=self._fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from a state: with exactly what would have come. The dataset's epoch becomes its epoch.
+        """Continue from a state with exactly the items that would have followed; sets the dataset's epoch.
 
         Raises:
-            StateError: it was taken of another dataset or chain, or with other parameters; the message names them.
+            StateError: the state belongs to another dataset, chain or other parameters; the message names them.
         """
         found = check_state(state, self._fingerprint)
         self._inner.load_state_dict({**found, "fingerprint": self._inner.state_dict()["fingerprint"]})
 
 
 class AugmentedBatches(AugmentedPass[Batch]):
-    """Batches of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.batches`."""
+    """Iterator over batches of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.batches`."""
 
     def __init__(self, inner: Batches, tail: Chain | None, fingerprint: str) -> None:
         super().__init__(inner, tail, fingerprint)
@@ -83,7 +83,7 @@ class AugmentedBatches(AugmentedPass[Batch]):
 
 
 class AugmentedSequences(AugmentedPass[Sequence]):
-    """The sequences of an augmented dataset one by one; see :meth:`seqpipe.pipeline.Augmented.sequences`."""
+    """Iterator over sequences of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.sequences`."""
 
     def __init__(self, inner: Sequences, tail: Chain | None, fingerprint: str) -> None:
         super().__init__(inner, tail, fingerprint)

@@ -2,7 +2,7 @@
 
 reader = seqpipe.readers.Video(files=…, sequence_length=16, clips_per_video=10, clip_mode="even", short_side=256)
 for batch in reader.batches(4):
-    views = crop_views(batch, (256, 256), count=3)          # 12 sequences, those of one clip one after the other
+    views = crop_views(batch, (256, 256), count=3)          # 12 sequences: 3 consecutive views of each clip
     mean = VideoScores()
     mean.add(model(views), views.sources)
 """
@@ -23,18 +23,18 @@ __all__ = ["VideoScores", "crop_views"]
 
 
 def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
-    """Windows spread evenly along the longer side of each sequence, centered along the other.
+    """Cut windows that are spread evenly along the longer side of each sequence, and centered along the other.
 
     Args:
         batch: sequences ``FHWC``.
-        size: rows and columns of a window.
-        count: windows of each sequence; one alone is in the middle.
+        size: (height, width) of a window.
+        count: windows of each sequence; a single one is centered.
 
     Returns:
-        ``count`` times as many sequences, those of one sequence one after the other, with labels, indices and sources.
+        A batch of ``count`` consecutive views of each sequence, with labels, indices and sources.
 
     Raises:
-        ParameterError: the sequences are smaller than a window, or there is to be none.
+        ParameterError: the sequences are smaller than a window, or ``count`` is less than 1.
     """
     if count < 1:
         raise ParameterError(f"count={count} is not valid", source="crop_views", allowed="1 or more")
@@ -61,14 +61,14 @@ class VideoScores:
     _counts: dict[str, int] = field(default_factory=dict, init=False)
 
     def add(self, scores: Any, sources: tuple[str, ...]) -> None:
-        """Take the scores of some views.
+        """Add the scores of some views.
 
         Args:
-            scores: ``(N, classes)``, NumPy, CuPy or torch.
-            sources: what each view comes from, as :attr:`seqpipe.Batch.sources` says.
+            scores: ``(N, classes)``, a NumPy, CuPy or torch array.
+            sources: the video of each view, as in :attr:`seqpipe.Batch.sources`.
 
         Raises:
-            ParameterError: there are not as many of both.
+            ParameterError: the numbers of scores and sources, or of classes, differ.
         """
         table = np.asarray(to_numpy(scores), np.float64)
         if table.ndim != 2 or len(table) != len(sources):
@@ -86,9 +86,9 @@ class VideoScores:
             self._counts[source] = self._counts.get(source, 0) + 1
 
     def mean(self) -> dict[str, FloatArray]:
-        """The mean of each video's scores."""
+        """Return the mean scores of each video."""
         return {source: total / self._counts[source] for source, total in self._sums.items()}
 
     def counts(self) -> dict[str, int]:
-        """How many views of each video there were."""
+        """Return the number of views of each video."""
         return dict(self._counts)

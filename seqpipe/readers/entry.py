@@ -1,4 +1,4 @@
-"""Entry: a video as the user listed it, before it is opened."""
+"""Entry: a listed video before it is opened."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Entry", "Listing"]
 
 
 class Entry(NamedTuple):
-    """One video, or a part of it, that samples are to be taken from.
+    """A video, or a part of it, to take samples from.
 
     Attributes:
-        name: the path or URL that opens it.
-        key: its name for the fingerprint: the same wherever the dataset as a whole is moved to.
-        label: a whole number, -1 for none.
-        part: the part to use; None for all of it.
-        place: where it was named, as a sentence for messages, or "".
+        name: path or URL.
+        key: name in the fingerprint, which stays the same if the whole dataset is moved.
+        label: an integer, -1 for none.
+        part: the range to use; None for the whole video.
+        place: where the video is listed, as a sentence for messages, or "".
     """
 
     name: str
@@ -31,12 +31,12 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What the user listed.
+    """The listed videos.
 
     Attributes:
-        entries: in the order of the dataset.
-        classes: the names of the classes by their numbers, or none.
-        passed_over: how many files of a folder are not taken for videos, by the endings of their names.
+        entries: the videos, in the order of the dataset.
+        classes: class names; a name's position is its label. Empty if labels are plain integers.
+        passed_over: number of files of a folder that are not videos, by file extension.
     """
 
     entries: tuple[Entry, ...]

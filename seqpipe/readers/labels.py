@@ -18,20 +18,20 @@ NO_LABEL: Final = -1
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _LIMIT = 1 << 63
-_LONGEST = 1000  # characters of a number; Python refuses to read some thousands
+_LONGEST = 1000  # characters of a number; Python's int() refuses strings of more than 4300 digits
 
 
 class LabelParser:
-    """Turns what a user wrote into a label: a whole number.
+    """Converts integers, numeric strings and class names to integer labels.
 
     Args:
-        classes: the names of the classes in the order of their numbers; None if labels are just numbers.
+        classes: class names in the order of their labels; None if labels are plain integers.
 
     Attributes:
-        classes: the names; none where labels are just numbers.
+        classes: the class names; empty if labels are plain integers.
 
     Raises:
-        ParameterError: the classes are not a list of different names.
+        ParameterError: ``classes`` is not a list of distinct names.
     """
 
     def __init__(self, classes: Iterable[str] | None) -> None:
@@ -49,10 +49,10 @@ class LabelParser:
         self.classes = names
 
     def __call__(self, value: Any) -> int:
-        """The number of a class named ``value``, else ``value`` as a number; -1 stands for no label.
+        """Return the label of the class named ``value``, else ``value`` as an integer; -1 stands for no label.
 
         Raises:
-            ParameterError: it is neither, or no class has that number.
+            ParameterError: ``value`` is neither a class name nor a valid integer label.
         """
         if isinstance(value, str) and (known := self._numbers.get(value.strip())) is not None:
             return known
@@ -85,7 +85,7 @@ class LabelParser:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or ""."""
+    """Return the most similar known name, or "" if none is similar."""
     folded = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.strip().lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else ""

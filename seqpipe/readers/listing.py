@@ -1,4 +1,4 @@
-"""Listing: the videos of a dataset, from ``files``, ``file_root`` or ``manifest``."""
+"""Listing of a dataset's videos from ``files``, ``file_root`` or ``manifest``."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def list_videos(
     labels: Iterable[Any] | None,
     ranges: Iterable[Range | None] | None,
 ) -> Listing:
-    """The videos of the one argument that names them; all are as :class:`seqpipe.readers.Video` has them.
+    """List videos from one of ``files``, ``file_root`` and ``manifest``; see :class:`seqpipe.readers.Video`.
 
     Args:
-        turn: makes numbers of labels.
+        turn: converts labels to integers.
         files: paths and URLs.
-        file_root: a folder.
-        manifest: a table.
-        labels: for ``files``.
-        ranges: for ``files``.
+        file_root: a folder of class folders or videos.
+        manifest: a CSV, TSV or JSONL file.
+        labels: for ``files``: their labels.
+        ranges: for ``files``: their ranges.
 
     Raises:
-        ParameterError: none of them is given, several are, or labels or ranges for what has its own.
-        ManifestError: a line of the manifest cannot be used.
+        ParameterError: not exactly one source is given, or labels or ranges are given without ``files``.
+        ManifestError: a line of the manifest is not valid.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
     if files is not None:

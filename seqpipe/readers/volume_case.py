@@ -1,4 +1,4 @@
-"""From a case's files to patches: opened, checked, brought to one grid, placed and cut."""
+"""Preparation and cutting of one case: open, check, align parts to one grid, place and cut patches."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 SAMPLER: Final = choice(
     "sampler",
-    "Where patches are cut: anywhere, around foreground, around voxels of classes, or by a map of weights",
+    "Positions of patches: anywhere, around foreground, around voxels of classes, or by a map of weights",
     ("uniform", "balanced", "classes", "weighted"),
 )
 FOREGROUND: Final = Param(
-    name="foreground", doc="The share of patches around a labeled voxel", kind=float, lo=0, hi=1
+    name="foreground", doc="Share of patches around labeled voxels", kind=float, lo=0, hi=1
 )
 PATCHES_PER_VOLUME: Final = Param(
     name="patches_per_volume", doc="Patches of each volume in an epoch", lo=1, hi=1_000_000
 )
 ALIGN: Final = choice(
     "align",
-    "What becomes of parts on different grids: refused, or brought to the first one's",
+    "Parts on different grids: refuse them, or resample them to the grid of the first part",
     ("none", "first"),
 )
 CROP_ABOVE: Final = Param(
-    name="crop_above", doc="Cut volumes to the box of the voxels above this value", kind=float, optional=True
+    name="crop_above", doc="Crop volumes to the box of the voxels above this value", kind=float, optional=True
 )
-DTYPE: Final = choice("dtype", "The type of images", ("int16", "float16", "float32"), optional=True)
+DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
 
 _EDGE: Final = 1e-6
 _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
@@ -70,17 +70,17 @@ _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is made of a case's volumes before patches are cut; the same for all.
+    """Preparation of all volumes before patches are cut.
 
     Attributes:
         labels: names of the parts that hold labels.
-        orientation: such as ``"RAS"``, or None for the files' own.
-        spacing_mm: or None for the files' own.
-        align: what becomes of parts on different grids.
-        interp: how images are interpolated on another grid; labels by vote.
-        antialias: whether a Gaussian comes first along axes that get coarser.
-        crop_above: volumes are cut to the box of the voxels of the first part above this value; None keeps them whole.
-        dtype: of images, None for that of the scaled values.
+        orientation: target orientation such as ``"RAS"``, or None to keep the files'.
+        spacing_mm: target spacing, or None to keep the files'.
+        align: policy for parts on different grids, ``"none"`` or ``"first"``.
+        interp: interpolation of images on another grid; labels are resampled by vote.
+        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
+        crop_above: crop to the box of the voxels of the first part above this value, or None.
+        dtype: dtype of images; None for that of the scaled values.
     """
 
     labels: frozenset[str]
@@ -95,17 +95,17 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Rule:
-    """How patches are placed.
+    """Positions and padding of patches.
 
     Attributes:
-        patch: slices, rows and columns; None for whole volumes.
-        sampler: which rule.
-        foreground: for ``"balanced"``: the share of patches around a labeled voxel.
-        class_weights: for ``"classes"``: class → how often it is chosen, among those that are there.
-        weights: for ``"weighted"``: the part that is the map.
-        label: the part that holds the classes.
-        pad: what becomes of volumes that are smaller than a patch.
-        fill: the value around images.
+        patch: (slices, rows, columns); None for whole volumes.
+        sampler: rule for the positions.
+        foreground: for ``"balanced"``: share of patches around labeled voxels.
+        class_weights: for ``"classes"``: (class, relative frequency) among the classes of a volume.
+        weights: for ``"weighted"``: name of the part that holds the map.
+        label: name of the part that holds the classes.
+        pad: padding of volumes smaller than a patch.
+        fill: pad value of images.
     """
 
     patch: tuple[int, int, int] | None
@@ -123,13 +123,13 @@ class Opened:
     """A case in memory.
 
     Attributes:
-        parts: name → volume as it is stored, in the orientation that is asked for. Patches alone are scaled, cast and
-            interpolated, not the whole.
-        grids: name → the grid that a part is brought to, where that is another one than its own.
-        dtypes: name → what its patches are cast to, where that is asked for.
-        region: the box of the grid that patches are cut from.
-        classes: where the rule needs it, of the labels as they are stored.
-        weights: the same of the map.
+        parts: volumes by name, as they are stored, in the requested orientation; only patches are scaled, cast and
+            interpolated, not whole volumes.
+        grids: target grids of parts that are resampled.
+        dtypes: dtypes that patches of a part are cast to.
+        region: box of the grid that patches are cut from.
+        classes: index of the stored label voxels by class, if the sampler needs it.
+        weights: index of the stored map of weights, if the sampler needs it.
         begin: the stored voxel at which ``classes`` or ``weights`` begins.
     """
 
@@ -143,7 +143,7 @@ class Opened:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it holds."""
+        """Size in bytes."""
         held = sum(int(part.data.nbytes) for part in self.parts.values())
         return held + (0 if self.classes is None else self.classes.counts.nbytes)
 
@@ -153,7 +153,7 @@ class Opened:
         return self.region.shape
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The voxel of the region that is nearest to a voxel of a part's index."""
+        """Return the voxel of the region that is nearest to a voxel of a part's index."""
         place = np.add(voxel, self.begin)
         if name in self.grids:
             matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
@@ -163,7 +163,7 @@ class Opened:
         return depth, height, width
 
     def window(self, name: str, box: Box) -> Sequence:
-        """A window of a part within the region."""
+        """Return a window of a part, within the region, on its target grid."""
         part, grid = self.parts[name], self.grids.get(name)
         box = box.shifted(self.region.start)
 
@@ -183,26 +183,26 @@ class Opened:
 
 
 def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
-    """The facts of the first part as it is given, once all headers were read and fit together; no voxel is read.
+    """Read the headers of all parts, check that they fit together, and return the facts of the first part.
 
     Raises:
-        SourceError: a file cannot be opened, or parts are on different grids and are not to be aligned.
+        SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
     """
     with _readers(case, preparation) as readers:
         return next(iter(readers.values())).info
 
 
 def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | None = None) -> Opened:
-    """Read a case.
+    """Read a case into memory.
 
     Args:
-        case: its files.
-        preparation: what is made of them.
-        rule: how patches are placed.
-        disk: where volumes are kept, or None.
+        case: the files.
+        preparation: orientation, spacing, alignment and dtype.
+        rule: positions and padding of patches.
+        disk: cache on disk, or None.
 
     Raises:
-        SourceError: a file cannot be read, or labels are not whole numbers.
+        SourceError: a file cannot be read, or labels are not integers.
     """
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
@@ -228,7 +228,7 @@ def _indexed(case: Opened, rule: Rule) -> Opened:
         labels = case.parts[rule.label]
         if labels.layout != "DHWC" or labels.shape[-1] != 1:
             raise UnreadableSourceError(
-                f"labels {labels.shape} {labels.layout} are no single volume",
+                f"labels {labels.shape} {labels.layout} are not a single volume",
                 source=labels.source,
                 allowed="DHWC, one channel",
             )
@@ -248,9 +248,9 @@ def _grid_of(part: Sequence) -> tuple[int, int, int]:
 
 
 def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] | None) -> Box:
-    """The box of the grid around the voxels of a part above a value, no smaller than a patch where the grid allows it.
+    """Find the box of the grid around the voxels of a part above a value, at least as large as a patch if it fits.
 
-    All of the grid where no voxel is above the value.
+    The box is the whole grid if no voxel is above the value.
     """
     part = case.parts[name]
     sizes = _grid_of(part)
@@ -277,7 +277,7 @@ def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] |
 
 
 def _stored_region(case: Opened, name: str) -> Box:
-    """The stored voxels of a part that lie in the region."""
+    """Return the box of a part's stored voxels that the region covers."""
     if name not in case.grids:
         return case.region
     part = case.parts[name]
@@ -286,7 +286,7 @@ def _stored_region(case: Opened, name: str) -> Box:
 
 
 def _covered(matrix: FloatArray, box: Box, grid: tuple[int, int, int]) -> Box:
-    """The voxels of a grid that a box of another one touches, one at least; ``matrix`` gives indices of that grid."""
+    """Return the voxels of a grid that a box of another grid touches, at least one; ``matrix`` maps to its indices."""
     ends = [(start - 0.5, stop - 0.5) for start, stop in box.ranges]
     corners = np.array([[*corner, 1.0] for corner in product(*ends)])
     places = (corners @ matrix.T)[:, :3] + 0.5  # borders of voxels are whole numbers now
@@ -297,7 +297,7 @@ def _covered(matrix: FloatArray, box: Box, grid: tuple[int, int, int]) -> Box:
 
 
 def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
-    """A range of at least so many places around the same middle, as far as there are as many."""
+    """Widen a range around its middle to ``wanted`` places, or to all ``size`` places if there are fewer."""
     start, stop = span
     wanted = min(max(wanted, stop - start), size)
     start = min(max(start - (wanted - (stop - start)) // 2, 0), size - wanted)
@@ -305,13 +305,13 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
 
 
 def _prepared(reader: VolumeReader, *, is_label: bool) -> Sequence:
-    """A whole part on its own grid, as it is stored."""
+    """Read a whole part on its own grid, as it is stored; labels as integers."""
     found = reader.sequence()
     return _as_labels(found.scaled()) if is_label else found
 
 
 def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
-    """What a prepared part depends on; None where its files have no identity."""
+    """Return everything that a prepared part depends on, as a cache key; None for files without an identity."""
     stamp = reader.stamp()
     if stamp is None:
         return None
@@ -321,13 +321,16 @@ def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[An
 def cut(
     case: Opened, rule: Rule, labels: frozenset[str], draws: FloatArray
 ) -> tuple[dict[str, Sequence], str]:
-    """The patch that some draws place, of every part at the same place; and a note where the rule could not be kept.
+    """Cut one patch at the same position of every part.
 
     Args:
-        case: in memory.
-        rule: how patches are placed.
-        labels: names of the parts that hold labels, which are filled up by 0.
-        draws: numbers from 0 to below 1; see :func:`seqpipe.sampling.blocks.patch_draws`.
+        case: the volumes in memory.
+        rule: positions and padding of patches.
+        labels: names of the parts that hold labels, which are padded with 0.
+        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.blocks.patch_draws`.
+
+    Returns:
+        The patch of each part by name; and why the patch was cut anywhere instead of by the rule, or "".
     """
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
@@ -360,7 +363,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
     else:
         wanted = dict.fromkeys(present, 1.0)
     if not wanted:
-        what = "no voxel is labeled" if rule.sampler == "balanced" else "none of the classes is there"
+        what = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
         return uniform, f"{what}: patches are cut anywhere"
     numbers = sorted(wanted)
     shares = np.cumsum([wanted[number] for number in numbers])
@@ -371,7 +374,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
 
 @contextmanager
 def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeReader]]:
-    """The case's volumes, all on one grid, headers read."""
+    """Open the case's volumes on one common grid; only headers are read."""
     with ExitStack() as stack:
         readers: dict[str, VolumeReader] = {}
         for name, path in case.parts.items():
@@ -414,7 +417,7 @@ def _apart(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo)
 
 
 def _as_labels(found: Sequence) -> Sequence:
-    """Labels as the smallest type of whole numbers that holds them."""
+    """Cast labels to the smallest integer dtype that holds them."""
     data = found.data
     if data.dtype.kind == "f":
         whole = np.rint(data)

@@ -1,4 +1,4 @@
-"""Dataset: a reader as torch's IterableDataset, whose workers share its batches."""
+"""Dataset: a reader as a torch ``IterableDataset``, whose workers divide the batches among themselves."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _AHEAD: Final = 2
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
     """The batches of a reader as dictionaries of tensors, for a DataLoader with ``batch_size=None``.
 
-    With ``num_workers`` W, worker w makes batches w, w + W, …, so that the loader gives each batch once, and in the
-    order of one process. Frames that are to be on a GPU are brought there by the trainer, from memory that the loader
-    pins: a reader of a GPU is iterated without workers.
+    With ``num_workers=W``, worker w reads batches w, w + W, …, so that the loader returns each batch once, in the order
+    of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
+    the loader's pinned batches to the GPU in the training loop.
 
     Keys are ``pixels``, ``label``, ``timestamps``, ``frames`` and ``index``.
 
     Args:
         reader: the reader.
         batch_size: samples in a batch.
-        last_batch: what becomes of a rest that fills no batch.
-        layout: of the pixels: "NFHWC", "NFCHW" or "NCFHW"; None leaves them as they are.
+        last_batch: policy for an incomplete last batch; see :func:`seqpipe.pipeline.read`.
+        layout: axes of the pixels: "NFHWC", "NFCHW" or "NCFHW"; None keeps the reader's.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -54,11 +54,11 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._start = self._given = 0
 
     def __len__(self) -> int:
-        """Batches of the current epoch."""
+        """Number of batches of the current epoch."""
         return self._source.batches(self._clips.reader.epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; call it before the workers start."""
+        """Select the epoch of the next ``iter()``; call it before the workers start."""
         self._clips.reader.set_epoch(epoch)
         self._start = 0
 
@@ -90,10 +90,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
             }
 
     def _worker(self) -> tuple[int, int]:
-        """The number of this worker, and how many there are.
+        """Return the number of this worker, and the number of workers.
 
         Raises:
-            BackendError: it is one of several processes, and the reader is one of a GPU.
+            BackendError: this is a worker process, and the reader's device is a GPU.
         """
         info = torch.utils.data.get_worker_info()
         if info is None:
@@ -102,12 +102,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
             raise BackendError(
                 f"a reader of {self._clips.reader.device} in a worker of a DataLoader",
                 source="torch.Dataset",
-                advice="Give num_workers=0: the reader has threads of its own; or read by device='cpu'",
+                advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu'",
             )
         return int(info.id), int(info.num_workers)
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches were given out: of one process, the state of it all; of a worker, that of the worker."""
+        """Return the number of returned batches: of the whole iteration in one process, of this worker in a worker."""
         worker, count = self._worker()
         reader = self._clips.reader
         return {
@@ -119,10 +119,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
-            StateError: it is of another dataset, or of another number of workers.
+            StateError: the state belongs to another dataset, batch size or number of workers.
         """
         reader = self._clips.reader
         found = check_state(state, f"{reader.fingerprint} batch={self._source.batch_size}")
@@ -135,5 +135,5 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
             )
         reader.set_epoch(found["epoch"])
         given = found["position"]
-        # what a worker has given out is its last batch; its next one is as many behind it as there are workers
+        # the position is that of the worker's last batch; its next batch is `count` batches later
         self._start = given if count == 1 else (given - 1 - worker + count if given else 0)

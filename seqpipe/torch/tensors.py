@@ -1,4 +1,4 @@
-"""Values of pipelines as tensors: on a device, in a layout."""
+"""Conversion of pipeline values to tensors on a device, in a layout."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..sequence import Batch
 __all__ = ["PixelLayout", "check_layout", "tensor_of"]
 
 PixelLayout: TypeAlias = Literal["NFHWC", "NFCHW", "NCFHW"]
-"""The axes of batches of videos: samples, frames, rows, columns, channels. 3-D networks take NCFHW."""
+"""Axes of batches of videos: samples, frames, height, width, channels. 3-D networks take NCFHW."""
 
 _LETTERS: Final = "NFHWC"
 
 
 def check_layout(layout: PixelLayout | None, source: str) -> PixelLayout | None:
-    """The layout, if there is such.
+    """Return the layout.
 
     Raises:
-        ParameterError: there is not.
+        ParameterError: the layout is not one of :data:`PixelLayout`.
     """
     if layout is not None and layout not in get_args(PixelLayout):
         allowed = ", ".join(map(repr, get_args(PixelLayout)))
@@ -34,14 +34,14 @@ def check_layout(layout: PixelLayout | None, source: str) -> PixelLayout | None:
 def tensor_of(
     given: Any, name: str, layout: PixelLayout | None, device: Any = None, *, pinned: bool = False
 ) -> Any:
-    """A value as a tensor; one that is not of videos keeps its axes.
+    """Convert a value to a tensor; values other than videos keep their axes.
 
     Args:
         given: a Batch, a Value, or an array.
-        name: for messages.
-        layout: of videos; None leaves them as they are.
-        device: where it is to be; None leaves it where it is.
-        pinned: whether what stays in main memory is pinned.
+        name: name of the output, for messages.
+        layout: axes of videos; None keeps them.
+        device: device of the tensor; None keeps the value's.
+        pinned: whether a tensor that stays in main memory is pinned.
 
     Raises:
         ParameterError: samples differ in shape.
@@ -50,7 +50,7 @@ def tensor_of(
     array = value.stacked(f"the output {name}")
     tensor = to_torch(array)
     if isinstance(array, np.ndarray) and not isinstance(given, (Batch, Value)):
-        tensor = tensor.clone()  # labels are the tensor's own: what comes next does not change them
+        tensor = tensor.clone()  # the tensor owns its labels: later batches do not overwrite them
     known = f"N{value.layout}"
     if layout is not None and known != layout and sorted(known) == sorted(_LETTERS):
         tensor = tensor.permute(*(known.index(letter) for letter in layout)).contiguous()
@@ -58,6 +58,6 @@ def tensor_of(
         return tensor.pin_memory() if pinned and tensor.device.type == "cpu" else tensor
     place = getattr(device, "type", str(device))
     if not str(place).startswith("cpu") and tensor.device.type == "cpu":
-        # from pinned memory the copy does not hold up who asks for it
+        # a copy from pinned memory does not block the calling thread
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
