@@ -10,7 +10,7 @@ import numpy as np
 
 from ...array import Array, FloatArray, admit, device_of, namespace, to_numpy
 from ...errors import ParameterError
-from ...parts import Boxes, Image, Labels, Part, Points, part_of
+from ...parts import Boxes, Flow, Image, Labels, Part, Points, part_of
 from ...sequence import Sequence
 from ..call.inputs import like
 from ..core.spec import MOVED, Spec
@@ -159,7 +159,7 @@ def _of_layout(values: Array, layout: str) -> Array:
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
-    """A sample as operators see it.
+    """A sample as operators see it; tables are left out, for nothing is done to them.
 
     Args:
         op: the name of what is called.
@@ -186,9 +186,15 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
     for name, part in parts.items():
         if isinstance(part, (Points, Boxes)):
             held[name] = _places(op, name, part, grid)
+        if isinstance(part, Flow):
+            raise ParameterError(
+                f"{name} is flow",
+                source=op,
+                allowed="images, labels, points, boxes and tables, which operators on volumes move",
+            )
     if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
-    return State({name: held[name] for name in parts}, grid, op)
+    return State({name: held[name] for name in parts if name in held}, grid, op)
 
 
 def _meant(part: Part) -> Part:
