@@ -1,4 +1,4 @@
-"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule; tables.
+"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule; metadata.
 
 A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
 space of a part is that of its sequence, which has the affine.
@@ -17,7 +17,7 @@ from .errors import ParameterError
 from .param import choice
 from .sequence import Sequence, Shown
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "Table", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "part_of"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 Unit: TypeAlias = Literal["voxel", "mm"]
@@ -151,7 +151,7 @@ class Flow(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Part):
+class Metadata(Part):
     """Facts that go with the images, such as an age, a class or a row of measurements: handed on as they are.
 
     Attributes:

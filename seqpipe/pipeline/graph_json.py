@@ -19,7 +19,7 @@ __all__ = ["from_json", "to_json"]
 _FORMAT: Final = 2
 _KINDS: Final = {
     kind.__name__: kind
-    for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow, parts.Table)
+    for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow, parts.Metadata)
 }
 
 

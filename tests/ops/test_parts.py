@@ -9,7 +9,7 @@ from scipy import ndimage
 from seqpipe import Batch, Sequence, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, apply
-from seqpipe.parts import Boxes, Flow, Image, Labels, Points, Sample, Table
+from seqpipe.parts import Boxes, Flow, Image, Labels, Metadata, Points, Sample
 from seqpipe.pipeline import Graph, Input
 from tests.support.operators import compare
 
@@ -162,21 +162,21 @@ def test_flow_is_a_part():
 
 
 @pytest.mark.parametrize("op", [TURN, ops.RandomAffine3d(rotate=10.0), Chain(TURN, ops.Flip(horizontal=1))])
-def test_tables_are_handed_on_as_they_are(op):
-    table = Table({"age": [63], "site": ["Guys"]})
-    found = op({"about": table, "t1": VOLUME, "label": Labels(SEGMENTED)})
+def test_metadata_is_handed_on_as_it_is(op):
+    known = Metadata({"age": [63], "site": ["Guys"]})
+    found = op({"about": known, "t1": VOLUME, "label": Labels(SEGMENTED)})
     assert list(found) == ["about", "t1", "label"]
-    assert found["about"].data is table.data
-    with pytest.raises(ParameterError, match=r"a sample of about( \(Table\))?"):
-        op({"about": table})
+    assert found["about"].data is known.data
+    with pytest.raises(ParameterError, match=r"a sample of about( \(Metadata\))?"):
+        op({"about": known})
 
 
-def test_tables_of_several_samples_go_through_a_choice():
+def test_metadata_of_several_samples_goes_through_a_choice():
     images = RNG.integers(0, 256, (8, 2, 6, 7, 3), np.uint8)
-    table = Table({"age": np.arange(8), "site": list("abcdefgh")})
+    known = Metadata({"age": np.arange(8), "site": list("abcdefgh")})
     choice = ops.OneOf([ops.Invert(), None], seed=2)
-    found = choice({"clip": images, "about": table}, index=range(8))
-    assert found["about"] is table
+    found = choice({"clip": images, "about": known}, index=range(8))
+    assert found["about"] is known
     seen = [bool((new == 255 - old).all()) for new, old in zip(found["clip"], images, strict=True)]
     assert 0 < sum(seen) < 8
 
@@ -184,7 +184,7 @@ def test_tables_of_several_samples_go_through_a_choice():
 def test_flow_of_volumes_is_refused_by_operators_on_volumes():
     flow = Flow(np.zeros((5, 20, 30, 2), np.float32))
     with pytest.raises(
-        ParameterError, match="motion is flow; allowed: images, labels, points, boxes and tables"
+        ParameterError, match="motion is flow; allowed: images, labels, points, boxes and metadata"
     ):
         ops.RandomAffine3d(rotate=10.0)({"t1": VOLUME, "motion": flow})
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, Table, part_of
+from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
@@ -273,7 +273,7 @@ class _Step(NamedTuple):
             Boxes: self._places,
             Points: self._places,
             Flow: self._flow,
-            Table: lambda _, part: part.data,
+            Metadata: lambda _, part: part.data,
         }
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):

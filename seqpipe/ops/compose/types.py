@@ -11,7 +11,7 @@ import numpy as np
 from ...array import device_of
 from ...errors import ParameterError
 from ...layout import LAYOUTS
-from ...parts import Boxes, Flow, Labels, Part, Points, Table
+from ...parts import Boxes, Flow, Labels, Metadata, Part, Points
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, Shaping
 from ..batch.base import Mixing
@@ -95,7 +95,7 @@ class Type:
 
 def type_of_value(value: Any) -> Type:
     """The type of a batch that is there: a Batch, an array ``(N, …)``, or a list of arrays."""
-    if isinstance(value, Table):
+    if isinstance(value, Metadata):
         return Type()
     if isinstance(value, Part):
         return replace(type_of_value(value.data), kind=_KINDS.get(type(value), "images"))

@@ -159,7 +159,7 @@ def _of_layout(values: Array, layout: str) -> Array:
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
-    """A sample as operators see it; tables are left out, for nothing is done to them.
+    """A sample as operators see it; metadata is left out, for nothing is done to it.
 
     Args:
         op: the name of what is called.
@@ -190,7 +190,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
             raise ParameterError(
                 f"{name} is flow",
                 source=op,
-                allowed="images, labels, points, boxes and tables, which operators on volumes move",
+                allowed="images, labels, points, boxes and metadata, which operators on volumes move",
             )
     if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
