@@ -161,7 +161,8 @@ def samples_done(
     made = _all_done(states, plans, doing)
     found = []
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
-        parts = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        parts = {name: moved.get(name, value) for name, value in sample.items()}
         before = sample if isinstance(sample, Sample) else Sample({})
         history = (plan.history(epoch, index),) if doing.told else ()
         found.append(before.with_parts(parts, *history))
