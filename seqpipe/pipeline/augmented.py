@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import get_args
+from typing import Any, TypeVar, get_args
+from weakref import WeakSet
 
 from ..array import IntArray
 from ..errors import ParameterError
@@ -17,6 +18,8 @@ from .fusion import Fuse, split
 from .passes import AugmentedBatches, AugmentedSequences
 
 __all__ = ["Augmented"]
+
+PassT = TypeVar("PassT", AugmentedBatches, AugmentedSequences)
 
 
 class Augmented:
@@ -46,30 +49,31 @@ class Augmented:
 
     Batches with ``ragged="pad"`` are not fused, for windows are then drawn within padded pictures.
 
-    The chain runs in the thread that iterates, on the device that holds the batch; the reader's threads read ahead
-    meanwhile. States of its passes include the chain, and may be loaded whatever ``fuse`` is.
+    What is left of the chain runs on a thread of its own, on the device that holds the batch, up to two batches ahead
+    of who iterates; the reader reads ahead of that. States of its passes include the chain, and may be loaded whatever
+    ``fuse`` is.
 
     Args:
         reader: makes batches; it is closed with this.
-        chain: what is done to them: a chain, or one operator.
+        chain: what is done to them: a chain, one operator, a list of them, or a choice such as ``ops.OneOf(…)``.
         fuse: how much pixels may differ for being made in fewer steps.
 
     Raises:
         ParameterError: an argument is not valid.
     """
 
-    def __init__(self, reader: Video, chain: Chain | Op, *, fuse: Fuse = "surface") -> None:
+    def __init__(self, reader: Video, chain: Chain | Op | Any, *, fuse: Fuse = "surface") -> None:
         if not isinstance(reader, Video):
             raise _wrong("reader", reader, "a seqpipe.readers.Video")
-        if not isinstance(chain, (Chain, Op)):
-            raise _wrong("chain", chain, "a Chain or an operator")
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Augmented", allowed=allowed)
         self._reader, self._fuse = reader, fuse
-        self._chain = chain if isinstance(chain, Chain) else Chain(chain)
+        members = chain if isinstance(chain, (list, tuple)) else [chain]
+        self._chain = chain if isinstance(chain, Chain) else Chain(*members)
+        self._passes: WeakSet[AugmentedBatches | AugmentedSequences] = WeakSet()
         self._split = split(self._chain, reader.output, fuse, reader.layout)
-        made = [op.to_json() for op in self._chain.ops]
+        made = [op.to_json() if isinstance(op, Op) else repr(op) for op in self._chain.ops]
         self._own = fingerprint(chain=[self._chain.fuse, *made])
 
     @property
@@ -153,12 +157,14 @@ class Augmented:
         inner = self._reader.batches(
             batch_size, last_batch=last_batch, ragged=ragged, outputs=None if padded else self._split.head
         )
-        return AugmentedBatches(inner, self._chain if padded else self._split.tail, self.fingerprint)
+        return self._kept(
+            AugmentedBatches(inner, self._chain if padded else self._split.tail, self.fingerprint)
+        )
 
     def sequences(self) -> AugmentedSequences:
         """The current epoch sequence by sequence."""
         inner = self._reader.sequences(outputs=self._split.head)
-        return AugmentedSequences(inner, self._split.tail, self.fingerprint)
+        return self._kept(AugmentedSequences(inner, self._split.tail, self.fingerprint))
 
     def __iter__(self) -> AugmentedSequences:
         return self.sequences()
@@ -184,8 +190,15 @@ class Augmented:
         """What was decoded; see :meth:`seqpipe.readers.Video.stats`."""
         return self._reader.stats()
 
+    def _kept(self, made: PassT) -> PassT:
+        """A pass that is closed with the dataset."""
+        self._passes.add(made)
+        return made
+
     def close(self) -> None:
-        """Stop the reader's threads; a later use starts them again."""
+        """Stop the threads of its passes and those of the reader; a later use starts them again."""
+        for one in list(self._passes):
+            one.close()
         self._reader.close()
 
     def __enter__(self) -> Augmented:

@@ -110,6 +110,11 @@ class Pass(ABC, Generic[ItemT]):
         return self._epoch
 
     @property
+    def chosen_epoch(self) -> int:
+        """The dataset's current epoch, which the next ``iter()`` goes through."""
+        return self._feed.epoch
+
+    @property
     def position(self) -> int:
         """How many samples of the rank's epoch were given out, or lost."""
         return self._position
