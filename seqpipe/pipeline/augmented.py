@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import TracebackType
 from typing import Any, TypeVar, get_args
 from weakref import WeakSet
@@ -11,10 +12,11 @@ from ..errors import ParameterError
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
+from ..readers.params import TORCH_DOOR
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
 from ..sequence import Sequence
-from .fusion import Fuse, split
+from .fusion import Fuse, Split, split
 from .passes import AugmentedBatches, AugmentedSequences
 
 __all__ = ["Augmented"]
@@ -85,6 +87,11 @@ class Augmented:
     def chain(self) -> Chain:
         """What is done to them."""
         return self._chain
+
+    @property
+    def parts(self) -> Split:
+        """The chain in two parts: what the reader's conversion does, and what is done after it."""
+        return self._split
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -168,6 +175,10 @@ class Augmented:
 
     def __iter__(self) -> AugmentedSequences:
         return self.sequences()
+
+    def as_torch(self, batch_size: int, **options: Any) -> Any:
+        """The batches as torch's IterableDataset; see :meth:`seqpipe.readers.Video.as_torch`."""
+        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def explain(self) -> str:
         """What is done where: a line for each pass over the pixels, and why the conversion does no more."""
