@@ -15,7 +15,7 @@ import numpy as np
 from .array import Array, FloatArray, admit, to_numpy
 from .errors import ParameterError
 from .param import choice
-from .sequence import Sequence
+from .sequence import Sequence, Shown
 
 __all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
 
@@ -150,7 +150,7 @@ class Flow(Part):
     """Forward flow between the frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
 
 
-class Sample(dict[str, Any]):
+class Sample(dict[str, Any], Shown):
     """A sample that operators have made.
 
     Attributes:

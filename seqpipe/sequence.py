@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
+from html import escape
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +27,9 @@ from .errors import ParameterError
 from .layout import check_layout, frame_axis
 from .param import Param, keep_checked
 
-__all__ = ["Batch", "Sequence", "orientation_of", "spacing_of"]
+__all__ = ["Batch", "Sequence", "Shown", "orientation_of", "spacing_of"]
+
+_VIEW: Final = "seqpipe.view"
 
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
@@ -33,7 +37,20 @@ _LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo
 _INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
 
 
-class _Exports:
+class Shown:
+    """What notebooks and pages show of a value: see :func:`seqpipe.view.show`."""
+
+    def show(self, **options: Any) -> Any:
+        """A page that shows it: three planes of a volume, frames of a clip; in a notebook, the picture itself.
+
+        Args:
+            **options: as :func:`seqpipe.view.show` has them.
+        """
+        # found by name when it is asked for: the vocabulary stands above the package that draws pages
+        return import_module(_VIEW).show(self, **options)
+
+
+class _Exports(Shown):
     """The ways out of a value that holds an array: DLPack and the libraries by name."""
 
     data: Array
@@ -214,22 +231,34 @@ class Sequence(_Exports):
         dtype: np.dtype[Any] = np.dtype(self.data.dtype)
         return dtype
 
-    def __repr__(self) -> str:
-        parts = [f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"]
+    def in_words(self) -> dict[str, str]:
+        """What is known of it, as names and texts for people; its pixels are not looked at."""
+        words = {"data": f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"}
         if self.frames is not None:
-            parts.append(_span("frames", self.frames[self.frames >= 0], ""))
+            words["frames"] = _span(self.frames[self.frames >= 0], "")
         if self.timestamps is not None:
-            parts.append(_span("", self.timestamps[~np.isnan(self.timestamps)], " s"))
+            words["times"] = _span(self.timestamps[~np.isnan(self.timestamps)], " s")
         if self.affine is not None:
-            spacing = " × ".join(f"{s:.4g}" for s in spacing_of(self.affine))
-            parts.append(f"spacing {spacing} mm {self.orientation}")
+            words["spacing"] = (
+                f"{' × '.join(f'{s:.4g}' for s in spacing_of(self.affine))} mm {self.orientation}"
+            )
         if self.scale is not None:
-            parts.append(f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}")
+            words["scale"] = f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}"
         if not (isinstance(self.label, int) and self.label < 0):
-            parts.append(f"label {self.label}")
+            words["label"] = str(self.label)
         if self.source:
-            parts.append(f"from {self.source!r}")
-        return f"Sequence({', '.join(part for part in parts if part)})"
+            words["source"] = self.source
+        return {name: text for name, text in words.items() if text}
+
+    def __repr__(self) -> str:
+        forms = {"data": "{}", "times": "{}", "scale": "{}", "source": "from {!r}"}
+        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.in_words().items()]
+        return f"Sequence({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
+        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
+        return f"<table>{''.join(rows)}</table>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -436,8 +465,9 @@ def _column(values: list[Any]) -> Any:
     return np.array(values) if alike else tuple(values)
 
 
-def _span(name: str, values: np.ndarray[Any, Any], unit: str) -> str:
+def _span(values: np.ndarray[Any, Any], unit: str) -> str:
+    """The first and the last of some values; nothing if there are none."""
     if not values.size:
         return ""
-    numbers = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
-    return " ".join(part for part in (name, f"{numbers[0]}…{numbers[1]}{unit}") if part)
+    first, last = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
+    return f"{first}…{last}{unit}"

@@ -106,6 +106,7 @@ ROOMS = (
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
     Room("recipes", ("recipes",), never=BESIDE_OPS),
+    Room("view", ("view",), never=("readers",)),
     Room("pipeline", ("pipeline",)),
     Room("fn", ("fn", "types")),
     Room("front", ("",)),

@@ -1,4 +1,4 @@
-"""Passes through an augmented dataset: those of its reader, with the rest of the chain done by an executor."""
+"""Iterators over an augmented dataset: an executor applies the rest of the chain to the items of the reader's."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _AHEAD: Final = 2
 
 
 class _PassSource(BatchSource):
-    """The items of a reader's pass, which reads ahead itself, as a source.
+    """The items of a reader's iterator, which reads ahead itself, as a source.
 
     Attributes:
-        inner: the pass.
+        inner: the reader's iterator.
     """
 
     name = "reader"
@@ -37,7 +37,7 @@ class _PassSource(BatchSource):
         self.inner = inner
 
     def begin(self) -> Ticket:
-        """See :meth:`BatchSource.begin`; whether there is an item is known when it is finished."""
+        """See :meth:`BatchSource.begin`; :meth:`finish` finds out whether there is an item."""
         return Ticket(self.inner.epoch, self.inner.position, self.inner.position)
 
     def finish(self, ticket: Ticket) -> Fetched:
@@ -50,7 +50,7 @@ class _PassSource(BatchSource):
             item: Any = next(self.inner)
         except StopIteration:
             raise EndOfData from None
-        finally:  # an item that is lost counts as given
+        finally:  # a lost item counts as returned
             ticket.position, ticket.end = ticket.end, self.inner.position
         batch = item if isinstance(item, Batch) else Batch((item,))
         indices = np.asarray(batch.indices)
@@ -68,17 +68,17 @@ class _PassSource(BatchSource):
 
 
 class AugmentedPass(Generic[ItemT]):
-    """A place in an epoch of an augmented dataset; it goes on, ends and begins anew as its reader's do.
+    """A resumable iterator over an epoch of an augmented dataset; it continues and restarts as the reader's does.
 
-    The chain runs on a thread of its own, up to two items ahead of who iterates. A state goes with the reader's samples
-    and with the chain: it continues with exactly the samples and augmentations that would have come, whatever ``fuse``
-    says. An error is raised in its turn; the next call goes on behind it.
+    The chain runs on a separate thread, up to ``ahead`` items ahead of the consumer. A state continues with exactly the
+    samples and augmentations that would have followed, for every ``fuse``. An error is raised at its position in the
+    order; the next call continues behind it.
 
     Args:
-        inner: the reader's pass.
-        tail: what is done to its items; None for nothing.
-        fingerprint: of the reader and the chain.
-        ahead: items that are made ahead; with 0 everything is done in the thread that iterates.
+        inner: the reader's iterator.
+        tail: the operators to apply to its items; None for none.
+        fingerprint: digest of the reader and the chain.
+        ahead: number of items to prepare ahead; 0 does everything in the consumer's thread.
     """
 
     def __init__(
@@ -102,16 +102,16 @@ class AugmentedPass(Generic[ItemT]):
 
     @property
     def epoch(self) -> int:
-        """The epoch it stands in."""
+        """The epoch that is being iterated."""
         return self._executor.places()[0][0]
 
     @property
     def position(self) -> int:
-        """How many samples of the rank's epoch were given out, or lost."""
+        """Number of samples of the rank's epoch that were returned or lost."""
         return self._executor.places()[0][1]
 
     def __len__(self) -> int:
-        """What a whole epoch gives; lost samples are not known beforehand."""
+        """Number of items of a whole epoch, including those that may turn out to be lost."""
         return len(self._inner)
 
     def __iter__(self) -> Iterator[ItemT]:
@@ -132,7 +132,7 @@ class AugmentedPass(Generic[ItemT]):
         return f"{type(self).__name__}({self._inner!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is under way will not arrive elsewhere: it is begun there once more.
+        # Pending items do not arrive in another process: they are begun again there.
         kept = {name: value for name, value in self.__dict__.items() if name != "_executor"}
         return {**kept, "_place": (self.epoch, self.position)}
 
@@ -142,14 +142,14 @@ class AugmentedPass(Generic[ItemT]):
         self._start(*place)
 
     def state_dict(self) -> IteratorState:
-        """Where it stands, as plain values: the epoch, the position, and what they are of."""
+        """Return epoch, position and the fingerprint as plain values."""
         return IteratorState(epoch=self.epoch, position=self.position, fingerprint=self._fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from a state: with exactly what would have come. The dataset's epoch becomes its epoch.
+        """Continue from a state with exactly the items that would have followed; sets the dataset's epoch.
 
         Raises:
-            StateError: it was taken of another dataset or chain, or with other parameters; the message names them.
+            StateError: the state belongs to another dataset, chain or other parameters; the message names them.
         """
         found = check_state(state, self._fingerprint)
         self._go_to(found["epoch"], found["position"])
@@ -159,18 +159,18 @@ class AugmentedPass(Generic[ItemT]):
         self._ended = False
 
     def stats(self) -> Mapping[str, Any]:
-        """How the stages spent their time; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
+        """Return how the stages spent their time; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
         return self._executor.statistics()
 
     def close(self) -> None:
-        """Stop what is under way, and the threads; it goes on from where it stands if it is used again."""
+        """Cancel pending items and stop the threads; the next item continues at the same position."""
         self._executor.go_to(self._executor.places())
         self._executor.close()
 
 
 class AugmentedBatches(AugmentedPass[Batch]):
-    """Batches of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.batches`."""
+    """Iterator over batches of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.batches`."""
 
 
 class AugmentedSequences(AugmentedPass[Sequence]):
-    """The sequences of an augmented dataset one by one; see :meth:`seqpipe.pipeline.Augmented.sequences`."""
+    """Iterator over sequences of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.sequences`."""

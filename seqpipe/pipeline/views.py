@@ -3,7 +3,7 @@
 reader = seqpipe.readers.Video(files=…, sequence_length=16, clips_per_video=10, clip_mode="even", short_side=256)
 scores = VideoScores()
 for batch in reader.batches(4):
-    views = crop_views(batch, (256, 256), count=3)          # 12 sequences, those of one clip one after the other
+    views = crop_views(batch, (256, 256), count=3)          # 12 sequences: 3 consecutive views of each clip
     scores.add(model(views.torch()), reader.videos(views.indices))
 mean = scores.mean()                                        # for each video, the mean over 10 × 3 views
 """
@@ -25,18 +25,18 @@ __all__ = ["VideoScores", "crop_views"]
 
 
 def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
-    """Windows spread evenly along the longer side of each sequence, centered along the other.
+    """Cut windows that are spread evenly along the longer side of each sequence, and centered along the other.
 
     Args:
         batch: sequences ``FHWC``.
-        size: rows and columns of a window.
-        count: windows of each sequence; one alone is in the middle.
+        size: (height, width) of a window.
+        count: windows of each sequence; a single one is centered.
 
     Returns:
-        ``count`` times as many sequences, those of one sequence one after the other, with labels, indices and sources.
+        A batch of ``count`` consecutive views of each sequence, with labels, indices and sources.
 
     Raises:
-        ParameterError: the sequences are smaller than a window, or there is to be none.
+        ParameterError: the sequences are smaller than a window, or ``count`` is less than 1.
     """
     if count < 1:
         raise ParameterError(f"count={count} is not valid", source="crop_views", allowed="1 or more")
@@ -59,21 +59,21 @@ def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
 
 @dataclass(eq=False)
 class VideoScores:
-    """Scores averaged over all views of each video; any keys tell videos apart."""
+    """Scores averaged over all views of each video."""
 
     _sums: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
     _counts: dict[Hashable, int] = field(default_factory=dict, init=False)
 
     def add(self, scores: Any, videos: Any) -> None:
-        """Take the scores of some views.
+        """Add the scores of some views.
 
         Args:
-            scores: ``(N, classes)``, NumPy, CuPy or torch.
-            videos: of which video each view is: numbers, as :meth:`seqpipe.readers.Video.videos` and the entry "video"
-                of torch's batches say, or texts, as :attr:`seqpipe.Batch.sources`.
+            scores: ``(N, classes)``, a NumPy, CuPy or torch array.
+            videos: the video of each view: numbers, as from :meth:`seqpipe.readers.Video.videos` or the entry "video"
+                of torch batches, or other keys, such as :attr:`seqpipe.Batch.sources`.
 
         Raises:
-            ParameterError: there are not as many of both.
+            ParameterError: the numbers of scores and videos, or of classes, differ.
         """
         table = np.asarray(to_numpy(scores), np.float64)
         keys = list(videos.tolist() if hasattr(videos, "tolist") else videos)
@@ -93,9 +93,9 @@ class VideoScores:
             self._counts[key] = self._counts.get(key, 0) + 1
 
     def mean(self) -> dict[Any, FloatArray]:
-        """The mean of each video's scores."""
+        """Return the mean scores of each video."""
         return {key: total / self._counts[key] for key, total in self._sums.items()}
 
     def counts(self) -> dict[Any, int]:
-        """How many views of each video there were."""
+        """Return the number of views of each video."""
         return dict(self._counts)

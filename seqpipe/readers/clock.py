@@ -16,12 +16,12 @@ _KEPT_FRAMES = 1 << 21
 
 
 class Clock:
-    """Timestamps by path or URL, the most recently used ones kept: two million, which are 16 MiB.
+    """Cache of timestamps by path or URL, least recently used first out, of two million values (16 MiB).
 
     Args:
-        cache_dir: where indexes are kept.
-        stream: which stream of each video; None for the best one.
-        register: the path of a register of indexes, if there is one.
+        cache_dir: folder of the indexes.
+        stream: number of the stream in the container; None for the best video stream.
+        register: path of a register of indexes, or None.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Clock:
 
     @property
     def kept_frames(self) -> int:
-        """How many timestamps are in memory."""
+        """Number of cached timestamps."""
         return self._frames
 
     def timestamps(self, name: str) -> FloatArray:
-        """The presentation times of all frames of a video, in seconds.
+        """Return the presentation times of all frames of a video, in seconds.
 
         Raises:
-            SourceError: it cannot be opened.
+            SourceError: the video cannot be opened.
         """
         with self._lock:
             if (known := self._known.get(name)) is not None:

@@ -1,4 +1,4 @@
-"""Entry and Listing: videos as the user listed them, before they are opened; parts of a listing by a seed."""
+"""Entry and Listing: listed videos before they are opened, and random subsets of a listing."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
-    """One video, or a part of it, that samples are to be taken from.
+    """A video, or a part of it, to take samples from.
 
     Attributes:
-        name: the path or URL that opens it.
-        key: its name for the fingerprint: the same wherever the dataset as a whole is moved to.
+        name: path or URL.
+        key: name in the fingerprint, which stays the same if the whole dataset is moved.
         label: as :class:`seqpipe.readers.labels.LabelParser` makes it; -1 for none.
-        part: the part to use; None for all of it.
-        place: where it was named, as a sentence for messages, or "".
-        fields: what else was said of it, by name: numbers, texts, arrays.
+        part: the range to use; None for the whole video.
+        place: where the video is listed, as a sentence for messages, or "".
+        fields: values of further columns by name: numbers, texts, arrays.
     """
 
     name: str
@@ -40,18 +40,18 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """Videos with their labels, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` make it.
+    """The listed videos, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` return them.
 
-    ``Video(videos=listing)`` reads it; before that it may be divided:
+    ``Video(videos=listing)`` reads them; a listing can be divided first:
 
     train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, by="subject")
 
     Attributes:
-        entries: in the order of the dataset.
-        classes: the names of the classes by their numbers, or none.
-        passed_over: how many files of a folder are not taken for videos, by the endings of their names.
-        label_type: what labels are; see :mod:`seqpipe.readers.labels`.
-        width: how many classes there are, or numbers of a vector; 0 where labels are of another type.
+        entries: the videos, in the order of the dataset.
+        classes: class names; a name's position is its label. Empty if labels are plain integers.
+        passed_over: number of files of a folder that are not videos, by file extension.
+        label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
+        width: number of classes, or length of a label vector; 0 for other types of labels.
     """
 
     entries: tuple[Entry, ...]

@@ -1,4 +1,4 @@
-"""Fetcher: samples to pixels, with the ``on_error`` policy for unreadable ones."""
+"""Fetcher: reads the pixels of samples, and applies the ``on_error`` policy to unreadable ones."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _TRIES = 16
 
 
 Pair: TypeAlias = tuple[SampleRequest, Sequence]
-"""A sample and its pixels."""
+"""A sample request and its decoded sequence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """Samples on their way.
+    """Samples that are being read.
 
     Attributes:
-        epoch: their epoch.
-        positions: their positions within it.
-        group: what they are, and what is made of them.
-        stacked: where their pixels go, N and then the axes of the output's layout; None where each has an array
-            of its own.
-        size: the bytes that their pixels hold, or will hold.
-        read: the decoding.
-        engine: who does it.
+        epoch: the epoch.
+        positions: positions within the epoch.
+        group: the samples and their outputs.
+        stacked: the array that receives all pixels, N and then the axes of the output's layout; None if each sample
+            has its own array.
+        size: size of the pixels in bytes.
+        read: the pending read.
+        engine: the engine that reads.
     """
 
     epoch: int
@@ -55,11 +55,11 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class FetchedSamples:
-    """Samples that arrived.
+    """Samples that have been read.
 
     Attributes:
-        outcomes: for each sample, in order: the pair, the error to be raised, or None if it is left out.
-        stacked: the array that holds the pixels of all of them, or None.
+        outcomes: for each sample, in order: the pair, the error to raise, or None if the sample is left out.
+        stacked: the array that holds the pixels of all samples, or None.
     """
 
     outcomes: tuple[Pair | SeqpipeError | None, ...]
@@ -67,12 +67,12 @@ class FetchedSamples:
 
     @property
     def pairs(self) -> list[Pair]:
-        """The samples that are there."""
+        """The samples that were read."""
         return [outcome for outcome in self.outcomes if isinstance(outcome, tuple)]
 
     @property
     def error(self) -> SeqpipeError | None:
-        """The first error to be raised."""
+        """The first error to raise, or None."""
         return next((outcome for outcome in self.outcomes if isinstance(outcome, SeqpipeError)), None)
 
 
@@ -80,24 +80,24 @@ class FetchedSamples:
 class Fetcher:
     """Reads samples.
 
-    A sample that cannot be read is raised, left out, or substituted. The substitute is found by a rule that
-    knows only the epoch's order: of the next 1024 positions of the rank's epoch (after its end follows its
-    beginning), first those whose videos differ from the lost one's and from each other's, then the rest, in
-    order; the first of up to 16 that can be read is taken. If none of them can, the sample is left out.
+    Unreadable samples are raised, left out or substituted, as ``on_error`` says. A substitute depends on the epoch's
+    order only. Candidates are the next 1024 positions of the rank's epoch (cyclic): first those whose videos differ
+    from the lost one and from each other, then the rest, in order. The first of up to 16 candidates that is readable
+    is used; if none is, the sample is left out.
 
-    That the device is full is no sample's fault: it is raised whatever becomes of others, and nothing is lost. Neither
-    is it that :data:`outputs` asks for what pictures do not have: that is raised in the samples' turn.
+    Two errors are raised under every policy: a full device memory, after which no sample is lost; and outputs that
+    do not fit the frames, such as a crop that is too large, at the position of these samples.
 
     Attributes:
-        selection: which frames make a sample.
+        selection: the frames of each sample.
         engine: decodes.
-        output: what the pixels are to be.
-        fill: the value of positions that are filled with a constant.
-        on_error: what becomes of samples that cannot be read.
-        book: where losses are written down.
-        outputs: what is made of samples instead, each on its own.
-        channels_first: whether sequences have their channels before their frames, ``CFHW``; the output is then one of
-            ``FCHW``.
+        output: color, dtype, size and layout of the frames.
+        fill: value of positions that are filled with a constant.
+        on_error: policy for unreadable samples.
+        book: records losses.
+        outputs: a function that replaces ``output`` for each sample, or None.
+        channels_first: whether sequences have their channels before their frames, ``CFHW``; ``output`` then has the
+            layout ``FCHW``.
     """
 
     selection: Selection
@@ -111,26 +111,26 @@ class Fetcher:
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
-        """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
+        """Return the size of the samples' pixels in bytes, without decoding."""
         if self.outputs is not None:
             return self._group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
     def largest(self) -> int:
-        """The bytes that the pixels of one sample hold at most."""
+        """Largest size of one sample's pixels in bytes."""
         return self.selection.largest * self._itemsize
 
     def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> Pending:
-        """Begin to read the samples at positions of the rank's epoch; those of one video share their decoding.
+        """Start to read the samples at positions of the rank's epoch; samples of one video share their decoding.
 
         Args:
             epoch: the epoch.
-            positions: at least one.
-            stack: whether to decode into one array where shapes agree.
+            positions: at least one position.
+            stack: whether to decode into one array if all shapes agree.
 
         Raises:
-            DeviceMemoryError: the device has no room for that array.
+            DeviceMemoryError: the device's memory is too small for that array.
         """
         group = self._group(epoch, positions)
         stacked = self._stack(group) if stack else None
@@ -144,10 +144,10 @@ class Fetcher:
         return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
 
     def finish(self, pending: Pending) -> FetchedSamples:
-        """Wait for samples, and deal with those that cannot be read.
+        """Wait for samples, and apply ``on_error`` to unreadable ones.
 
         Raises:
-            DeviceMemoryError: the device is full, so that some could not be decoded; others may have been.
+            DeviceMemoryError: the device's memory was full while samples were decoded.
         """
         group = pending.group
         if group.broken is not None:
@@ -167,8 +167,8 @@ class Fetcher:
         """Read one sample.
 
         Raises:
-            SourceError: it cannot be read, whatever ``on_error`` says.
-            ParameterError: pictures do not have what is asked of them.
+            SourceError: the sample cannot be read; ``on_error`` does not apply.
+            ParameterError: the output does not fit the frames.
         """
         group = self._grouped((sample,), {}, epoch)
         if group.broken is not None:
@@ -197,9 +197,9 @@ class Fetcher:
         return np.dtype(self.output.dtype).itemsize
 
     def _group(self, epoch: int, positions: IntArray) -> SampleGroup:
-        """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again.
+        """Return the samples at positions and their outputs; the last result is cached, as callers ask twice.
 
-        Not with what failed: the next time, a file may be there again.
+        Groups with errors are not cached: a file may be readable the next time.
         """
         place = epoch, positions.tobytes()
         found = self._last.get(place)
@@ -266,7 +266,7 @@ class Fetcher:
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
     def _stack(self, group: SampleGroup) -> Array | None:
-        """One array for all samples, if their pictures have one shape."""
+        """Allocate one array for all samples if their frames have one shape."""
         if group.common is None:
             return None
         shape, dtype = group.common

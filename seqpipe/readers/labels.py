@@ -44,22 +44,22 @@ _WHOLE = re.compile(r"[-+0-9\s,;|\[\]]*")
 _BETWEEN_NUMBERS = re.compile(r"[\s,;|]+")
 _BETWEEN_NAMES = re.compile(r"\s*[;|]\s*")
 _LIMIT = 1 << 63
-_LONGEST = 1000  # characters of a number; Python refuses to read some thousands
+_LONGEST = 1000  # characters of a number; Python's int() refuses strings of more than 4300 digits
 
 
 class LabelParser:
-    """Turns what a user wrote into a label: a whole number.
+    """Converts integers, numeric strings and class names to integer labels.
 
     Args:
-        classes: the names of the classes in the order of their numbers; None if labels are just numbers.
-        label_type: what a label is.
+        classes: class names in the order of their labels; None if labels are plain integers.
+        label_type: type of the labels.
 
     Attributes:
-        classes: the names; none where labels are just numbers.
-        label_type: what a label is.
+        classes: the class names; empty if labels are plain integers.
+        label_type: type of the labels.
 
     Raises:
-        ParameterError: the classes are not a list of different names, or labels of this type have no classes.
+        ParameterError: ``classes`` is not a list of distinct names, or labels of this type have no classes.
     """
 
     def __init__(self, classes: Iterable[str] | None, label_type: LabelType = "class") -> None:
@@ -82,13 +82,13 @@ class LabelParser:
         self.classes = names
 
     def __call__(self, value: Any) -> Any:
-        """The label that a value stands for.
+        """Return the label that ``value`` stands for; -1 stands for no label.
 
         Returns:
-            A whole number; of other types a tuple of such, a float, a tuple of floats, or a text.
+            An integer; for other label types a tuple of integers, a float, a tuple of floats, or a text.
 
         Raises:
-            ParameterError: it is no label of this type.
+            ParameterError: ``value`` is not a label of this type.
         """
         if self.label_type == "class":
             return self._number(value)
@@ -180,7 +180,7 @@ def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArra
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or ""."""
+    """Return the most similar known name, or "" if none is similar."""
     folded = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.strip().lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else ""

@@ -1,4 +1,4 @@
-"""Listing: the videos of a dataset, from ``files``, ``file_root`` or ``manifest``."""
+"""Listing of a dataset's videos from ``files``, ``file_root`` or ``manifest``."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def list_videos(
     label_type: LabelType = "class",
     ranges: Iterable[Range | None] | None = None,
 ) -> Listing:
-    """The videos of the one argument that names them, to be divided before they are read.
+    """List videos from one of ``files``, ``file_root`` and ``manifest``, to be divided before they are read.
 
     train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, stratified=True)
     reader = Video(videos=train, sequence_length=16)
 
     Args:
-        files: paths and URLs; these and the others are those of :class:`seqpipe.readers.Video`.
-        file_root: a folder.
-        manifest: a table.
-        labels: for ``files``.
-        classes: names of classes.
-        label_type: what labels are; see :mod:`seqpipe.readers.labels`.
-        ranges: for ``files``.
+        files: paths and URLs; these and the other arguments are those of :class:`seqpipe.readers.Video`.
+        file_root: a folder of class folders or videos.
+        manifest: a CSV, TSV or JSONL file.
+        labels: for ``files``: their labels.
+        classes: class names.
+        label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
+        ranges: for ``files``: their ranges.
 
     Raises:
-        ParameterError: none of them is given, several are, or labels or ranges for what has its own.
-        ManifestError: a line of the manifest cannot be used.
+        ParameterError: not exactly one source is given, or labels or ranges are given without ``files``.
+        ManifestError: a line of the manifest is not valid.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
     turn = LabelParser(classes, label_type)

@@ -6,16 +6,15 @@ The first line of a CSV or TSV file names its columns; in JSONL each line is an 
 column                      meaning
 =========================== ============================================================================
 ``path``                    path or URL; a relative path starts at the manifest's own folder
-``label``                   a whole number, -1 for none, or a class name where ``classes`` is given; of another
-                            ``label_type`` as :mod:`seqpipe.readers.labels` has it
-``start_frame, end_frame``  the part to use, in frames, half-open; empty where it is open
+``label``                   an integer, -1 for none, or a class name if ``classes`` is given; for another
+                            ``label_type`` see :mod:`seqpipe.readers.labels`
+``start_frame, end_frame``  half-open range in frames; an empty field leaves that end open
 ``start_s, end_s``          the same in seconds on the video's own clock
 =========================== ============================================================================
 
-Only ``path`` is required. Other columns are handed through to :attr:`seqpipe.Batch.columns`, unless they look like one
-of these misspelt; see :mod:`seqpipe.readers.fields`. Lists without a header, and others as they are published, are read
-by :mod:`seqpipe.readers.published`. Text is UTF-8; fields with commas, quotes or line breaks are quoted as in RFC
-4180.
+Only ``path`` is required. Other columns are delivered in :attr:`seqpipe.Batch.columns`, but misspellings of these names
+are refused; see :mod:`seqpipe.readers.fields`. :mod:`seqpipe.readers.published` reads lists without a header and other
+published formats. Text is UTF-8; fields with commas, quotes or line breaks are quoted as in RFC 4180.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ _Row = tuple[int, Mapping[str, Any]]
 
 
 def read_manifest(manifest: str, labels: LabelParser) -> Listing:
-    """The videos that a manifest lists.
+    """Read the videos of a manifest.
 
     Args:
-        manifest: path of a ``.csv``, ``.tsv`` or ``.jsonl`` file; in UTF-8.
-        labels: turns its labels into numbers.
+        manifest: path of a ``.csv``, ``.tsv`` or ``.jsonl`` file in UTF-8.
+        labels: converts labels to integers.
 
     Raises:
-        SourceNotFoundError: there is no such file.
-        ManifestError: a line cannot be used; the message names it.
+        SourceNotFoundError: the file does not exist.
+        ManifestError: a line is not valid; the message contains its number.
     """
     path = Path(manifest)
     rows = list(_rows(manifest, path))
@@ -127,7 +126,7 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
     for line, row in enumerate(text.split("\n"), 1):
         if not row.strip():
             continue
-        names: list[str] = []  # of the outermost object, which is read last
+        names: list[str] = []  # keys of the outermost object, which the parser completes last
         try:
             value = json.loads(row, object_pairs_hook=partial(_object, names))
         except json.JSONDecodeError as error:
@@ -135,7 +134,7 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
                 manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})"
             ) from error
         except (ValueError, RecursionError) as error:
-            # of a number with thousands of digits, or of thousands of brackets
+            # a number with thousands of digits, or thousands of nested brackets
             raise bad_line(manifest, line, f"the line cannot be read ({error})") from error
         if not isinstance(value, dict):
             raise bad_line(
@@ -146,14 +145,14 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
 
 
 def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a name that is there twice would be gone in it."""
+    """Make a dictionary, and keep the keys in ``names``: a dictionary would hide duplicates."""
     names[:] = [name for name, _ in pairs]
     return dict(pairs)
 
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
     if twice := [name for place, name in enumerate(columns) if name in columns[:place]]:
-        raise bad_line(manifest, line, f"the column {twice[0]!r} is there twice")
+        raise bad_line(manifest, line, f"the column {twice[0]!r} occurs twice")
     for name in columns:
         meant = nearest(name, _KNOWN)
         if name not in _KNOWN and meant and meant not in columns:
@@ -162,7 +161,7 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
                 line,
                 f"the column {name!r} is unknown",
                 allowed=", ".join(_KNOWN),
-                advice=f"Perhaps {meant!r} was meant; other names are left alone",
+                advice=f"Perhaps {meant!r} was meant; unrelated names are ignored",
             )
     if "path" not in columns:
         found = ", ".join(repr(name) for name in columns)
@@ -201,8 +200,8 @@ def _entry(
 
 
 def _number(field: Any) -> Any:
-    """A field as a number; what is none stays as it is, for the message."""
-    # float() takes the digits of all scripts, and 1_000: labels do not, and whoever sees these may mean something else
+    """Convert a field to a number; other text is returned unchanged, for the message."""
+    # float() accepts 1_000 and digits of all scripts, which labels do not
     if not isinstance(field, str) or not field.isascii() or "_" in field:
         return field
     try:

@@ -65,87 +65,88 @@ _Path = str | os.PathLike[str]
 class Video(EpochDataset):
     """A dataset of sequences, cut from many videos.
 
-    Which frames make which sample is decided by arithmetic: a sample depends on (seed, epoch, its index) alone,
-    not on threads, batch size, rank, or how often iteration was stopped. Making a dataset reads only the heads
-    of cached indexes, or, the next time and for 256 files or more, one register of them all; each file's size and
-    time of change are looked at every time. Files without an index are indexed first, on all threads.
+    The frames of a sample depend on (seed, epoch, sample index) only: not on threads, batch size, rank, or interrupted
+    iterations. The constructor decodes nothing. It reads the headers of cached indexes, or, for 256 files or more, one
+    register that an earlier run has written; it checks the size and modification time of every file. Files without an
+    index are indexed first, on all threads.
 
-    Exactly one of ``files``, ``file_root``, ``manifest`` and ``videos`` says which videos. What a sample is:
+    Exactly one of ``files``, ``file_root``, ``manifest`` and ``videos`` selects the videos. The sampling arguments
+    select the samples:
 
     ===================================== ====================================================================
-    given                                 samples
+    arguments                             samples
     ===================================== ====================================================================
     ``sequence_length``                   windows that start every ``step`` frames
-    ``sequence_length, clips_per_video``  sequences at random starts, so many from each video in every epoch
-    ``segments``                          one frame from each of so many equal parts of the video
+    ``sequence_length, clips_per_video``  ``clips_per_video`` sequences with random starts from each video
+    ``segments``                          one frame from each of ``segments`` equal parts of the video
     ``fps`` with one of the first two     the same at a target frame rate, by timestamps
     ===================================== ====================================================================
 
     Args:
         files: paths and URLs.
-        file_root: a folder of class folders, sorted; or of videos, which then have no label.
+        file_root: a folder whose subfolders, sorted by name, are the classes; or a folder of videos without labels.
         manifest: a CSV, TSV or JSONL file; see :mod:`seqpipe.readers.manifest`.
-        videos: a listing, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` make it.
-        labels: for ``files``: a label for each, a whole number or the name of one of ``classes``.
-        classes: names of classes, which decide their numbers.
-        label_type: what labels are: "class", "classes" (several for each video), "number", "vector" or "text"; see
+        videos: a listing, from :func:`seqpipe.readers.list_videos` or :mod:`seqpipe.readers.published`.
+        labels: for ``files``: one label for each, an integer or a name from ``classes``.
+        classes: names of the classes; a name's position is its label.
+        label_type: type of the labels: "class", "classes" (several for each video), "number", "vector" or "text"; see
             :mod:`seqpipe.readers.labels`.
         ranges: for ``files``: the part of each to use, a :class:`seqpipe.readers.Range` or None.
         sequence_length: frames in a sequence.
-        stride: distance between its frames, in frames (of the rate ``fps``, if given).
+        stride: distance between its frames, in source frames; with ``fps``, in frames of that rate.
         step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
-        clips_per_video: how many sequences each video gives in every epoch.
-        clip_mode: where these begin: "random"; or "even", spread over the video, as evaluation wants them.
-        clips_together: whether the sequences of a video follow one another in every epoch, so that those of one batch
-            share its decoding; shards are then cut between videos.
-        repeats: how often each sample comes in an epoch, one time after the other, decoded once in a batch. Its
-            frames are the same; its index is not, so that operators draw anew ("repeated augmentation").
-        segments: how many equal parts each video is cut into.
-        segment_mode: which frame of each part: "random" or "center".
+        clips_per_video: sequences from each video in every epoch.
+        clip_mode: start of these sequences: "random"; or "even", spread evenly over the video, for evaluation.
+        clips_together: whether the sequences of a video follow one another in every epoch, so that those in one batch
+            share its decoding; shards are then divided between videos.
+        repeats: number of times that each sample occurs in an epoch, in direct succession; it is decoded once for each
+            batch. Its frames are the same; its index is not, so operators draw anew ("repeated augmentation").
+        segments: number of equal parts of each video.
+        segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
         pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" leaves them out, and a warning counts the videos that give none.
-        fill_value: the pixels of padding by "constant", and around pictures in batches with ``ragged="pad"``.
-        min_frames: videos, or ranges, with fewer frames are left out, without a warning.
-        shuffle: a new order of all samples in every epoch.
-        seed: of the order and of random sequences.
-        shard: ``(rank, world)``: the rank gets its part of every epoch.
-        stick_to_shard: the rank keeps the same samples in every epoch, so that it can cache their files.
-        even_shards: all ranks get equally many samples: where one would get one less, it repeats its first.
-        device: "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one that can be used.
-        decode: who decodes for a GPU: its engines, and the CPU what they cannot ("auto"); the engines alone
-            ("nvdec"); engines and CPU side by side ("mixed"); the CPU alone ("cpu").
-        stream: which stream of each file, by its number in the container; by default the best video, as ffmpeg chooses.
-        threads: of the CPU, that decode; by default one for each core that the process may use.
-        prefetch: batches that are read ahead, beside the one that is waited for.
-        prefetch_gib: GiB of the device's memory that these and the one that is waited for may hold; a quarter of
-            all by default. Larger batches are read one at a time; with 0 nothing is read ahead.
-        color: "RGB", "BGR", "GRAY" or "YCbCr"; this and the next: see :class:`seqpipe.OutputSpec`.
+            "reflect" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
+        min_frames: shorter videos, or ranges, are left out without a warning.
+        shuffle: whether each epoch has a new random order of all samples.
+        seed: seed of the order and of random samples.
+        shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
+        stick_to_shard: whether the rank reads the same samples in every epoch, so that it can cache their files.
+        even_shards: whether all ranks get equally many samples; a rank with one sample less repeats its first.
+        device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
+        decode: decode backend for a GPU: "auto" (NVDEC, and the CPU for streams that NVDEC does not support),
+            "nvdec" (only NVDEC), "mixed" (NVDEC and the CPU concurrently) or "cpu" (the CPU, with an upload).
+        stream: number of the stream in the container; by default the best video stream, as ffmpeg chooses.
+        threads: CPU threads that decode; by default one for each core that the process may use.
+        prefetch: number of batches to read ahead, besides the one that the next call returns.
+        prefetch_gib: memory of the device, in GiB, for batches that are being read; by default a quarter of its
+            memory. Larger batches are read one at a time; 0 disables reading ahead.
+        color: "RGB", "BGR", "GRAY" or "YCbCr"; for this and the following, see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
-        layout: "FHWC", "FCHW", or "CFHW" (batches ``NCFHW``), as networks of three-dimensional convolutions take it.
-        mean: for floats, what is taken off each value of 0…1: a number, or one for each channel.
-        std: for floats, what is divided by after that.
-        size: (height, width).
-        short_side: length of the shorter side.
-        max_side: the most that the longer side may have.
-        crop: (top, left, height, width) of the upright picture, before scaling.
+        layout: "FHWC", "FCHW", or "CFHW" (batches ``NCFHW``), the layout that 3-D convolutions take.
+        mean: for float dtypes: mean on the scale 0…1, subtracted; one number, or one for each channel.
+        std: for float dtypes: standard deviation on the same scale, by which the difference is divided.
+        size: (height, width) of the frames.
+        short_side: length of the shorter side in pixels.
+        max_side: maximum length of the longer side in pixels.
+        crop: (top, left, height, width) of the oriented frame, before scaling.
         rotate: whether the display matrix is applied.
-        mirror: whether pictures are mirrored left to right.
-        output: these in one value, instead of them.
-        on_error: what becomes of what cannot be read. "raise": the error is raised, and iteration can go on
-            behind it. "skip": it is left out. "substitute": a video that cannot be opened is left out, a
-            sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
-            :meth:`report` names each. That a GPU's memory is full is no sample's fault, and always raised.
-        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
-        register: a file of indexes that a team or a cluster shares, as ``seqpipe index --register FILE`` makes it; by
-            default ``seqpipe.register`` in ``file_root``, if it is there.
+        mirror: whether frames are mirrored left to right.
+        output: an :class:`seqpipe.OutputSpec`, instead of the ten arguments above.
+        on_error: policy for unreadable sources. "raise" raises the error; the next call continues behind it. "skip"
+            leaves the video or sample out. "substitute" leaves out videos that cannot be opened, and replaces other
+            samples by samples of the same epoch; see :class:`seqpipe.readers.fetch.Fetcher`. :meth:`report` lists
+            every case. A full GPU memory is always raised.
+        cache_dir: folder of the indexes; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        register: a file of indexes that several users share, made by ``seqpipe index --register FILE``; by default
+            ``seqpipe.register`` in ``file_root``, if that file exists.
 
     Raises:
         ParameterError: an argument is out of bounds, arguments exclude each other, or all videos are too short.
-        ManifestError: a line of the manifest cannot be used.
-        SourceError: a video cannot be used and ``on_error`` is "raise"; or none can be.
+        ManifestError: a line of the manifest is not valid.
+        SourceError: a video cannot be opened and ``on_error`` is "raise"; or no video can be opened.
         BackendError: the device is not available.
-        DeviceMemoryError: the GPU is full already.
+        DeviceMemoryError: the GPU's memory is full.
     """
 
     def __init__(
@@ -252,32 +253,32 @@ class Video(EpochDataset):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes by their numbers; none where labels are just numbers."""
+        """Class names; a name's position is its label. Empty where labels are plain integers."""
         return self._classes
 
     @property
     def label_type(self) -> LabelType:
-        """What labels are."""
+        """The type of labels; see :mod:`seqpipe.readers.labels`."""
         return self._label_type
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of what the dataset knows of its samples beside labels, as :attr:`seqpipe.Batch.columns` has it."""
+        """Names of the further columns of the dataset; see :attr:`seqpipe.Batch.columns`."""
         return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
 
     @property
     def total(self) -> int:
-        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
         return self._selection.total
 
     @property
     def fetcher(self) -> Fetcher:
-        """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
+        """Reads samples at positions of an epoch, for callers with a schedule of their own, such as pipelines."""
         return self._feed.fetcher
 
     @property
     def room(self) -> int:
-        """The bytes that ``prefetch_gib`` allows to batches under way and waiting."""
+        """Limit in bytes for batches that are being read or wait to be returned; see ``prefetch_gib``."""
         return self._feed.room
 
     @property
@@ -287,7 +288,7 @@ class Video(EpochDataset):
 
     @property
     def output(self) -> OutputSpec:
-        """What pictures are made into."""
+        """Color, dtype, size and layout of the frames."""
         return self._feed.fetcher.output
 
     def __repr__(self) -> str:
@@ -306,11 +307,11 @@ class Video(EpochDataset):
         return self._selection.videos_of(np.asarray(indices))
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
-        """What an epoch consists of, for this rank and in its order; nothing is decoded.
+        """Return the samples of an epoch of this rank, in order, without decoding anything.
 
         Args:
-            epoch: by default the current one.
-            positions: places within the rank's epoch; by default all of them.
+            epoch: the epoch; by default the current one.
+            positions: positions within the rank's epoch; by default all of them.
 
         Raises:
             ParameterError: a position is outside of the epoch.
@@ -318,16 +319,16 @@ class Video(EpochDataset):
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
     def sample(self, index: int, epoch: int | None = None, *, outputs: Outputs | None = None) -> Sequence:
-        """One sample by its index within the dataset, whatever the rank and the order.
+        """Read one sample by its index within the dataset, which does not depend on rank and order.
 
         Args:
-            index: from 0 to ``total - 1``.
-            epoch: decides the frames of random samples; by default the current one.
-            outputs: as :meth:`batches` takes it.
+            index: 0 to ``total - 1``.
+            epoch: selects the frames of random samples; by default the current one.
+            outputs: see :meth:`batches`.
 
         Raises:
-            ParameterError: there is no such sample, or its pictures do not have what is asked of them.
-            SourceError: it cannot be read.
+            ParameterError: ``index`` is out of range, or the video's frames are too small for the output's crop.
+            SourceError: the sample cannot be read.
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
@@ -341,17 +342,17 @@ class Video(EpochDataset):
         ragged: Ragged = "list",
         outputs: Outputs | None = None,
     ) -> Batches:
-        """The current epoch in batches.
+        """Iterate over the current epoch in batches.
 
         Args:
             batch_size: samples in a batch.
-            last_batch: what becomes of the rest that does not fill one: "partial" gives it short, "drop" leaves
-                it out, "fill" completes it from the start of the epoch.
-            ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
-                array that is filled up with ``fill_value``, and a mask that is True for real pixels.
-            outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
-                for it: called with some samples (:class:`seqpipe.readers.SampleRequest`) and their epoch, it gives an
-                :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same color in these.
+            last_batch: policy for an incomplete last batch: "partial" returns it short, "drop" leaves it out, "fill"
+                completes it with the first samples of the epoch.
+            ragged: batches of frames of different sizes: "list" returns a list of sequences; "pad" pads frames with
+                ``fill_value`` to one size, and adds a mask that is True for real pixels.
+            outputs: a function that replaces the dataset's output for each sample, for example by a random crop: it
+                takes a list of :class:`seqpipe.readers.SampleRequest` and their epoch, and returns one
+                :class:`seqpipe.OutputSpec` for each. ``fill_value`` is converted to the same color in these.
 
         Returns:
             An iterator with ``len``, ``state_dict`` and ``load_state_dict``; see :class:`seqpipe.readers.Batches`.
@@ -369,10 +370,13 @@ class Video(EpochDataset):
         )
 
     def sequences(self, *, outputs: Outputs | None = None) -> Sequences:
-        """The current epoch sequence by sequence, as an iterator with ``state_dict``; outputs as :meth:`batches` has.
+        """Iterate over the current epoch sequence by sequence; the iterator has ``state_dict``.
 
-        It reads in groups of as many sequences as there are threads, two groups at once; in smaller ones where
-        these would hold more than ``prefetch_gib``.
+        Sequences are read in groups of one per thread, two groups at a time; groups are smaller if two of them would
+        exceed ``prefetch_gib``.
+
+        Args:
+            outputs: see :meth:`batches`.
         """
         group = self._feed.group(max(2, self._threads or available_cores()), outputs)
         return Sequences(self._feed, group=group, outputs=outputs)
@@ -381,10 +385,10 @@ class Video(EpochDataset):
         return self.sequences()
 
     def as_torch(self, batch_size: int, **options: Any) -> Any:
-        """The batches as torch's IterableDataset, right with any number of workers; see :class:`seqpipe.torch.Dataset`.
+        """Return the batches as a torch ``IterableDataset``; see :class:`seqpipe.torch.Dataset`.
 
         Args:
-            batch_size: samples in a batch; the DataLoader is given ``batch_size=None``.
+            batch_size: samples in a batch; pass ``batch_size=None`` to the DataLoader.
             **options: ``last_batch``, ``layout``, ``device`` and ``pin_memory``.
 
         Raises:
@@ -394,16 +398,16 @@ class Video(EpochDataset):
         return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """What was decoded since the threads were started.
+        """Return counts of decoded frames since the threads started.
 
         Returns:
-            ``frames``: distinct frames of each run by who decoded them, ``"cpu"`` or ``"nvdec"``. ``fallbacks``: why
-            something went to the CPU that was meant for a GPU, with how often.
+            ``frames``: number of decoded frames by backend, ``"cpu"`` or ``"nvdec"``. ``fallbacks``: number of times
+            that the CPU decoded instead of NVDEC, by reason.
         """
         return self._engine.get().stats()
 
     def close(self) -> None:
-        """Stop the threads; a later use starts them again."""
+        """Stop the threads; the next read starts them again."""
         self._engine.close()
 
 

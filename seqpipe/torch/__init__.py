@@ -1,4 +1,4 @@
-"""torch's side of the door: pipelines and readers as iterables of torch's tensors. Imports pipeline and readers.
+"""Adapters to torch: readers and pipelines as iterables of tensors. May import pipeline and readers.
 
 batches = seqpipe.torch.Iterator(pipe, names=("pixels", "label"), device="cuda")
 loader = torch.utils.data.DataLoader(reader.as_torch(batch_size=8), batch_size=None, num_workers=4)

@@ -1,4 +1,4 @@
-"""Dataset: a reader, or a reader and a chain, as torch's IterableDataset, whose workers share its batches."""
+"""Dataset: a reader, or a reader and a chain, as a torch ``IterableDataset``, whose workers divide the batches."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _AHEAD: Final = 3  # batches begun, with the one that is waited for
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
     """The batches of a reader as dictionaries of tensors, for a DataLoader with ``batch_size=None``.
 
-    With ``num_workers`` W, worker w makes batches w, w + W, …, so that the loader gives each batch once, and in the
-    order of one process. Frames that are to be on a GPU are brought there by the trainer, from memory that the loader
-    pins: a reader of a GPU is iterated without workers.
+    With ``num_workers=W``, worker w reads batches w, w + W, …, so that the loader returns each batch once, in the order
+    of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
+    the loader's pinned batches to the GPU in the training loop.
 
-    Keys are ``pixels``, ``label``, ``timestamps``, ``frames``, ``index``, ``video`` (the place of a sample's video in
-    the dataset: views of one share it), and the further columns of the dataset. Texts, and arrays that differ in shape,
-    are lists.
+    Keys are ``pixels``, ``label``, ``timestamps``, ``frames``, ``index``, ``video`` (the position of the video in
+    the dataset), and the further columns of the dataset. Texts, and arrays of different shapes, are lists.
 
     Args:
-        reader: a :class:`seqpipe.readers.Video`, or an :class:`seqpipe.pipeline.Augmented`, whose chain is done in the
+        reader: a :class:`seqpipe.readers.Video`, or an :class:`seqpipe.pipeline.Augmented`, whose chain runs in the
             workers.
         batch_size: samples in a batch.
-        last_batch: what becomes of a rest that fills no batch.
-        layout: of the pixels: "NFHWC", "NFCHW" or "NCFHW"; None leaves them as they are.
-        device: where tensors are to be, such as "cuda:0"; None leaves them where they are. Not for workers.
-        pin_memory: whether tensors in main memory are pinned. Not for workers: give it to the DataLoader then.
+        last_batch: policy for an incomplete last batch; see :func:`seqpipe.pipeline.read`.
+        layout: axes of the pixels: "NFHWC", "NFCHW" or "NCFHW"; None keeps the reader's.
+        device: device of the tensors, such as "cuda:0"; None keeps the reader's. Not supported in workers.
+        pin_memory: whether to pin tensors in main memory. Not supported in workers: set it in the DataLoader.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -73,11 +72,11 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._start = self._given = 0
 
     def __len__(self) -> int:
-        """Batches of the current epoch."""
+        """Number of batches of the current epoch."""
         return self._source.batches(self._reader.epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; call it before the workers start."""
+        """Select the epoch of the next ``iter()``; call it before the workers start."""
         self._reader.set_epoch(epoch)
         self._start = self._given = 0
 
@@ -88,10 +87,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         return _Pass(self, numbers)
 
     def _worker(self) -> tuple[int, int]:
-        """The number of this worker, and how many there are.
+        """Return the number of this worker, and the number of workers.
 
         Raises:
-            BackendError: it is one of several processes, and the reader is one of a GPU, or tensors are to be there.
+            BackendError: this is a worker process, and the reader or the tensors are to use a GPU or pinned memory.
         """
         info = torch.utils.data.get_worker_info()
         if info is None:
@@ -102,8 +101,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
             raise BackendError(
                 f"{what} in a worker of a DataLoader",
                 source="torch.Dataset",
-                advice="Give num_workers=0: the reader has threads of its own; or read by device='cpu', and give "
-                "pin_memory to the DataLoader",
+                advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu', and set "
+                "pin_memory in the DataLoader",
             )
         return int(info.id), int(info.num_workers)
 
@@ -112,7 +111,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         return f"{self._reader.fingerprint} batch={self._source.batch_size}"
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches were given out: of one process, the state of it all; of a worker, that of the worker."""
+        """Return the number of returned batches: of the whole iteration in one process, of this worker in a worker."""
         worker, count = self._worker()
         return {
             "epoch": self._reader.epoch,
@@ -123,10 +122,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
-            StateError: it is of another dataset, or of another number of workers.
+            StateError: the state belongs to another dataset, batch size or number of workers.
         """
         found = check_state(state, self._fingerprint)
         worker, count = self._worker()
@@ -138,12 +137,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
             )
         self._reader.set_epoch(found["epoch"])
         given = found["position"]
-        # what a worker has given out is its last batch; its next one is as many behind it as there are workers
+        # the position is that of the worker's last batch; its next batch is `count` batches later
         self._start = given if count == 1 else (given - 1 - worker + count if given else 0)
         self._given = given
 
     def _made(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
-        """A batch as it is given out."""
+        """Convert a batch to a dictionary of tensors."""
         named = dict(zip(self._clips.parts, values, strict=True))
         if self._tail is not None:
             named["pixels"] = self._tail(named["pixels"], epoch=epoch, index=named["index"])
@@ -156,7 +155,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
 
 
 class _Pass(Iterator[dict[str, Any]]):
-    """A way through an epoch: it goes on behind an error."""
+    """An iterator over an epoch; after an error it continues with the next batch."""
 
     def __init__(self, dataset: Dataset, numbers: range) -> None:
         self._dataset, self._numbers = dataset, iter(numbers)

@@ -1,4 +1,4 @@
-"""Values of pipelines as tensors: on a device, in a layout."""
+"""Conversion of pipeline values to tensors on a device, in a layout."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..sequence import Batch
 __all__ = ["PixelLayout", "check_layout", "tensor_of"]
 
 PixelLayout: TypeAlias = Literal["NFHWC", "NFCHW", "NCFHW"]
-"""The axes of batches of videos: samples, frames, rows, columns, channels. 3-D networks take NCFHW."""
+"""Axes of batches of videos: samples, frames, height, width, channels. 3-D networks take NCFHW."""
 
 _LETTERS: Final = "NFHWC"
 
 
 def check_layout(layout: PixelLayout | None, source: str) -> PixelLayout | None:
-    """The layout, if there is such.
+    """Return the layout.
 
     Raises:
-        ParameterError: there is not.
+        ParameterError: the layout is not one of :data:`PixelLayout`.
     """
     if layout is not None and layout not in get_args(PixelLayout):
         allowed = ", ".join(map(repr, get_args(PixelLayout)))
@@ -35,15 +35,14 @@ def check_layout(layout: PixelLayout | None, source: str) -> PixelLayout | None:
 def tensor_of(
     given: Any, name: str, layout: PixelLayout | None, device: Any = None, *, pinned: bool = False
 ) -> Any:
-    """A value as a tensor; one that is not of videos keeps its axes.
+    """Convert a value to a tensor; values other than videos keep their axes.
 
     Args:
-        given: a Batch, a Value, or an array; or a tuple or an array of texts, of arrays of different shapes, or of what
-            else a dataset knows, which becomes a list.
-        name: for messages.
-        layout: of videos; None leaves them as they are.
-        device: where it is to be; None leaves it where it is.
-        pinned: whether what stays in main memory is pinned; where no GPU can be used, nothing is.
+        given: a Batch, a Value, or an array. Texts and tuples, such as arrays of different shapes, become lists.
+        name: name of the output, for messages.
+        layout: axes of videos; None keeps them.
+        device: the target device; None keeps the current one.
+        pinned: whether to pin tensors that stay in main memory; ignored without a usable GPU.
 
     Raises:
         ParameterError: samples differ in shape.

@@ -150,6 +150,7 @@ def moved_sample(
             allowed="one image at least, which draws are for",
         )
     where = _Where(epoch, index, {"backend": backend, "device": device})
+    history = [*getattr(sample, "history", ())]
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
             parts, layout = _by_itself(step, parts, layout, where)
@@ -157,10 +158,12 @@ def moved_sample(
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
         )
-        parts, layout = _Step.of(op, parts, layout, where).moved()
+        taken = _Step.of(op, parts, layout, where)
+        history += taken.entries()
+        parts, layout = taken.moved()
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     found = {name: one.data if name in bare else one for name, one in parts.items()}
-    return Sample(found, getattr(sample, "history", ()))
+    return Sample(found, history)
 
 
 def _by_itself(
@@ -179,6 +182,15 @@ def _by_itself(
 def _reference(parts: Mapping[str, Part]) -> Part:
     """The first image."""
     return next(one for one in parts.values() if isinstance(one, Image))
+
+
+def _known(value: Any) -> Any:
+    """Values as JSON has them: NaN, which stands for a parameter that is not given, is None."""
+    if isinstance(value, dict):
+        return {name: _known(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_known(one) for one in value]
+    return None if value != value else value
 
 
 class _Where(NamedTuple):
@@ -231,6 +243,25 @@ class _Step(NamedTuple):
     def moves(self) -> bool:
         """Whether pixels or frames are moved."""
         return isinstance(self.op, Geometry) or not self.op.traits.keeps_frames
+
+    def entries(self) -> list[dict[str, Any]]:
+        """What the history says of the operator, for one sample; nothing of several, which have draws of their own.
+
+        Parameters that are drawn for each frame are lists of their values.
+        """
+        if len(self.call.specs) != 1:
+            return []
+        rows = self.call.block.of(0, self.call.specs[0].frames)
+        several = {name: rows[name].tolist() for name in rows.dtype.names or ()}
+        drawn = {name: values[0] if len(rows) == 1 else values for name, values in several.items()}
+        index = 0 if self.where.index is None else int(np.ravel(self.where.index)[0])
+        entry = {
+            "op": self.op.state(),
+            "epoch": int(self.where.epoch),
+            "index": index,
+            "drawn": _known(drawn),
+        }
+        return [entry]
 
     def moved(self) -> tuple[dict[str, Part], str | None]:
         """The parts moved, and the layout of arrays of images then."""
