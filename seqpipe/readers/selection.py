@@ -13,7 +13,7 @@ from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
-from .clock import Clock
+from .frame_values import Clock, Motion
 
 __all__ = ["Catalog", "Sample", "Selection"]
 
@@ -100,6 +100,7 @@ class Selection:
         order: the order in which the rank gets samples.
         clock: where timestamps come from.
         by_time: whether the sampler needs them.
+        motion: where the motion of frames comes from; None if the sampler does not need it.
     """
 
     catalog: Catalog
@@ -107,6 +108,7 @@ class Selection:
     order: EpochOrder
     clock: Clock
     by_time: bool
+    motion: Motion | None = None
 
     def sample(self, index: int, epoch: int) -> Sample:
         """One sample of an epoch by its index within the dataset, whatever the rank and the order.
@@ -117,7 +119,8 @@ class Selection:
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
-        times = self.clock.timestamps(name) if self.by_time else None
+        times = self.clock.of(name) if self.by_time else None
+        motion = None if self.motion is None else self.motion.of(name)
         k = index - int(catalog.bounds[video])
         try:
             span = Span(
@@ -125,6 +128,7 @@ class Selection:
                 int(catalog.end[video]),
                 times,
                 None if np.isnan(end_s) else end_s,
+                motion,
             )
             clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
         except ParameterError as error:  # the clock has it no more that had it when the dataset was made
@@ -136,7 +140,7 @@ class Selection:
         return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
 
     def unknown(self, index: int) -> Sample:
-        """A sample whose frames cannot be told, because its video's timestamps cannot be read any more."""
+        """A sample whose frames cannot be told, because its video's timestamps or motion cannot be read any more."""
         return Sample(index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
 
     def at(self, epoch: int, positions: IntArray | None = None) -> list[Sample]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..video.index.register import Register
 from ..video.probe.facts import Facts
 from ..video.source.source import Stamp, open_source
 from .entry import Entry
+from .frame_values import Motion
 from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
@@ -68,6 +69,7 @@ class Survey:
         cache_dir: where indexes are kept.
         book: where what was left out is written down.
         stream: which stream of each video; None for the best one.
+        motion: where the motion of frames comes from; None if the sampler does not need it.
     """
 
     sampler: Sampler
@@ -78,6 +80,7 @@ class Survey:
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
     stream: int | None = None
+    motion: Motion | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -101,7 +104,8 @@ class Survey:
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(entries):
             places.setdefault(entry.name, []).append(place)
-        for name, facts, times in self._look(places, entries, engine):
+        looked = self._look(places, entries, engine)
+        for name, facts, times in looked if self.motion is None else self._with_motion(looked, engine):
             for place in places[name]:
                 self._note(place, entries[place], facts, times)
         rows = [self._rows[place] for place in sorted(self._rows)]
@@ -146,6 +150,21 @@ class Survey:
         if found != known:
             register.save(found)
 
+    def _with_motion(self, looked: Iterable[_Seen], engine: Engine) -> Iterator[_Seen]:
+        """These once the motion of each is known: computed on the threads, where it is not kept on disk."""
+        seen = list(looked)
+        names = [name if isinstance(facts, Facts) else None for name, facts, _ in seen]
+        for (name, facts, times), error in zip(seen, engine.map(self._moves, names), strict=True):
+            yield name, error or facts, times
+
+    def _moves(self, name: str | None) -> SeqpipeError | None:
+        try:
+            if name is not None and self.motion is not None:
+                self.motion.of(name)
+        except SeqpipeError as error:
+            return error
+        return None
+
     def _quickly(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
             stamp = stamp or open_source(name).stamp()
@@ -168,7 +187,7 @@ class Survey:
             return
         try:
             shape = self._shape(facts)
-            use = self._use(facts, entry.part, times)
+            use = self._use(entry, facts, times)
         except SeqpipeError as error:
             self._leave_out(entry, error)
             return
@@ -177,26 +196,34 @@ class Survey:
         if use.samples:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
             self._rows[place] = _VideoRow(entry, use, shape, picture)
+        elif self._is_still(entry, length):
+            self.book.note(entry.name, "too still", f"{_frames(length)}, of which none begin a sequence with enough motion")
+            self._too_still += 1
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
             self._too_short += length >= (self.min_frames or 0)
 
-    def _use(self, facts: Facts, part: Range | None, times: FloatArray | None) -> _Use:
+    def _use(self, entry: Entry, facts: Facts, times: FloatArray | None) -> _Use:
         """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.
+
+        If motion matters, none is like another.
 
         Raises:
             FrameRangeError: the part does not lie in the video.
         """
+        part, motion = entry.part, None if self.motion is None else self.motion.of(entry.name)
         by_time = self._by_time(part)
         key = (facts.frames, *facts.clock) if by_time else (facts.frames,), part
-        if times is None and (known := self._uses.get(key)):
+        alike = times is None and motion is None
+        if alike and (known := self._uses.get(key)):
             return known
         clock = (facts.timestamps if times is None else times) if by_time else None
         span = Span(0, facts.frames, clock) if part is None else part.of(facts.frames, clock)
+        span = replace(span, motion=motion)
         samples = self.sampler.count(span) if len(span) >= (self.min_frames or 0) else 0
         # The timestamps of ten thousand videos are not kept: the clock fetches them again.
         use = _Use(span.first, span.end, span.end_s, samples)
-        if times is None:
+        if alike:
             self._uses[key] = use
         return use
 

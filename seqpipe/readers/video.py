@@ -16,9 +16,9 @@ from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
-from .clock import Clock
 from .collate import Ragged
 from .fetch import Fetcher
+from .frame_values import Clock, Motion
 from .labels import Labels
 from .lazy_engine import LazyEngine
 from .listing import list_videos
@@ -76,6 +76,9 @@ class Video:
             "reflect" or "wrap"; "none" leaves them out, and a warning counts the videos that give none.
         fill_value: the pixels of padding by "constant", and around pictures in batches with ``ragged="pad"``.
         min_frames: videos, or ranges, with fewer frames are left out, without a warning.
+        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
+            second, as :class:`seqpipe.readers.frame_values.Motion` has it. Each video is decoded once for it, on
+            the CPU; the values are kept beside its index.
         shuffle: a new order of all samples in every epoch.
         seed: of the order and of random sequences.
         shard: ``(rank, world)``: the rank gets its part of every epoch.
@@ -135,6 +138,7 @@ class Video:
         pad_mode: PadMode = "none",
         fill_value: float = 0,
         min_frames: int | None = None,
+        min_motion: float | None = None,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -173,6 +177,7 @@ class Video:
             segment_mode=segment_mode,
             fps=fps,
             pad_mode=pad_mode,
+            min_motion=min_motion,
         )
         fields = OutputSpec(color, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std)
         spec = output_of(output, fields)
@@ -186,7 +191,8 @@ class Video:
 
         listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
         self._book.passed_over(listing.passed_over)
-        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream)
+        motion = None if min_motion is None else Motion(cache_dir, stream)
+        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, motion)
         catalog = survey.catalog(listing.entries, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -197,6 +203,7 @@ class Video:
             EpochOrder(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
             Clock(cache_dir, stream),
             by_time=fps is not None,
+            motion=motion,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(fetcher, bytes_ahead(prefetch_gib, place))
