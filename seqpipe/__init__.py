@@ -12,8 +12,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import (
@@ -30,8 +28,11 @@ from .errors import (
     StateError,
     UnreadableSourceError,
 )
+from .lazy import on_demand
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from . import flow, fn, ops, pipeline, readers, volume
     from .ops import operator
     from .sequence import Batch, Sequence
@@ -71,20 +72,20 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# name → (module, attribute of it; None for the module itself). Some of these bring PyAV and OpenCV along.
+# name → the module that has it, "" for a module itself. Some of these bring PyAV and OpenCV along.
 _LAZY = {
-    "Batch": ("seqpipe.sequence", "Batch"),
-    "flow": ("seqpipe.flow", None),
-    "OutputSpec": ("seqpipe.video.convert.output", "OutputSpec"),
-    "VideoReader": ("seqpipe.video.reader", "VideoReader"),
-    "fn": ("seqpipe.fn", None),
-    "operator": ("seqpipe.ops", "operator"),
-    "ops": ("seqpipe.ops", None),
-    "pipeline": ("seqpipe.pipeline", None),
-    "Sequence": ("seqpipe.sequence", "Sequence"),
-    "readers": ("seqpipe.readers", None),
-    "stream": ("seqpipe.video.stream", "stream"),
-    "volume": ("seqpipe.volume", None),
+    "Batch": "sequence",
+    "OutputSpec": "video.convert.output",
+    "Sequence": "sequence",
+    "VideoReader": "video.reader",
+    "flow": "",
+    "fn": "",
+    "operator": "ops",
+    "ops": "",
+    "pipeline": "",
+    "readers": "",
+    "stream": "video.stream",
+    "volume": "",
 }
 
 
@@ -132,7 +133,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         ParameterError: an argument is out of its bounds.
         BackendError: the device is not available.
     """
-    from .volume.open import is_volume
+    from .volume.formats.open import is_volume
 
     if is_volume(source):
         from .volume.reader import VolumeReader
@@ -155,14 +156,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     )
 
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module 'seqpipe' has no attribute {name!r}")
-        module, attribute = _LAZY[name]
-        value = importlib.import_module(module)
-        return getattr(value, attribute) if attribute else value
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

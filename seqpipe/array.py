@@ -24,6 +24,7 @@ __all__ = [
     "IntArray",
     "admit",
     "device_of",
+    "distinct",
     "namespace",
     "on_gpu",
     "to_cupy",
@@ -55,6 +56,19 @@ def device_of(array: Array) -> str:
         raise _not_an_array(array)
     kind, number = array.__dlpack_device__()
     return "cpu" if int(kind) in (1, 3) else f"cuda:{int(number)}"
+
+
+def distinct(numbers: npt.ArrayLike) -> IntArray:
+    """Whole numbers, ascending, each once: :func:`numpy.unique` without ``numpy.ma``, which that imports.
+
+    Args:
+        numbers: int64 of any shape.
+    """
+    ordered: IntArray = np.sort(np.asarray(numbers, dtype=np.int64), axis=None)
+    found: IntArray = (
+        ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered
+    )
+    return found
 
 
 def admit(array: Array) -> Array:

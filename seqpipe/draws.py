@@ -39,7 +39,7 @@ _UNIT: Final = 2.0**-53
 _UNUSED_HALF: Final = np.uint32(8)  # likewise of half a word, and of float32
 _UNIT_HALF: Final = np.float32(2.0**-24)
 
-_Words = npt.NDArray[np.uint64]
+_RandomWords = npt.NDArray[np.uint64]
 
 
 class UnevenError(Exception):
@@ -66,7 +66,7 @@ class Draws:
         self._apart = False  # whether each sample goes on by itself
         self._kept: int | None = None  # the half of a word that whole numbers have left over
 
-    def words(self, count: int) -> _Words:
+    def words(self, count: int) -> _RandomWords:
         """The first words of each sample, as :func:`words_of` gives them; samples then go on by themselves."""
         self._apart = True
         return words_of(*self._place, count)
@@ -99,7 +99,7 @@ class Draws:
         """What gives words, as a generator's does: :meth:`random_raw`."""
         return self
 
-    def random_raw(self) -> _Words:
+    def random_raw(self) -> _RandomWords:
         """The next word of each sample."""
         begin = self._passed(1)
         return self._words[:, begin]
@@ -186,7 +186,7 @@ def _shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
     return () if size is None else size if isinstance(size, tuple) else (size,)
 
 
-def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> _Words:
+def words_of(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> _RandomWords:
     """The first random words of several samples ``(samples, words)``: of so many or some more, up to a whole block."""
     blocks = -(-count // _BLOCK)
     native = _native()

@@ -39,6 +39,7 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "printable",
+    "user_line",
     "warn_caller",
 ]
 
@@ -156,6 +157,16 @@ def warn_caller(message: str) -> None:
     while frame.f_back is not None and _is_ours(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
+
+
+def user_line() -> str:
+    """The line of the user's code that is being run, as ``train.py:31 (function)``; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -1,13 +1,12 @@
-"""Layouts: one letter per axis, and the flattening that lets 2-D operators run over sequences."""
+"""Layouts: one letter per axis."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from .array import Array
 from .errors import ParameterError
 
-__all__ = ["LAYOUTS", "axis", "check_layout", "depth_axis", "flatten", "frame_axis", "unflatten"]
+__all__ = ["LAYOUTS", "axis", "check_layout", "frame_axis"]
 
 LAYOUTS: Final = (
     "HW",
@@ -62,45 +61,3 @@ def frame_axis(layout: str) -> int | None:
     """The axis that counts the frames of a sequence: F, or D for a volume; None for a single image."""
     frames = axis(layout, "F")
     return frames if frames is not None else axis(layout, "D")
-
-
-def depth_axis(layout: str) -> int | None:
-    """The axis that counts the slices of a volume; None for pictures."""
-    return axis(layout, "D")
-
-
-def flatten(array: Array, layout: str) -> tuple[Array, str]:
-    """View ``(N, F, …)`` as ``(N·F, …)``: the batch of images that a 2-D operator sees.
-
-    Args:
-        array: any array with ``shape`` and ``reshape``; a view needs leading axes that are contiguous.
-        layout: its layout; a sequence without N is flattened to itself.
-
-    Returns:
-        The array with one leading axis for all images, and its layout (F leading).
-    """
-    check_layout(layout, array.ndim)
-    if layout == "FDHWC":
-        return array.reshape((-1, *array.shape[2:])), "DHWC"
-    if layout == "NCDHW":
-        return flatten(array.transpose((0, 2, 3, 4, 1)), "NDHWC")
-    if layout == "NFDHWC":
-        return array.reshape((-1, *array.shape[3:])), "DHWC"
-    if layout[0] != "N":
-        return array, layout
-    if frame_axis(layout) is None:
-        return array, layout.replace("N", "F")
-    shape = array.shape
-    return array.reshape((shape[0] * shape[1], *shape[2:])), layout[1:]
-
-
-def unflatten(array: Array, samples: int) -> Array:
-    """View ``(N·F, …)`` as ``(N, F, …)`` again.
-
-    Raises:
-        ParameterError: the leading axis is not a multiple of the number of samples.
-    """
-    shape = array.shape
-    if samples < 1 or shape[0] % samples:
-        raise ParameterError(f"{shape[0]} images cannot be cut into {samples} sequences of equal length")
-    return array.reshape((samples, shape[0] // samples, *shape[1:]))

@@ -29,7 +29,7 @@ _TABLE: Final = 1024
 _MOST_IDLE: Final = 64
 _NOTHING: Final = (0, 0, 0, 0)
 
-_Words: TypeAlias = npt.NDArray[np.uint64]
+_KeyWords: TypeAlias = npt.NDArray[np.uint64]
 
 # generators that streams() is done with: to make one takes as long as to draw ten numbers. Each thread takes its own
 _idle: list[np.random.Generator] = []
@@ -168,7 +168,7 @@ class Permutation:
             values[outside] = self._encrypt(values[outside])
         return values.astype(np.int64)
 
-    def _encrypt(self, values: _Words) -> _Words:
+    def _encrypt(self, values: _KeyWords) -> _KeyWords:
         half = np.uint64(self._half)
         left, right = values >> half, values & self._mask
         for key in self._keys:
@@ -176,7 +176,7 @@ class Permutation:
         return (left << half) | right
 
 
-def _mix(x: _Words) -> _Words:
+def _mix(x: _KeyWords) -> _KeyWords:
     """The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -184,7 +184,7 @@ def _mix(x: _Words) -> _Words:
 
 
 @lru_cache(maxsize=1024)
-def key_of(seed: int, name: str) -> _Words:
+def key_of(seed: int, name: str) -> _KeyWords:
     """The key of all streams of a seed and a name: two words."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest()
     key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)

@@ -235,7 +235,7 @@ class Batch(_Exports):
         sequences: the samples in order; views of ``stacked`` where there is one.
         stacked: the array ``(N, …)``, or None where shapes differ.
         labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
-            sequences, None if no sequence has one.
+            sequences, None if no sequence has one. Of a batch that was mixed floats ``(N, classes)``.
         indices: the samples' indices within their dataset, int64 of length N, likewise.
         mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
 
@@ -257,9 +257,16 @@ class Batch(_Exports):
             if values is None and any(getattr(s, own) != -1 for s in self.sequences):
                 values = [getattr(s, own) for s in self.sequences]
             if values is not None:
-                object.__setattr__(self, name, _frozen(values, np.int64, (len(self),), name))
+                object.__setattr__(self, name, _frozen(values, *self._form_of(name, values), name))
         if self.stacked is not None and self.stacked.shape[0] != len(self):
             raise ParameterError(f"stacked holds {self.stacked.shape[0]} samples, but there are {len(self)}")
+
+    def _form_of(self, name: str, values: Any) -> tuple[Any, tuple[int, ...]]:
+        """The type and the shape that the values of a field have to have."""
+        shape = np.shape(values)
+        if name == "labels" and len(shape) == 2 and np.asarray(values).dtype.kind == "f":
+            return np.float32, (len(self), shape[1])
+        return np.int64, (len(self),)
 
     def __getstate__(self) -> dict[str, Any]:
         """All fields, pixels once: those of the sequences are in ``stacked``, and become views of it again."""

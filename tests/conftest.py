@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from data_scripts.media_item import Entry
-from seqpipe.video.engine.child_process import PROCESSES
+from seqpipe.video.engine.processes import PROCESSES
 from tests.support import media
 from tests.support.last_words import (  # noqa: F401  hooks of pytest
     pytest_configure,

@@ -19,8 +19,6 @@ SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
     ("seqpipe.video.tables", "blocks.c"),
-    ("seqpipe.ops.labels", "bbox_windows.c"),
-    ("seqpipe.ops.resize", "crop_windows.c"),
     ("seqpipe.ops.compression", "jpeg.c"),
     ("seqpipe.ops.noise", "noise.c"),
 )

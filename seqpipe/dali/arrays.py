@@ -9,10 +9,9 @@ import numpy as np
 
 from ..array import Array, namespace
 from ..errors import ParameterError
-from ..ops import REGISTRY, Run
-from ..pipeline.arithmetic import cast_array
+from ..ops import REGISTRY, Run, cast_array
 from ..pipeline.value import Value
-from .call import Call, check_known, plain
+from .call import DaliCall, check_known, plain
 from .data_node import DataNode, node_of, outputs_of
 from .types import dtype_name
 
@@ -43,40 +42,40 @@ __all__ = [
 ]
 
 
-def cast(call: Call) -> DataNode:
+def cast(call: DaliCall) -> DataNode:
     """``fn.cast``: rounds half to even, where DALI rounds halves away from 0."""
     kind = dtype_name(call.take("dtype"))
     call.done()
     return call.each(lambda part: cast_array(part, kind), told=kind)
 
 
-def cast_like(call: Call) -> DataNode:
+def cast_like(call: DaliCall) -> DataNode:
     """``fn.cast_like``."""
     call.done()
     return call.node(lambda v, _: v[0].each(lambda part: cast_array(part, v[1].dtype.name)))
 
 
-def copy(call: Call) -> DataNode:
+def copy(call: DaliCall) -> DataNode:
     """``fn.copy``."""
     call.done()
     return call.each(lambda part: part.copy())
 
 
-def shapes(call: Call) -> DataNode:
+def shapes(call: DaliCall) -> DataNode:
     """``fn.shapes``: int64."""
     kind = call.take("dtype")
     call.done()
     return call.input().shape(dtype=kind)
 
 
-def get_property(call: Call) -> DataNode:
+def get_property(call: DaliCall) -> DataNode:
     """``fn.get_property``: the source or the layout of each sample, as bytes."""
     key = call.take("key")
     call.done()
     return call.input().property(key)
 
 
-def constant(call: Call) -> DataNode:
+def constant(call: DaliCall) -> DataNode:
     """``fn.constant``."""
     integers, floats = call.take("idata"), call.take("fdata")
     shape, kind, layout = call.take("shape"), call.take("dtype"), call.take("layout", "")
@@ -98,10 +97,10 @@ def constant(call: Call) -> DataNode:
     return made.gpu() if call.device == "gpu" else made
 
 
-def full(value: float | None) -> Callable[[Call], DataNode]:
+def full(value: float | None) -> Callable[[DaliCall], DataNode]:
     """``fn.zeros``, ``fn.ones`` and ``fn.full``."""
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         shape, kind = call.take("shape", ()), call.take("dtype")
         call.done()
         level = call.input() if value is None else node_of(np.asarray(value, dtype_name(kind or "int32")))
@@ -119,10 +118,10 @@ def full(value: float | None) -> Callable[[Call], DataNode]:
     return build
 
 
-def full_like(value: float | None) -> Callable[[Call], DataNode]:
+def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
     """``fn.zeros_like``, ``fn.ones_like`` and ``fn.full_like``."""
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         kind = call.take("dtype")
         call.done()
 
@@ -141,7 +140,7 @@ def full_like(value: float | None) -> Callable[[Call], DataNode]:
     return build
 
 
-def reinterpret(call: Call) -> DataNode:
+def reinterpret(call: DaliCall) -> DataNode:
     """``fn.reinterpret`` and ``fn.reshape``: other axes, types or layouts of the same bytes."""
     shape, layout, kind = call.take("shape"), call.take("layout"), call.take("dtype")
     relative, places = call.take("rel_shape"), call.take("src_dims")
@@ -181,7 +180,7 @@ def reinterpret(call: Call) -> DataNode:
     return call.node(compute, inputs=nodes, told=told)
 
 
-def transpose(call: Call) -> DataNode:
+def transpose(call: DaliCall) -> DataNode:
     """``fn.transpose``."""
     perm, keeps, output = call.take("perm"), call.take("transpose_layout", True), call.take("output_layout")
     call.done()
@@ -213,7 +212,7 @@ def _axes(value: Value, axes: Any, names: str | None, source: str) -> tuple[int,
     return tuple(int(axis) % max(value.ndim, 1) for axis in np.atleast_1d(axes))
 
 
-def squeeze(call: Call) -> DataNode:
+def squeeze(call: DaliCall) -> DataNode:
     """``fn.squeeze``."""
     axes, names = call.take("axes"), call.take("axis_names")
     call.done()
@@ -234,7 +233,7 @@ def squeeze(call: Call) -> DataNode:
     return call.node(compute, told=f"{axes} {names}")
 
 
-def expand_dims(call: Call) -> DataNode:
+def expand_dims(call: DaliCall) -> DataNode:
     """``fn.expand_dims``."""
     axes, names = call.take("axes"), call.take("new_axis_names", "")
     call.done()
@@ -251,10 +250,10 @@ def expand_dims(call: Call) -> DataNode:
     return call.node(compute, told=f"{axes} {names}")
 
 
-def joined(stacks: bool) -> Callable[[Call], DataNode]:
+def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
     """``fn.stack`` and ``fn.cat``."""
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         axis, name = call.take("axis", 0), call.take("axis_name")
         call.done()
 
@@ -282,7 +281,7 @@ def joined(stacks: bool) -> Callable[[Call], DataNode]:
     return build
 
 
-def reduction(call: Call) -> DataNode:
+def reduction(call: DaliCall) -> DataNode:
     """``fn.reductions.*``."""
     axes, names = call.take("axes"), call.take("axis_names")
     keeps = bool(call.take("keep_dims", False))
@@ -309,7 +308,7 @@ def reduction(call: Call) -> DataNode:
     return call.node(compute, told=f"{axes} {names} {keeps} {options}")
 
 
-def one_hot(call: Call) -> DataNode:
+def one_hot(call: DaliCall) -> DataNode:
     """``fn.one_hot``."""
     kind = dtype_name(call.take("dtype", "float32"))
     axis, name = call.take("axis", -1), call.take("axis_name")
@@ -327,7 +326,7 @@ def one_hot(call: Call) -> DataNode:
     return call.each(one, "", told=f"{count} {axis} {on} {off} {kind}")
 
 
-def permute_batch(call: Call) -> DataNode:
+def permute_batch(call: DaliCall) -> DataNode:
     """``fn.permute_batch``."""
     indices = call.take("indices")
     call.done()
@@ -342,7 +341,7 @@ def _picked(value: Value, places: Any) -> Value:
     return Value(data, value.layout, sources)
 
 
-def per_frame(call: Call) -> DataNode:
+def per_frame(call: DaliCall) -> DataNode:
     """``fn.per_frame``: a parameter with a number for each frame."""
     replace = call.take("replace", False)
     call.done()
@@ -350,7 +349,7 @@ def per_frame(call: Call) -> DataNode:
     return call.node(lambda v, _: Value(v[0].data, v[0].layout or "F", v[0].sources, by_frame=True))
 
 
-def slice_(call: Call) -> DataNode:
+def slice_(call: DaliCall) -> DataNode:
     """``fn.slice``: a window by its start and its end or shape, of some axes, absolute or relative."""
     inputs, data = call.inputs, call.inputs[:1]
     given: dict[str, Any] = {}
@@ -431,7 +430,7 @@ def _window(part: Array, axes: tuple[int, ...], bounds: dict[str, Any], policy: 
     return namespace(part).pad(inner, widths, constant_values=level)
 
 
-def pad(call: Call) -> DataNode:
+def pad(call: DaliCall) -> DataNode:
     """``fn.pad``: to a shape, to multiples, or to the largest of the batch."""
     axes, names = call.take("axes"), call.take("axis_names")
     shape, align, fill = call.take("shape"), call.take("align"), call.take("fill_value", 0)
@@ -463,7 +462,7 @@ def pad(call: Call) -> DataNode:
     return call.node(compute, told=f"{axes} {names} {shape} {align} {fill}")
 
 
-def random_bbox_crop(call: Call) -> tuple[DataNode, ...]:
+def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
     """``fn.random_bbox_crop``: anchor, shape, boxes, and labels if there are any."""
     labelled = len(call.inputs) > 1
     layout = call.take("bbox_layout")
@@ -486,7 +485,7 @@ def random_bbox_crop(call: Call) -> tuple[DataNode, ...]:
     return outputs_of(call.node(compute, told=f"{constants}"), 4 if labelled else 3)
 
 
-def element_extract(call: Call) -> Any:
+def element_extract(call: DaliCall) -> Any:
     """``fn.element_extract``: one value for each element."""
     elements = np.atleast_1d(call.take("element_map")).astype(int).tolist()
     call.done()
@@ -510,7 +509,7 @@ def element_extract(call: Call) -> Any:
     return made[0] if len(made) == 1 else made
 
 
-def lookup_table(call: Call) -> DataNode:
+def lookup_table(call: DaliCall) -> DataNode:
     """``fn.lookup_table``: whole numbers of any axes to values."""
     keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
     found = np.atleast_1d(call.take("values", []))
@@ -536,7 +535,7 @@ def lookup_table(call: Call) -> DataNode:
     return call.each(one, told=f"{keys.tolist()} {found.tolist()} {default} {kind}")
 
 
-def coord_transform(call: Call) -> DataNode:
+def coord_transform(call: DaliCall) -> DataNode:
     """``fn.coord_transform``: points of any number of coordinates times a matrix, and a vector added."""
     kind = dtype_name(call.take("dtype", "float32"))
     parts = {name: call.take(name) for name in ("M", "T", "MT")}

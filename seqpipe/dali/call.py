@@ -10,17 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from .. import ops
-from ..errors import ParameterError
+from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
-from ..ops import REGISTRY, Run, per_frame
-from ..pipeline.arithmetic import cast_array
-from ..pipeline.nodes import user_line
+from ..ops import REGISTRY, Run, cast_array, per_frame
 from ..pipeline.value import Value
 from .data_node import Compute, DataNode, current, node_of, outputs_of
 from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
 
 __all__ = [
-    "Call",
+    "DaliCall",
     "Row",
     "called",
     "check_known",
@@ -76,7 +74,7 @@ class Row:
 
     name: str
     to: str = ""
-    build: Callable[[Call], Any] | None = None
+    build: Callable[[DaliCall], Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     accept: tuple[str, ...] = ()
@@ -87,7 +85,7 @@ class Row:
 
 
 @dataclass
-class Call:
+class DaliCall:
     """One call.
 
     Attributes:
@@ -222,11 +220,11 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     if asked == "gpu" and device == "gpu":
         inputs = [one.gpu() for one in inputs]
     args = {**row.defaults, **args}
-    made = Call(row, inputs, args, device, name, seed, asked)
+    made = DaliCall(row, inputs, args, device, name, seed, asked)
     return row.build(made) if row.build is not None else native(made)
 
 
-def native(call: Call, to: str = "") -> Any:
+def native(call: DaliCall, to: str = "") -> Any:
     """The node of one of our operators on images, boxes or points.
 
     Args:
@@ -250,7 +248,7 @@ def native(call: Call, to: str = "") -> Any:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
         raise
-    sizes_differ = bool(nodes) and not cls.keeps_size and not {"crop", "size"} & constants.keys()
+    sizes_differ = bool(nodes) and not cls.traits.keeps_size and not {"crop", "size"} & constants.keys()
     sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
@@ -259,7 +257,7 @@ def native(call: Call, to: str = "") -> Any:
             given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
             op = cls(**constants, **given)
         main = values[: len(call.inputs)]
-        if cls.takes == "images":
+        if cls.traits.takes == "images":
             return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, main, run)
 
@@ -267,7 +265,7 @@ def native(call: Call, to: str = "") -> Any:
     return call.node(compute, *nodes.values(), told=told)
 
 
-def _parted(call: Call, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
     """The arguments of a call that are constant, and those that are nodes.
 
     Raises:
@@ -368,7 +366,7 @@ def plain(name: str, value: Any) -> Any:
     return value
 
 
-def check_known(call: Call, *names: str) -> None:
+def check_known(call: DaliCall, *names: str) -> None:
     """See that a call has no arguments but some.
 
     Raises:
@@ -379,7 +377,7 @@ def check_known(call: Call, *names: str) -> None:
             raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(names)))
 
 
-def several(call: Call, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
+def several(call: DaliCall, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
     """The nodes of a computation that gives several values."""
     return outputs_of(call.node(compute, told=told), count)
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from .. import ops
 from ..array import namespace
-from ..errors import ParameterError
+from ..errors import ParameterError, user_line
 from ..ops import Named, Run
-from ..pipeline.nodes import user_line
 from ..pipeline.value import Value, value_of
 from .data_node import Absent, DataNode, current, node_of
 from .types import Constant

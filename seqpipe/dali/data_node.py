@@ -13,10 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import ops
-from ..errors import ParameterError
-from ..ops import Named, Run
-from ..pipeline.arithmetic import computed, number_of
-from ..pipeline.nodes import user_line
+from ..errors import ParameterError, user_line
+from ..ops import Named, Run, computed, number_of
 from ..pipeline.value import Value, value_of
 from .types import Constant, dtype_name
 

@@ -13,13 +13,12 @@ import numpy as np
 from ..array import Array, namespace, to_numpy
 from ..errors import ParameterError, UnreadableSourceError
 from ..images import decode_image
-from ..ops import REGISTRY, Run
+from ..ops import REGISTRY, Run, cast_array
 from ..ops import DataNode as NativeNode
-from ..pipeline.arithmetic import cast_array
 from ..pipeline.nodes import noted
 from ..pipeline.value import Value
 from ..video.engine.workers import Workers
-from .call import Call, Row, native, plain
+from .call import DaliCall, Row, native, plain
 from .data_node import DataNode, current, outputs_of
 from .types import dtype_name
 
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 
-def resize(call: Call) -> Any:
+def resize(call: DaliCall) -> Any:
     """``fn.resize``, also with sizes that are nodes, filters by direction, and ``save_attrs``."""
     size = call.take("size")
     if isinstance(size, NativeNode):
@@ -85,7 +84,7 @@ def _sizes(values: list[Value], _: Run) -> Value:
     return Value(np.asarray(sides, np.int32))
 
 
-def _window_size(call: Call) -> None:
+def _window_size(call: DaliCall) -> None:
     """The window's size of ``crop``, ``crop_h`` and ``crop_w``."""
     rows, columns = call.take("crop_h"), call.take("crop_w")
     whole = call.args.get("crop")
@@ -109,7 +108,7 @@ def _window_size(call: Call) -> None:
         call.inputs[0] = _at_least(call, call.inputs[0], call.args["crop"], fill, pads=policy == "pad")
 
 
-def _at_least(call: Call, node: DataNode, sides: tuple[int, int], fill: Any, *, pads: bool) -> DataNode:
+def _at_least(call: DaliCall, node: DataNode, sides: tuple[int, int], fill: Any, *, pads: bool) -> DataNode:
     """Pictures padded evenly, so that a window of some size is within them."""
     if not pads:
         raise call.wrong("out_of_bounds_policy='trim_to_shape'", advice="fn.slice has it")
@@ -130,13 +129,13 @@ def _at_least(call: Call, node: DataNode, sides: tuple[int, int], fill: Any, *, 
     return DataNode("pad", [node], compute, told=f"{sides} {level}")
 
 
-def crop(call: Call) -> DataNode:
+def crop(call: DaliCall) -> DataNode:
     """``fn.crop``."""
     _window_size(call)
     return native(call)  # type: ignore[no-any-return]
 
 
-def crop_mirror_normalize(call: Call) -> DataNode:
+def crop_mirror_normalize(call: DaliCall) -> DataNode:
     """``fn.crop_mirror_normalize``: its result is ``CHW`` and float32 unless it is told otherwise."""
     _window_size(call)
     layout = call.take("output_layout", "CHW")
@@ -144,13 +143,13 @@ def crop_mirror_normalize(call: Call) -> DataNode:
     return native(call)  # type: ignore[no-any-return]
 
 
-def resize_crop_mirror(call: Call) -> Any:
+def resize_crop_mirror(call: DaliCall) -> Any:
     """``fn.resize_crop_mirror``."""
     _window_size(call)
     return resize(call)
 
 
-def erase(call: Call) -> DataNode:
+def erase(call: DaliCall) -> DataNode:
     """``fn.erase``: rectangles by rows and columns."""
     axes, names = call.take("axes", (0, 1)), call.take("axis_names", "HW")
     corner, size = call.args.get("anchor"), call.args.get("shape")
@@ -168,10 +167,10 @@ def erase(call: Call) -> DataNode:
     return native(call)  # type: ignore[no-any-return]
 
 
-def of_type(argument: str = "dtype") -> Callable[[Call], DataNode]:
+def of_type(argument: str = "dtype") -> Callable[[DaliCall], DataNode]:
     """An operator on pictures of our own, with its arguments as DALI has them."""
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         call.args.pop("image_type", None)
         if call.args.get(argument) is None:
             call.args.pop(argument, None)
@@ -184,7 +183,7 @@ def of_type(argument: str = "dtype") -> Callable[[Call], DataNode]:
 
 
 def _decoded(
-    call: Call, function: Callable[[Array, str, Run, int], Array], layout: str, told: str
+    call: DaliCall, function: Callable[[Array, str, Run, int], Array], layout: str, told: str
 ) -> DataNode:
     """Something of the bytes of each sample, on threads."""
     count = current().num_threads or len(os.sched_getaffinity(0))
@@ -205,14 +204,14 @@ def _decoded(
     return made.gpu() if call.device == "gpu" else made
 
 
-def _image_options(call: Call) -> tuple[Any, bool, str]:
+def _image_options(call: DaliCall) -> tuple[Any, bool, str]:
     output = call.take("output_type")
     color = "RGB" if output is None else "any" if output.name == "ANY_DATA" else output.name
     oriented, kind = bool(call.take("adjust_orientation", True)), dtype_name(call.take("dtype", "uint8"))
     return color, oriented, kind
 
 
-def decode_images(call: Call) -> DataNode:
+def decode_images(call: DaliCall) -> DataNode:
     """``fn.decoders.image``: uint8 ``HWC``; floats are from 0 to 1."""
     color, oriented, kind = _image_options(call)
     call.done()
@@ -232,7 +231,7 @@ def _scaled(image: Array, kind: str) -> Array:
     return cast_array(image * (np.iinfo(kind).max / np.iinfo(image.dtype).max), kind)
 
 
-def decode_random_crop(call: Call) -> DataNode:
+def decode_random_crop(call: DaliCall) -> DataNode:
     """``fn.decoders.image_random_crop``: a random window of each image, of random area and shape."""
     color, oriented, kind = _image_options(call)
     area, ratio = call.take("random_area", (0.08, 1.0)), call.take("random_aspect_ratio", (3 / 4, 4 / 3))
@@ -266,14 +265,14 @@ def _random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -
     return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
-def decode_crop(call: Call) -> DataNode:
+def decode_crop(call: DaliCall) -> DataNode:
     """``fn.decoders.image_crop``: an image is decoded whole, and then cropped."""
     names = ("crop", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y")
     options = {name: call.args.pop(name) for name in names if name in call.args}
-    return crop(Call(Row("crop"), [decode_images(call)], options, call.device))
+    return crop(DaliCall(Row("crop"), [decode_images(call)], options, call.device))
 
 
-def decode_slice(call: Call) -> DataNode:
+def decode_slice(call: DaliCall) -> DataNode:
     """``fn.decoders.image_slice``: an image is decoded whole, and then sliced."""
     from .arrays import slice_
 
@@ -284,10 +283,10 @@ def decode_slice(call: Call) -> DataNode:
     options = {name: call.args.pop(name) for name in names if name in call.args}
     first, *more = call.inputs
     call.inputs = [first]
-    return slice_(Call(Row("slice"), [decode_images(call), *more], options, call.device))
+    return slice_(DaliCall(Row("slice"), [decode_images(call), *more], options, call.device))
 
 
-def peek_shape(call: Call) -> DataNode:
+def peek_shape(call: DaliCall) -> DataNode:
     """``fn.peek_image_shape``: the image is decoded for it."""
     oriented, kind = bool(call.take("adjust_orientation", True)), dtype_name(call.take("dtype", "int64"))
     call.args.pop("image_type", None)
@@ -302,7 +301,7 @@ def peek_shape(call: Call) -> DataNode:
     )
 
 
-def decode_video(call: Call) -> DataNode:
+def decode_video(call: DaliCall) -> DataNode:
     """``fn.decoders.video``: the bytes of a video file to its frames, ``FHWC``."""
     start, end, stride = call.take("start_frame"), call.take("end_frame"), int(call.take("stride", 1))
     length, numbers = call.take("sequence_length"), call.take("frames")
@@ -332,7 +331,7 @@ def decode_video(call: Call) -> DataNode:
     return _decoded(call, one, "FHWC", f"{start} {end} {stride} {length} {numbers}")
 
 
-def file_bytes(call: Call) -> DataNode:
+def file_bytes(call: DaliCall) -> DataNode:
     """``fn.io.file.read``: the bytes of the files whose paths are the samples."""
     call.done()
 
@@ -349,7 +348,7 @@ def file_bytes(call: Call) -> DataNode:
 # ---------------------------------------------------------------------- functions of the user
 
 
-def python_function(call: Call) -> Any:
+def python_function(call: DaliCall) -> Any:
     """``fn.python_function``: a function of the arrays of each sample, or of lists with those of all samples."""
     function, count = call.take("function"), int(call.take("num_outputs", 1))
     whole, layouts = bool(call.take("batch_processing", False)), call.take("output_layouts")
@@ -389,7 +388,7 @@ def python_function(call: Call) -> Any:
     return node if count == 1 else outputs_of(node, count)
 
 
-def torch_function(call: Call) -> Any:
+def torch_function(call: DaliCall) -> Any:
     """``fn.torch_python_function``: the same with tensors of torch."""
     from ..array import to_torch
 
@@ -415,10 +414,10 @@ def torch_function(call: Call) -> Any:
 # ---------------------------------------------------------------------- random numbers
 
 
-def random_numbers(name: str, kind: str) -> Callable[[Call], DataNode]:
+def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
     """``fn.random.*``: one number for each sample, or an array of a shape, of a type."""
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         shape, made = call.take("shape"), dtype_name(call.take("dtype", kind))
         wide = None if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
         like = bool(call.inputs)
@@ -450,7 +449,7 @@ def random_numbers(name: str, kind: str) -> Callable[[Call], DataNode]:
     return build
 
 
-def _random_settings(call: Call, name: str) -> tuple[dict[str, Any], str, list[DataNode]]:
+def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, list[DataNode]]:
     """Arguments of our distribution, its name, and the nodes that what is drawn is stretched by."""
     args = {key: call.args.pop(key) for key in list(call.args) if key not in call.row.accept}
     args = {key: value for key, value in args.items() if value is not None}
@@ -482,7 +481,7 @@ def _random_settings(call: Call, name: str) -> tuple[dict[str, Any], str, list[D
     return {"of": choices, "weights": None if weights is None else tuple(weights)}, "random.choice", []
 
 
-def _none_left(call: Call, args: dict[str, Any]) -> None:
+def _none_left(call: DaliCall, args: dict[str, Any]) -> None:
     for name in args:
         raise call.wrong(f"there is no argument {name!r}")
 
@@ -499,7 +498,7 @@ def _stretched(found: Value, name: str, by: list[Value]) -> Value:
     return Value.of([np.asarray(one(number)) for number in range(len(found))], found.layout)
 
 
-def random_choice(call: Call) -> DataNode:
+def random_choice(call: DaliCall) -> DataNode:
     """``fn.random.choice``: of whole numbers int32, otherwise float32."""
     if call.inputs:
         call.args["a"] = 0
@@ -511,7 +510,7 @@ def random_choice(call: Call) -> DataNode:
     return random_numbers("choice", "int32" if whole else "float32")(call)
 
 
-def coord_flip(call: Call) -> DataNode:
+def coord_flip(call: DaliCall) -> DataNode:
     """``fn.coord_flip``: coordinates ``(…, 2)`` of pictures from 0 to 1 mirrored around centers."""
     layout = call.take("layout", "xy")
     flips = [
@@ -539,7 +538,7 @@ def coord_flip(call: Call) -> DataNode:
     )
 
 
-def optical_flow(call: Call) -> DataNode:
+def optical_flow(call: DaliCall) -> DataNode:
     """``fn.optical_flow``: on a GPU by its engine, on a CPU by OpenCV; float32 ``FHWC``, x and then y, in pixels."""
     preset, kind = float(call.take("preset", 0.0)), call.take("image_type")
     if call.take("enable_external_hints", False) or len(call.inputs) > 1:

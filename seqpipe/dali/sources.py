@@ -11,8 +11,7 @@ import numpy as np
 from ..array import Array
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
-from ..ops import Run
-from ..pipeline.arithmetic import cast_array
+from ..ops import Run, cast_array
 from ..pipeline.datasets import Clips, Items
 from ..pipeline.external import External, Feed
 from ..pipeline.nodes import nodes_of
@@ -21,7 +20,7 @@ from ..pipeline.source import Indexed, Source
 from ..pipeline.value import Value
 from ..readers import Range, Video
 from ..sampling import EpochOrder
-from .call import Call, Row
+from .call import DaliCall, Row
 from .data_node import DataNode, current
 from .pictures import resize
 from .types import dtype_name
@@ -51,7 +50,7 @@ READER_ACCEPTS: Final = (
 """Arguments of readers that decide no sample here."""
 
 
-def _order(call: Call, size: int) -> dict[str, Any]:
+def _order(call: DaliCall, size: int) -> dict[str, Any]:
     """The arguments that decide the order of samples."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
     found = {
@@ -63,7 +62,7 @@ def _order(call: Call, size: int) -> dict[str, Any]:
     return {"size": size, **found} if size >= 0 else found
 
 
-def _started(call: Call, dataset: Any) -> list[Any]:
+def _started(call: DaliCall, dataset: Any) -> list[Any]:
     """The nodes of a dataset, known to the pipeline by its name."""
     pipe = current()
     pads = bool(call.take("pad_last_batch", False))
@@ -73,7 +72,7 @@ def _started(call: Call, dataset: Any) -> list[Any]:
     return list(nodes_of(source, plain=False))
 
 
-def _labels(call: Call, node: Any) -> DataNode:
+def _labels(call: DaliCall, node: Any) -> DataNode:
     made = DataNode(
         f"{call.row.name}.label",
         [node],
@@ -86,7 +85,7 @@ def _labels(call: Call, node: Any) -> DataNode:
 # ---------------------------------------------------------------------- videos
 
 
-def video_reader(call: Call) -> Any:
+def video_reader(call: DaliCall) -> Any:
     """``fn.readers.video``: sequences, and labels, frame numbers and times as far as they are asked for."""
     listed, labelled = _videos(call)
     length, stride = int(call.take("sequence_length")), int(call.take("stride", 1))
@@ -138,7 +137,7 @@ def video_reader(call: Call) -> Any:
     return tuple(found) if len(found) > 1 else frames
 
 
-def _videos(call: Call) -> tuple[dict[str, Any], bool]:
+def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
     """Arguments of our reader for those that name files; and whether there are labels."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
@@ -198,7 +197,7 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
     )
 
 
-def video_resize_reader(call: Call) -> Any:
+def video_resize_reader(call: DaliCall) -> Any:
     """``fn.readers.video_resize``: a video reader, and ``fn.resize`` of what it gives."""
     wanted = (
         *(
@@ -217,14 +216,14 @@ def video_resize_reader(call: Call) -> Any:
     made = video_reader(call)
     first, *rest = made if isinstance(made, tuple) else (made,)
 
-    resized = resize(Call(Row("resize"), [first], options, first.device, None, None, None))
+    resized = resize(DaliCall(Row("resize"), [first], options, first.device, None, None, None))
     return (resized, *rest) if rest else resized
 
 
 # ---------------------------------------------------------------------- files
 
 
-def _file_rows(call: Call, patterns: tuple[str, ...]) -> tuple[list[str], list[int]]:
+def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int]]:
     """Paths and labels, of a folder of class folders, of a list of paths, or of a file with a line for each."""
     root, files, table = call.take("file_root"), call.take("files"), call.take("file_list")
     labels = call.args.pop("labels", None)
@@ -257,7 +256,7 @@ def _file_row(table: Any, number: int, line: str) -> tuple[str, int]:
 
 
 def _class_folders(
-    call: Call, root: Path, patterns: Any, folders: Any, exact: bool
+    call: DaliCall, root: Path, patterns: Any, folders: Any, exact: bool
 ) -> tuple[list[str], list[int]]:
     if not root.is_dir():
         raise SourceNotFoundError("there is no such folder", source=str(root))
@@ -304,7 +303,7 @@ def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
     return Value.of(items, "", sources)
 
 
-def file_reader(call: Call) -> tuple[DataNode, DataNode]:
+def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
     paths, labels = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
@@ -320,7 +319,7 @@ def file_reader(call: Call) -> tuple[DataNode, DataNode]:
     return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
 
 
-def numpy_reader(call: Call) -> DataNode:
+def numpy_reader(call: DaliCall) -> DataNode:
     """``fn.readers.numpy``: the arrays of ``.npy`` files."""
     pattern = call.take("file_filter", "*.npy")
     root = call.args.get("file_root")
@@ -350,7 +349,7 @@ def numpy_reader(call: Call) -> DataNode:
     return made.gpu() if call.device == "gpu" else made
 
 
-def sequence_reader(call: Call) -> DataNode:
+def sequence_reader(call: DaliCall) -> DataNode:
     """``fn.readers.sequence``: sequences of the images in each folder of a folder, in the order of their names."""
     root = Path(call.take("file_root"))
     length, stride, step = (
@@ -400,7 +399,7 @@ def sequence_reader(call: Call) -> DataNode:
 # ---------------------------------------------------------------------- external sources
 
 
-def external_source(call: Call) -> Any:
+def external_source(call: DaliCall) -> Any:
     """``fn.external_source`` in all its forms; a list of nodes where ``num_outputs`` is given."""
     pipe = current()
     source = call.take("source")

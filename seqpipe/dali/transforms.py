@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from ..ops import DataNode as NativeNode
 from ..ops import Run
 from ..pipeline.value import Value
-from .call import Call
+from .call import DaliCall
 from .data_node import DataNode, node_of
 
 __all__ = ["combined", "transform"]
@@ -88,11 +88,11 @@ _KINDS: dict[str, tuple[Callable[..., Matrix], tuple[str, ...]]] = {
 }
 
 
-def transform(name: str) -> Callable[[Call], DataNode]:
+def transform(name: str) -> Callable[[DaliCall], DataNode]:
     """A matrix of some kind, after another one where that is given."""
     make, known = _KINDS[name]
 
-    def build(call: Call) -> DataNode:
+    def build(call: DaliCall) -> DataNode:
         reverse = bool(call.take("reverse_order", False))
         call.args.pop("absolute", None)
         given = {key: call.take(key) for key in known}
@@ -116,7 +116,7 @@ def transform(name: str) -> Callable[[Call], DataNode]:
     return build
 
 
-def combined(call: Call) -> DataNode:
+def combined(call: DaliCall) -> DataNode:
     """``fn.transforms.combine``: the first matrix is applied first, unless the order is reversed."""
     reverse = bool(call.take("reverse_order", False))
     call.done()

@@ -10,10 +10,30 @@ such as the flow of padded frames, is NaN.
 
 from __future__ import annotations
 
-from .color import to_rgb
-from .files import FORMATS, decode, encode, read, write
-from .grid import grid_of, upsample
-from .motion import Motion, occlusion, statistics, warp
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
+
+if TYPE_CHECKING:
+    from .color import to_rgb
+    from .files import FORMATS, decode, encode, read, write
+    from .grid import grid_of, upsample
+    from .motion import Motion, occlusion, statistics, warp
+
+_LAZY = {
+    "FORMATS": "files",
+    "Motion": "motion",
+    "decode": "files",
+    "encode": "files",
+    "grid_of": "grid",
+    "occlusion": "motion",
+    "read": "files",
+    "statistics": "motion",
+    "to_rgb": "color",
+    "upsample": "grid",
+    "warp": "motion",
+    "write": "files",
+}
 
 __all__ = [
     "FORMATS",
@@ -29,3 +49,10 @@ __all__ = [
     "warp",
     "write",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ import numpy.typing as npt
 __all__ = ["dense_flow", "mismatch"]
 
 Gray: TypeAlias = npt.NDArray[np.uint8]
-Field: TypeAlias = npt.NDArray[np.float32]
+FlowField: TypeAlias = npt.NDArray[np.float32]
 
 _LEAST: Final = (
     32  # pixels of a side that every method has room for; smaller frames are extended by their border
@@ -37,7 +37,7 @@ _FARNEBACK: Final = {
 }
 
 
-def _dis(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
+def _dis(preset: str) -> Callable[[Gray, Gray, FlowField | None], FlowField]:
     """OpenCV's DIS; a new object for each pair, for the results of OpenCV 5 depend on what an object did before."""
     import cv2
 
@@ -47,17 +47,17 @@ def _dis(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
     )
     if preset == "slow":  # down to full resolution, where the presets end at half of it
         made.setFinestScale(0)
-    calc: Callable[[Gray, Gray, Field | None], Field] = made.calc
+    calc: Callable[[Gray, Gray, FlowField | None], FlowField] = made.calc
     return calc
 
 
-def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
+def _farneback(preset: str) -> Callable[[Gray, Gray, FlowField | None], FlowField]:
     import cv2
 
-    def calc(first: Gray, second: Gray, start: Field | None) -> Field:
+    def calc(first: Gray, second: Gray, start: FlowField | None) -> FlowField:
         flags = 0 if start is None else cv2.OPTFLOW_USE_INITIAL_FLOW
         method: Any = cv2.calcOpticalFlowFarneback
-        made: Field = method(first, second, start, *_FARNEBACK[preset], flags)
+        made: FlowField = method(first, second, start, *_FARNEBACK[preset], flags)
         return made
 
     return calc
@@ -66,7 +66,9 @@ def _farneback(preset: str) -> Callable[[Gray, Gray, Field | None], Field]:
 _METHODS: Final = {"dis": _dis, "farneback": _farneback}
 
 
-def dense_flow(method: str, preset: str, first: Gray, second: Gray, start: Field | None = None) -> Field:
+def dense_flow(
+    method: str, preset: str, first: Gray, second: Gray, start: FlowField | None = None
+) -> FlowField:
     """The flow from one frame to another.
 
     Args:
@@ -96,12 +98,12 @@ def dense_flow(method: str, preset: str, first: Gray, second: Gray, start: Field
 
 
 @lru_cache(maxsize=4)
-def _places(height: int, width: int) -> tuple[Field, Field]:
+def _places(height: int, width: int) -> tuple[FlowField, FlowField]:
     rows, columns = np.mgrid[:height, :width].astype(np.float32)
     return rows, columns
 
 
-def mismatch(first: Gray, second: Gray, flow: Field) -> Field:
+def mismatch(first: Gray, second: Gray, flow: FlowField) -> FlowField:
     """How far the second frame, seen by the flow, is from the first one: levels, float32 ``(H, W)``."""
     import cv2
 

@@ -16,7 +16,7 @@ from .grid import HINT_GRIDS, cells, dense, grid_of
 from .motion import occlusion
 from .values import flow_array
 
-__all__ = ["LUMA", "Found", "Pairs", "Settings", "flow_on_cpu"]
+__all__ = ["LUMA", "FlowSettings", "Found", "Pairs", "flow_on_cpu"]
 
 SideBySide: TypeAlias = Callable[[Callable[[int], None], int], None]
 
@@ -25,7 +25,7 @@ LUMA: Final = (9798, 19235, 3735)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class FlowSettings:
     """What is computed for each pair.
 
     Attributes:
@@ -64,7 +64,7 @@ class Pairs:
     stride: int
     padded: npt.NDArray[np.bool_]
     image_type: str
-    settings: Settings
+    settings: FlowSettings
     hints: Array | None = None
 
     @property

@@ -34,8 +34,11 @@ One class in the module of its family, here all of it::
 
         body = Body("value", "value = value * row.factor;")
 
-and its name in the family's ``__all__``; then ``python -m seqpipe.ops`` writes the type stubs. Validation,
-messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
+What is declared by ``param`` is a parameter. ``pointwise``, ``examples``, ``body`` and the other names of ``Traits`` in
+``core/traits.py`` are traits of the implementation, read as ``op.traits.pointwise``; parameters may have their names.
+
+Then the class's name in the family's ``__all__``, and ``python -m seqpipe.ops``, which writes the type stubs.
+Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
 ``tests/ops/test_every_*.py`` follow. What is left to write is a test against an independent judge.
 
 - The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as
@@ -107,9 +110,12 @@ from .color.hue import *  # noqa: F403  a module's __all__ is the list of its op
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
+from .compose.choice import OneOf, SomeOf
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
+from .compose.types import Type, type_of_value, types_after
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
+from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
@@ -144,11 +150,11 @@ from .statistics.normalize import *  # noqa: F403  a module's __all__ is the lis
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.chain import VolumeChain
+from .volume.history import invert as invert_volume
+from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
-from .volume.run import invert as invert_volume
-from .volume.run import replay
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
 
@@ -172,6 +178,7 @@ __all__ = [
     "Normal",
     "Number",
     "Occurrences",
+    "OneOf",
     "Op",
     "Parameter",
     "Part",
@@ -182,11 +189,15 @@ __all__ = [
     "Reciprocal",
     "Run",
     "Sampled",
+    "SomeOf",
     "Spec",
     "TwoSided",
+    "Type",
     "Uniform",
     "VolumeChain",
     "apply",
+    "cast_array",
+    "computed",
     "full_range",
     "function_of",
     "functions",
@@ -194,15 +205,19 @@ __all__ = [
     "invert_volume",
     "leading",
     "naming_nodes",
+    "number_of",
     "operator",
     "param",
     "per_frame",
     "planned",
     "reductions",
     "replay",
+    "result_type",
     "set_threads",
     "table",
     "threads",
+    "type_of_value",
+    "types_after",
 ]
 __all__ += arrays.joining.__all__
 __all__ += arrays.shapes.__all__

@@ -28,7 +28,7 @@ from .core.nodes import DataNode, Named, Run
 from .core.occurrences import Occurrences
 from .core.parameters import ANY, param
 
-__all__ = ["Choice", "CoinFlip", "Drawn", "Normal", "Uniform"]
+__all__ = ["Choice", "CoinFlip", "Normal", "RandomSource", "Uniform"]
 
 
 class _Random(Declaration, register=False):
@@ -60,7 +60,7 @@ class _Random(Declaration, register=False):
             A node of float64 ``(N,)``, or with ``per_frame`` ``(N, F)`` for the samples and frames of a graph's inputs.
             Each call gives another node: a graph that has both draws different numbers for them.
         """
-        return Drawn(self)
+        return RandomSource(self)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The numbers of a sample.
@@ -102,7 +102,7 @@ class _Random(Declaration, register=False):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Drawn(DataNode):
+class RandomSource(DataNode):
     """Random numbers that are to come.
 
     Attributes:
@@ -125,9 +125,9 @@ class Drawn(DataNode):
         """See :meth:`DataNode.written`."""
         return f"{self.op.name}({written(self.op, name)})"
 
-    def occurring(self, seen: Occurrences) -> Drawn:
+    def occurring(self, seen: Occurrences) -> RandomSource:
         """See :meth:`DataNode.occurring`."""
-        return Drawn(*seen.of([self.op]))
+        return RandomSource(*seen.of([self.op]))
 
     def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it is made of nothing
         """See :meth:`DataNode.value`."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import DamagedSourceError, SeqpipeError
+from ..ops import Type
 from ..readers import Video
 from ..readers.collate import collate
 from ..sampling import EpochOrder
@@ -50,6 +51,19 @@ class Clips:
     def lockstep(self) -> tuple[int, int]:
         """The least and the most samples of any rank."""
         return _lockstep(self.reader.fetcher.selection.order)
+
+    def type_of(self, part: int) -> Type:
+        """Of pixels what the reader delivers; of numbers all."""
+        if part:
+            layout, dtype = ("F", "float64" if self.parts[part] == "timestamps" else "int64")
+            per_frame = self.parts[part] in ("timestamps", "frames")
+            return Type("numbers", layout if per_frame else "", dtype, "cpu")
+        output, shapes = self.reader.output, self.reader.fetcher.selection.catalog.shapes
+        frames = self.reader.fetcher.selection.sampler.length
+        sides = tuple(
+            side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
+        )
+        return Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
@@ -132,6 +146,10 @@ class Items:
     def lockstep(self) -> tuple[int, int]:
         """The least and the most items of any rank."""
         return _lockstep(self.order)
+
+    def type_of(self, part: int) -> Type:  # noqa: ARG002  it is not known before they are read
+        """Nothing is known of it."""
+        return Type()
 
     def size(self, epoch: int, positions: IntArray) -> int:  # noqa: ARG002  it is not known before they are read
         """Nothing is known of it."""

@@ -105,6 +105,7 @@ class Executor:
         prefetch: batches that are begun ahead; 0 for none, and then all is done in the thread that asks.
         before: called before a batch is begun; it may raise StopIteration, which ends the epoch.
         around: makes a context in which the graph is evaluated.
+        settle: called with the values of the inputs of the first batch, before anything is done to them; it may refuse.
     """
 
     sources: Seq[Source]
@@ -113,6 +114,7 @@ class Executor:
     prefetch: int = 2
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
+    settle: Callable[[Mapping[str, Any]], None] | None = None
     stages: dict[str, Stage] = field(default_factory=dict, init=False)
     _queue: deque[_Begun] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
@@ -260,6 +262,9 @@ class Executor:
                 told = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
                 note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"
                 with noted(note), nullcontext() if around is None else around():
+                    if self.settle is not None:
+                        self.settle(values)
+                        self.settle = None
                     return Made(graph(epoch=place.epoch, index=place.indices, **values), place)
 
         return make

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..array import Array, admit, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
+from ..ops import Type
 from ..sampling.params import BATCH_SIZE
 from .source import EndOfData, Fetched, Place, Source, Ticket
 from .value import Value, value_of
@@ -209,6 +210,12 @@ class _Values:
             )
 
 
+def _type_of(form: Form, part: int) -> Type:
+    """What a source was declared to give."""
+    layout = form.layouts[part] or None
+    return Type("images" if layout and "H" in layout else "unknown", layout, form.dtypes[part])
+
+
 class External(Source):
     """A source of the user's own: a callable, an iterable or a generator.
 
@@ -391,6 +398,10 @@ class External(Source):
             self._iterator = None
         self._epoch, self._position = epoch, position
 
+    def type_of(self, part: int) -> Type:
+        """See :meth:`Source.type_of`."""
+        return _type_of(self._values.form, part)
+
     @property
     def fingerprint(self) -> Mapping[str, object]:
         """Nothing is known of what the user's code gives."""
@@ -464,6 +475,10 @@ class Feed(Source):
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
         """See :meth:`Source.go_to`."""
         self._epoch, self._position = epoch, position
+
+    def type_of(self, part: int) -> Type:
+        """See :meth:`Source.type_of`."""
+        return _type_of(self._values.form, part)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:

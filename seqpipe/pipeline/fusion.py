@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..ops import (
-    Cast,
     Chain,
-    Crop,
-    CropMirrorNormalize,
     Distribution,
-    Flip,
-    Normalize,
     Op,
     PerFrame,
-    RandomResizedCrop,
-    Resize,
-    ResizeCropMirror,
     Spec,
     leading,
     planned,
@@ -34,10 +25,6 @@ from .levels import Levels
 __all__ = ["Fuse", "Head", "Split", "split"]
 
 Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
-
-_SCALING: Final = (RandomResizedCrop, Resize, ResizeCropMirror)
-_MOVING: Final = (Crop, Flip, CropMirrorNormalize)
-_VALUES: Final = (Cast, Normalize, CropMirrorNormalize)
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Head:
         framings = [Framing.of(self.plain, spec.height, spec.width) for spec in specs]
         for step in planned(self.ops, specs, epoch, np.array([sample.index for sample in samples])):
             if step.mappings:
-                resampled = type(step.op) in _SCALING
+                resampled = "scaling" in step.op.traits.converted
                 pairs = zip(framings, step.mappings, strict=True)
                 framings = [framing.after(mapping, resampled=resampled) for framing, mapping in pairs]
         values: dict[str, Any] = {**self.levels.fields(self.plain), "layout": self.layout}
@@ -77,7 +64,7 @@ class Head:
     def explain(self) -> str:
         """What is done, in a line."""
         resampled = ""
-        if any(type(op) in _SCALING for op in self.ops):
+        if any("scaling" in op.traits.converted for op in self.ops):
             resampled = (
                 "; colors are rounded, then resampled" if self.rounded else "; its planes are resampled"
             )
@@ -118,7 +105,8 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
     for place, op in enumerate(chain.ops):
-        reason = reason or ("it is one mapping with what follows it" if place >= len(alone) else "")
+        composed = isinstance(op, Op) and place >= len(alone)
+        reason = reason or ("it is one mapping with what follows it" if composed else "")
         reason = reason or so_far.refusal(op)
         if reason:
             break
@@ -144,19 +132,19 @@ class _SoFar:
 
     def after(self, op: Op) -> _SoFar:
         """The same with another operator."""
-        levels = self.levels.after(op) if type(op) in _VALUES else self.levels
+        levels = self.levels.after(op) if "levels" in op.traits.converted else self.levels
         layout = op.result_layout(self.layout)
-        return replace(self, levels=levels, layout=layout, is_scaled=self.is_scaled or type(op) in _SCALING)
+        is_scaled = self.is_scaled or "scaling" in op.traits.converted
+        return replace(self, levels=levels, layout=layout, is_scaled=is_scaled)
 
     def refusal(self, op: Op) -> str:
         """Why an operator cannot be part of it, in a clause; empty if it can."""
-        if type(op) not in (*_SCALING, *_MOVING, *_VALUES):
+        if not op.traits.converted:
             return "a conversion does no such thing"
         if self.plain.window is not None or self.plain.part is not None:
             return "the reader's own output has a window or a part"
-        return _in_general(op) or next(
-            (found for kinds, ask in _ASKED if type(op) in kinds and (found := ask(self, op))), ""
-        )
+        ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
+        return _in_general(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
 
     def scaling(self, op: Any) -> str:
         """Why an operator that resamples cannot."""
@@ -181,7 +169,8 @@ class _SoFar:
 
     def moving(self, op: Any) -> str:
         """Why an operator that moves pixels cannot."""
-        if type(op) is Flip and (isinstance(op.vertical, Distribution) or op.vertical):
+        vertical = getattr(op, "vertical", False)
+        if isinstance(vertical, Distribution) or vertical:
             return "it turns pictures upside down"
         return ""
 
@@ -198,17 +187,11 @@ class _SoFar:
 
 def _in_general(op: Any) -> str:
     """What no operator of a head may have."""
-    if 0 < op.p < 1 and type(op) is not Flip:
+    # a mapping that keeps the size is the identity where it does not act
+    if 0 < op.p < 1 and not ("moving" in op.traits.converted and op.traits.keeps_size):
         return f"it acts on some samples only, with p={op.p:g}"
     if op.is_by_frame or any(isinstance(value, PerFrame) for value in op.settings().values()):
         return "its parameters are one for each frame"
     if op.tabled:
         return "its parameters are given for each sample of a call"
     return ""
-
-
-_ASKED: Final[tuple[tuple[tuple[type[Op], ...], Callable[[_SoFar, Op], str]], ...]] = (
-    (_SCALING, _SoFar.scaling),
-    (_MOVING, _SoFar.moving),
-    (_VALUES, _SoFar.values),
-)

@@ -25,16 +25,18 @@ draws as the first occurrence does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from ..errors import ParameterError
 from ..kernel import KernelDevice
-from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run
-from ..ops.random import Drawn
+from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run, Type, type_of_value
+from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch
 from .graph_json import from_json, to_json
+from .inference import dot_text, infer
 from .inputs import Input, extent_of, leads_of
 from .nodes import add_note
 from .order import ordered
@@ -71,7 +73,8 @@ class Graph:
         self._steps = steps_of(self._order, outputs)
         self._leads = leads_of(self._order.nodes)
         self._places = {n.name: self._order.place(n) for n in self._order.nodes if isinstance(n, Input)}
-        self._draws = any(isinstance(node, Drawn) for node in self._order.nodes)
+        self._draws = any(isinstance(node, RandomSource) for node in self._order.nodes)
+        self._inferred = infer(self._order)
 
     @property
     def outputs(self) -> tuple[DataNode, ...]:
@@ -87,6 +90,36 @@ class Graph:
     def nodes(self) -> tuple[DataNode, ...]:
         """All nodes, each after what it is made of."""
         return tuple(self._order.nodes)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """What is known of the outputs before anything runs."""
+        return tuple(self.type_of(node) for node in self._outputs)
+
+    def type_of(self, node: DataNode) -> Type:
+        """What is known of the value of one of its nodes; of one that gives several, of the first."""
+        return self._inferred.types[self._order.place(node)][0]
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """For each node whose value has to be brought from a GPU while a batch is made, a sentence."""
+        return self._inferred.waits
+
+    def settle(self, values: Mapping[str, Any]) -> None:
+        """Take what is not known of types from a first batch, before anything is done to it.
+
+        Args:
+            values: of inputs, by their names.
+
+        Raises:
+            ParameterError: an operator does not take what it would be given.
+        """
+        known = {name: type_of_value(value) for name, value in values.items()}
+        for node in self.input_nodes:
+            declared, found = self.type_of(node), known[node.name]
+            if found.layout is None and declared.layout is not None:
+                known[node.name] = replace(found, kind=declared.kind, layout=declared.layout)
+        self._inferred = infer(self._order, known)
 
     @property
     def input_nodes(self) -> tuple[Input, ...]:
@@ -174,17 +207,33 @@ class Graph:
         return node.label if isinstance(node, Input) else f"%{self._order.place(node)}"
 
     def explain(self) -> str:
-        """What is done, a line for each step; of operators on images what is done on a GPU, as a chain has it."""
+        """What is done, a line for each step; of operators on images what is done on a GPU, as a chain has it.
+
+        The types of inputs stand before it, that of a step's result behind it as far as they are known; at the end
+        stands what waits for a GPU.
+        """
         lines = []
         for step in self._steps:
+            kind = self.type_of(step.nodes[-1])
+            known = f" → {kind}" if kind.layout is not None or kind.dtype is not None else ""
             if step.calls:
                 passes = zip(step.chain.explain().splitlines(), step.chain.groups(), strict=True)
                 lines += [line.partition(". ")[2] + self._told(group) for line, group in passes]
+                lines[-1] += known
             else:
                 node = step.nodes[-1]
                 how = "by itself" if isinstance(node, Called) else "numbers in main memory"
-                lines.append(f"{node.written(self._name)}: {how}")
-        return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+                lines.append(f"{node.written(self._name)}: {how}{known}")
+        inputs = [
+            f"{node.label}: {kind}" for node in self.input_nodes if (kind := self.type_of(node)) != Type()
+        ]
+        return "\n".join(
+            [*inputs, *(f"{number}. {line}" for number, line in enumerate(lines, 1)), *self.waits]
+        )
+
+    def dot(self) -> str:
+        """The graph as text for Graphviz: nodes with their types, and what each is made of."""
+        return dot_text(self._order, self._inferred.types)
 
     def _told(self, ops: Iterable[Op]) -> str:
         """Where parameters of operators come from."""

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from .. import parts
 from ..errors import ParameterError
-from ..ops import Called, Chain, Computed, DataNode, Op, Part, PerFrame, Sampled
-from ..ops.random import Drawn
+from ..ops import Called, Chain, Computed, DataNode, OneOf, Op, Part, PerFrame, Sampled, SomeOf
+from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
 
 __all__ = ["from_json", "to_json"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _KINDS: Final = {
     kind.__name__: kind for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow)
 }
@@ -55,7 +55,7 @@ def _state(node: DataNode) -> dict[str, Any]:
         return {"part": node.place, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
-    if isinstance(node, Drawn):
+    if isinstance(node, RandomSource):
         return {"call": _maker(node.op), "of": [], "with": {}}
     if isinstance(node, Called):
         return {"call": _maker(node.maker), "of": node.given, "with": node.options}
@@ -65,9 +65,7 @@ def _state(node: DataNode) -> dict[str, Any]:
 def _maker(maker: Any) -> dict[str, Any]:
     if isinstance(maker, Sampled):
         return {**_maker(maker.maker), "parts": {name: _part(one) for name, one in maker.parts.items()}}
-    more = {"fuse": maker.fuse} if isinstance(maker, Chain) else {}
-    kind = Chain.__name__ if isinstance(maker, Chain) else ""
-    return {"kind": kind, "ops": [op.state() for op in maker.makers], **more}
+    return {"maker": maker.state()}
 
 
 def _part(one: Any) -> dict[str, Any]:
@@ -117,10 +115,7 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
 
 
 def _made(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    ops = [_operator(one, nodes) for one in state["ops"]]
-    made = Chain(*ops, fuse=state["fuse"]) if state["kind"] == Chain.__name__ else ops[0]
-    if state["kind"] not in ("", Chain.__name__):
-        raise _no_graph(f"a call of {state['kind']}, which there is no more")
+    made = _member(state["maker"], nodes)
     return Sampled(made, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else made
 
 
@@ -129,6 +124,19 @@ def _kind(state: dict[str, Any]) -> Any:
     more: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in state.items()}
     kind: Any = _KINDS.get(more.pop("kind", ""))
     return kind(Input("part"), **more) if state else None
+
+
+def _member(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
+    """An operator, a chain or a choice, which draws as it did."""
+    if state["op"] == "chain":
+        return Chain.part([_member(one, nodes) for one in state["ops"]], state["fuse"])
+    if state["op"] not in (OneOf.name, SomeOf.name):
+        return _operator(state, nodes)
+    parts = [None if one is None else _member(one, nodes) for one in state["parts"]]
+    own = {name: state[name] for name in ("weights", "p", "seed")}
+    kind = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
+    operators = [op for part in parts if part is not None for op in part.makers]
+    return kind.rebuilt([kind.occurring(state["occurrence"]), *operators])
 
 
 def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:

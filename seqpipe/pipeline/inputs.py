@@ -78,7 +78,11 @@ def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     """The inputs that operators on images act on, and the layout that the first of these gives them."""
     found: dict[str, str | None] = {}
     for node in nodes:
-        if isinstance(node, Called) and node.given and node.maker.makers[0].takes in ("images", "batches"):
+        if (
+            isinstance(node, Called)
+            and node.given
+            and node.maker.makers[0].traits.takes in ("images", "batches")
+        ):
             first = node.given[0]
             if isinstance(first, Input):
                 found.setdefault(first.name, node.options.get("layout"))

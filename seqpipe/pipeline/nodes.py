@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 from .inputs import Input
 from .source import EndOfData, Source
 from .value import Value
 
-__all__ = ["Fed", "add_note", "nodes_of", "noted", "user_line"]
+__all__ = ["Fed", "add_note", "nodes_of", "noted"]
 
 _NUMBERS: Final = count()
-_OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,13 +71,3 @@ def add_note(error: BaseException, note: str) -> None:
     """Add a note to an error, as tracebacks show it from Python 3.11 on."""
     notes = [*getattr(error, "__notes__", ()), note]
     error.__notes__ = list(dict.fromkeys(notes))
-
-
-def user_line() -> str:
-    """The line of the user's code that is being run, as ``train.py:31 (function)``; empty if there is none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"

@@ -40,6 +40,7 @@ class Ordered:
         seen = Occurrences()
         for place, node in enumerate(self.nodes):
             self.nodes[place] = made = node.occurring(seen)
+            made.__dict__["where"] = node.where  # it stands for that node
             self._places[_key(made)] = place
 
     def place(self, node: DataNode) -> int:

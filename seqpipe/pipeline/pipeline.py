@@ -9,19 +9,22 @@ for pixels, labels in pipe:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict
 
 import numpy as np
 
-from ..errors import ParameterError, StateError
-from ..ops import DataNode
+from ..errors import ParameterError, StateError, warn_caller
+from ..ops import DataNode, Type
 from ..readers import Video
 from ..sampling import check_state, fingerprint
 from ..sampling.params import EPOCH
+from ..whole_file import replacing
 from .datasets import Clips
 from .executor import Executor
 from .external import External, Feed, Form
@@ -201,8 +204,34 @@ class Pipeline:
         self._names = check_names(names, len(outputs))
         self._nodes = fed_nodes(self._graph)
         self._sources = sources_of(self._nodes)
-        self._executor = Executor(self._sources, self._nodes, self._graph, prefetch)
+        for line in self._graph.waits:
+            warn_caller(line)
+        self._executor = Executor(
+            self._sources, self._nodes, self._graph, prefetch, settle=self._graph.settle
+        )
         self._epoch, self._at, self._done = 0, 0, False
+
+    def build(self) -> Pipeline:
+        """Nothing has to be done: what can be known of values is checked as soon as a pipeline is made of nodes."""
+        return self
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """What is known of each output; all of it from the first batch on."""
+        return self._graph.types
+
+    def dot(self) -> str:
+        """The graph as text for Graphviz, with the types of its nodes."""
+        return self._graph.dot()
+
+    def save_graph(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph as text for Graphviz, whole or not at all; see :meth:`dot`.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with replacing(Path(path)) as beside:
+            beside.write_text(self.dot(), encoding="utf-8")
 
     def named(self, names: Seq[str] | None) -> tuple[str, ...]:
         """A name for each output: those that are given, or else the pipeline's own.
@@ -290,7 +319,7 @@ class Pipeline:
         return self._executor.statistics()
 
     def explain(self) -> str:
-        """What is done, a line for each step; see :meth:`seqpipe.pipeline.Graph.explain`."""
+        """What is done and what is known of values, line by line; see :meth:`seqpipe.pipeline.Graph.explain`."""
         return self._graph.explain()
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, StateError
+from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
 __all__ = [
@@ -138,6 +139,10 @@ class Source(ABC):
     def fingerprint(self) -> Mapping[str, object]:
         """What decides its samples, as plain values by name."""
 
+    def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
+        """What is known of a value before the first batch, by its number."""
+        return Type()
+
     def length(self, epoch: int) -> int | None:  # noqa: ARG002  most have one for all epochs
         """Samples of an epoch; None where that is not known."""
         return None
@@ -173,6 +178,9 @@ class Dataset(Protocol):
 
     def lockstep(self) -> tuple[int, int]:
         """The least and the most samples that any rank has in any epoch."""
+
+    def type_of(self, part: int) -> Type:
+        """What is known of a value, by its number."""
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes that samples will hold, as far as that is known."""
@@ -311,6 +319,10 @@ class Indexed(Source):
                 allowed=f"0 to {cut.most}",
             )
         self._epoch, self._position = epoch, position
+
+    def type_of(self, part: int) -> Type:
+        """See :meth:`Source.type_of`."""
+        return self.dataset.type_of(part)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 from ..ops import DEFAULT_LAYOUTS, Called, Chain, DataNode, Op, Run, naming_nodes
@@ -88,13 +88,15 @@ class Step:
 
 
 def _after(chain: Chain, layout: str) -> str:
-    return reduce(lambda letters, op: op.result_layout(letters), chain.ops, layout)
+    return chain.result_layout(layout)
 
 
 def _chains(node: Called) -> bool:
-    """Whether a call is that of operators on images which a chain can do."""
+    """Whether a call is that of operators on images alone, which are one line with others before and behind them."""
     maker = node.maker
-    return isinstance(maker, Chain) or (isinstance(maker, Op) and type(maker).__call__ is Op.__call__)
+    if isinstance(maker, Chain):
+        return maker.is_line and len(node.given) == 1
+    return isinstance(maker, Op) and type(maker).__call__ is Op.__call__
 
 
 def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[Step]:

@@ -7,8 +7,9 @@ for batch in dataset.batches(8):
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
 
 if TYPE_CHECKING:
     from .loader import Batches, Sequences
@@ -31,13 +32,8 @@ _LAZY = {
     "Volume": "volume",
 }
 
-
-if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module 'seqpipe.readers' has no attribute {name!r}")
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -44,10 +44,16 @@ class FrameValues(Generic[ValueT]):
     Args:
         cache_dir: where indexes are kept.
         stream: which stream of each video; None for the best one.
+        register: the path of a register of indexes, if there is one.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
-        self._cache_dir, self._stream = cache_dir, stream
+    def __init__(
+        self,
+        cache_dir: str | os.PathLike[str] | None,
+        stream: int | None = None,
+        register: str | None = None,
+    ) -> None:
+        self._cache_dir, self._stream, self._register = cache_dir, stream, register
         self._known: OrderedDict[str, npt.NDArray[ValueT]] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
@@ -81,7 +87,7 @@ class FrameValues(Generic[ValueT]):
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._cache_dir, self._stream)
+        return type(self), (self._cache_dir, self._stream, self._register)
 
 
 class Clock(FrameValues[np.float64]):
@@ -89,7 +95,7 @@ class Clock(FrameValues[np.float64]):
 
     def _load(self, name: str) -> FloatArray:
         # A copy: the view would keep the whole index in memory.
-        index = open_index(name, cache_dir=self._cache_dir, stream=self._stream)
+        index = open_index(name, cache_dir=self._cache_dir, stream=self._stream, register=self._register)
         times: FloatArray = index.timestamps.copy()
         return times
 

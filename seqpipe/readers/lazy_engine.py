@@ -26,6 +26,7 @@ class LazyEngine:
         device: where sequences are to be.
         decode: who decodes for a GPU.
         stream: which stream of each video; None for the best one.
+        register: the path of a register of indexes, if there is one.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class LazyEngine:
         device: Device,
         decode: Decode,
         stream: int | None = None,
+        register: str | None = None,
     ) -> None:
         self._threads, self._cache_dir, self._device, self._decode = threads, cache_dir, device, decode
-        self._stream = stream
+        self._stream, self._register = stream, register
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._inherited: list[Engine] = []
@@ -53,6 +55,7 @@ class LazyEngine:
                     threads=self._threads,
                     cache_dir=self._cache_dir,
                     stream=self._stream,
+                    register=self._register,
                 )
             return self._engine
 
@@ -72,4 +75,5 @@ class LazyEngine:
             self._engine = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyEngine, (self._threads, self._cache_dir, self._device, self._decode, self._stream)
+        given = self._threads, self._cache_dir, self._device, self._decode, self._stream, self._register
+        return LazyEngine, given

@@ -16,6 +16,7 @@ Fate: TypeAlias = Literal[
     "video left out",
     "volume left out",
     "too short",
+    "too still",
     "sample raised",
     "sample left out",
     "sample substituted",
@@ -31,9 +32,9 @@ class Loss:
 
     Attributes:
         source: the path or URL.
-        fate: what became of it: the whole video or volume was left out because it cannot be used or is too short; or
-            some of its samples were raised as errors, left out, substituted by others, or, for patches, cut anywhere
-            because what they are to be cut around is not there.
+        fate: what became of it: the whole video or volume was left out because it cannot be used, is too short, or
+            shows too little motion; or some of its samples were raised as errors, left out, substituted by others, or,
+            for patches, cut anywhere because what they are to be cut around is not there.
         reason: what is wrong, as the error says it; of the first sample, if there were several.
         frames: the frames that cannot be decoded, as far as samples asked for them, ascending.
         times: how many samples were concerned; 1 for a whole video.

@@ -1,7 +1,7 @@
 """Survey: frame counts of the listed videos, which determine the number of samples.
 
-An earlier survey of the same files tells, as far as they have not changed; else the heads of cached indexes; where
-there is none, the index is built, on all threads.
+An earlier survey of the same files tells, as far as they have not changed; else a register that is shared; else the
+heads of cached indexes; where there is none, the index is built, on all threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ import numpy as np
 
 from ..array import FloatArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..sampling import RandomClips, RandomRateClips, RateWindows, Sampler, Span, Windows
+from ..sampling import (
+    EvenClips,
+    MovingClips,
+    RandomClips,
+    RandomRateClips,
+    RateWindows,
+    Sampler,
+    Span,
+    Windows,
+)
 from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine
@@ -39,12 +48,13 @@ _Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
 
 
 class _Use(NamedTuple):
-    """What a video, or a part of it, gives."""
+    """What a video, or a part of it, gives; ``still`` says that it gives nothing only because too little moves."""
 
     first: int
     end: int
     end_s: float | None
     samples: int
+    still: bool = False
 
 
 class _VideoRow(NamedTuple):
@@ -69,6 +79,7 @@ class Survey:
         cache_dir: where indexes are kept.
         book: where what was left out is written down.
         stream: which stream of each video; None for the best one.
+        register: the path of a register of indexes that is asked where the cache knows nothing, if there is one.
         motion: where the motion of frames comes from; None if the sampler does not need it.
     """
 
@@ -80,6 +91,7 @@ class Survey:
     cache_dir: str | os.PathLike[str] | None
     book: ReportBook
     stream: int | None = None
+    register: str | None = None
     motion: Motion | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
@@ -89,6 +101,7 @@ class Survey:
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
     _too_short: int = 0
+    _too_still: int = 0
 
     def catalog(self, entries: Seq[Entry], engine: Engine) -> Catalog:
         """The videos that give samples.
@@ -115,14 +128,20 @@ class Survey:
         return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
 
     def left_out(self, listed: int) -> str:
-        """What to warn of: how many videos are too short for a sample, though not for ``min_frames``; "" if none."""
-        if not self._too_short:
-            return ""
-        return (
-            f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give pad_mode='edge' "
-            "to fill them up, a smaller sequence_length or stride, or min_frames to leave them out without a warning; "
-            "report() names them."
-        )
+        """What to warn of: how many videos give no sample, and why; "" if none, or only such as ``min_frames`` names."""
+        parts = []
+        if self._too_short:
+            parts.append(
+                f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give "
+                "pad_mode='edge' to fill them up, a smaller sequence_length or stride, or min_frames to leave them "
+                "out without a warning; report() names them."
+            )
+        if self._too_still:
+            parts.append(
+                f"{self._too_still} of {listed} videos are too still and left out: no sequence of theirs "
+                f"{self._too_little()}. Give a smaller min_motion; report() names them."
+            )
+        return " ".join(parts)
 
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
@@ -131,7 +150,8 @@ class Survey:
             paths = {}  # what registers and heads of indexes are looked up by are best videos
         register = Register(cache_directory(self.cache_dir), paths.values())
         known = register.load()
-        found = known.copy()
+        shared = self._shared_facts(filter(None, map(register.stamp, paths.values())))
+        found = shared | known
         timed = {entry.name for entry in entries if self._by_time(entry.part)}
         later: list[tuple[str, bool]] = []
         for name in names:
@@ -165,6 +185,14 @@ class Survey:
             return error
         return None
 
+    def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
+        """What a register that is shared with others knows of contents."""
+        if self.register is None:
+            return {}
+        from ..video.index.shared import shared_register
+
+        return shared_register(self.register).facts(stamps)
+
     def _quickly(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
             stamp = stamp or open_source(name).stamp()
@@ -175,7 +203,7 @@ class Survey:
     def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
         name, timed = wanted
         try:
-            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream)
+            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream, register=self.register)
         except SeqpipeError as error:
             return error, None
         facts = Facts.of(index)
@@ -196,8 +224,8 @@ class Survey:
         if use.samples:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
             self._rows[place] = _VideoRow(entry, use, shape, picture)
-        elif self._is_still(entry, length):
-            self.book.note(entry.name, "too still", f"{_frames(length)}, of which none begin a sequence with enough motion")
+        elif use.still:
+            self.book.note(entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}")
             self._too_still += 1
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
@@ -220,9 +248,11 @@ class Survey:
         clock = (facts.timestamps if times is None else times) if by_time else None
         span = Span(0, facts.frames, clock) if part is None else part.of(facts.frames, clock)
         span = replace(span, motion=motion)
-        samples = self.sampler.count(span) if len(span) >= (self.min_frames or 0) else 0
+        sampler, enough = self.sampler, len(span) >= (self.min_frames or 0)
+        samples = sampler.count(span) if enough else 0
+        still = enough and not samples and isinstance(sampler, MovingClips) and sampler.clips.count(span) > 0
         # The timestamps of ten thousand videos are not kept: the clock fetches them again.
-        use = _Use(span.first, span.end, span.end_s, samples)
+        use = _Use(span.first, span.end, span.end_s, samples, still)
         if alike:
             self._uses[key] = use
         return use
@@ -258,11 +288,21 @@ class Survey:
                 source=self._first_error.source,
                 advice="See what is wrong with each by seqpipe probe",
             )
+        if self._too_still:
+            return ParameterError(
+                f"no video moves enough: no sequence of the {self._too_still} that are long enough {self._too_little()}",
+                advice="Give a smaller min_motion",
+            )
         return ParameterError(
             f"no video is long enough: the longest one has {_frames(frames)}, but {self._needed()}",
             source=name,
             advice="Give a smaller sequence_length, stride or min_frames, or fill short videos up with pad_mode='edge'",
         )
+
+    def _too_little(self) -> str:
+        """What the sequences of a video that is too still lack, in words."""
+        least = self.sampler.min_motion if isinstance(self.sampler, MovingClips) else 0
+        return f"moves by min_motion={least:g} % of the longer side per second"
 
     def _needed(self) -> str:
         """What a sample takes, in words."""
@@ -270,8 +310,8 @@ class Survey:
         words = [f"min_frames={least} are asked for"] if least else []
         rate = sampler.fps if isinstance(sampler, (RateWindows, RandomRateClips)) else None
         core = sampler.windows if isinstance(sampler, RateWindows) else sampler
-        core = core.clips if isinstance(core, RandomRateClips) else core
-        if isinstance(core, (Windows, RandomClips)) and core.pad_mode == "none":
+        core = core.clips if isinstance(core, (RandomRateClips, MovingClips)) else core
+        if isinstance(core, (Windows, RandomClips, EvenClips)) and core.pad_mode == "none":
             distance = (core.sequence_length - 1) * core.stride
             chosen = f"sequence_length={core.sequence_length} with stride={core.stride}"
             if rate is None:

@@ -16,6 +16,7 @@ from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
+from ..video.index.shared import find_register
 from .collate import Ragged
 from .fetch import Fetcher
 from .frame_values import Clock, Motion
@@ -109,6 +110,8 @@ class Video:
             sample is replaced by another one of the epoch; see :class:`seqpipe.readers.fetch.Fetcher`.
             :meth:`report` names each. That a GPU's memory is full is no sample's fault, and always raised.
         cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        register: a file of indexes that a team or a cluster shares, as ``seqpipe index --register FILE`` makes it; by
+            default ``seqpipe.register`` in ``file_root``, if it is there.
 
     Raises:
         ParameterError: an argument is out of bounds, arguments exclude each other, or all videos are too short.
@@ -164,6 +167,7 @@ class Video:
         output: OutputSpec | None = None,
         on_error: OnError = "raise",
         cache_dir: _Path | None = None,
+        register: _Path | None = None,
     ) -> None:
         place = self._place = parse_device(device)
         on_error = ON_ERROR.check(on_error)
@@ -187,12 +191,15 @@ class Video:
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
-        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream)
+        shared = find_register(register, file_root)
+        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
         listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
         self._book.passed_over(listing.passed_over)
-        motion = None if min_motion is None else Motion(cache_dir, stream)
-        survey = Survey(sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, motion)
+        motion = None if min_motion is None else Motion(cache_dir, stream, shared)
+        survey = Survey(
+            sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared, motion
+        )
         catalog = survey.catalog(listing.entries, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -201,7 +208,7 @@ class Video:
             catalog,
             sampler,
             EpochOrder(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
-            Clock(cache_dir, stream),
+            Clock(cache_dir, stream, shared),
             by_time=fps is not None,
             motion=motion,
         )

@@ -18,8 +18,8 @@ from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, parse_device
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches import PATCH_PAD, PatchPad, check_patch_size
-from ..volume.regrid import spacing_of_three
+from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
+from ..volume.resampling.regrid import spacing_of_three
 from ..volume.space import check_orientation
 from .loader import PassContext
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index

@@ -17,9 +17,9 @@ from ..param import Param, choice
 from ..sequence import Sequence
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
+from ..volume.patches.cutting import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
-from ..volume.regrid import Grid, window_of
+from ..volume.resampling.regrid import Grid, window_of
 from ..volume.source import Box
 from ..volume.space import moved
 from .volume_list import Case

@@ -214,7 +214,7 @@ class _Reads:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pending:
+class _PendingCase:
     """Samples on their way."""
 
     epoch: int
@@ -284,7 +284,7 @@ class VolumeFetcher:
         """About the bytes that one sample holds at most."""
         return max(self.selection.bytes_of(volume) for volume in range(len(self.selection.cases)))
 
-    def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> _Pending:
+    def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> _PendingCase:
         """Begin to read the samples at positions of the rank's epoch."""
         del stack
         samples = tuple(self.selection.at(epoch, positions))
@@ -293,9 +293,9 @@ class VolumeFetcher:
         for volume in dict.fromkeys(sample.volume for sample in samples):
             workers.submit(lambda volume=volume: self._touch(volume))  # type: ignore[misc]
         futures = [workers.submit(lambda sample=sample: self._cut(sample)) for sample in samples]  # type: ignore[misc]
-        return _Pending(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
+        return _PendingCase(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
 
-    def finish(self, pending: _Pending) -> FetchedSamples:
+    def finish(self, pending: _PendingCase) -> FetchedSamples:
         """Wait for samples, and deal with those that cannot be read."""
         outcomes: list[Any] = []
         for place, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):

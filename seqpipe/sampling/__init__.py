@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from .batches import BatchPlan
-from .choose import choose_sampler
-from .clip import FrameClip, Sampler, Span
-from .clock import frame_at, frame_range, frames_at, span_between
-from .order import EpochOrder
-from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
-from .segments import UniformSegments, every, uniform
-from .state import State, check_state, fingerprint
-from .windows import EvenClips, MovingClips, RandomClips, Windows
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
+
+if TYPE_CHECKING:
+    from .batches import BatchPlan
+    from .choose import choose_sampler
+    from .clip import FrameClip, Sampler, Span
+    from .clock import frame_at, frame_range, frames_at, span_between
+    from .order import EpochOrder
+    from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
+    from .segments import UniformSegments, every, uniform
+    from .state import State, check_state, fingerprint
+    from .windows import EvenClips, MovingClips, RandomClips, Windows
+
+_LAZY = {
+    "BatchPlan": "batches",
+    "EpochOrder": "order",
+    "EvenClips": "windows",
+    "FrameClip": "clip",
+    "MovingClips": "windows",
+    "RandomClips": "windows",
+    "RandomRateClips": "rate",
+    "RateWindows": "rate",
+    "Sampler": "clip",
+    "Span": "clip",
+    "State": "state",
+    "UniformSegments": "segments",
+    "Windows": "windows",
+    "at_rate": "rate",
+    "check_state": "state",
+    "choose_sampler": "choose",
+    "every": "segments",
+    "fingerprint": "state",
+    "frame_at": "clock",
+    "frame_range": "clock",
+    "frames_at": "clock",
+    "frames_at_rate": "rate",
+    "span_between": "clock",
+    "uniform": "segments",
+}
 
 __all__ = [
     "BatchPlan",
@@ -38,3 +70,10 @@ __all__ = [
     "span_between",
     "uniform",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ __all__ = ["EvenClips", "MovingClips", "RandomClips", "Windows", "fitting", "req
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ByStarts:
+class _ByStarts(ABC):
     """Sequences that are chosen by where they start.
 
     Attributes:
@@ -44,17 +45,17 @@ class _ByStarts:
         """The distance between neighboring starts in frames."""
         return 1
 
+    @abstractmethod
     def starts(self, span: Span) -> int:
         """How many places there are to start at: the span's first frame, and each ``distance`` behind it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def samples(self, starts: int) -> int:
         """How many samples that many places to start at give in one epoch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:
         """The place among the starts of the k-th sample."""
-        raise NotImplementedError
 
     def count(self, span: Span) -> int:
         """How many samples the span gives; 0 if it is too short."""

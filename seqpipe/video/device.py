@@ -91,8 +91,9 @@ def parse_devices(name: str) -> tuple[Device, ...]:
 
 def _usable(number: int) -> Device:
     from ..kernel import CudaDevice
-    from .nvdec.cuvid import load
 
     CudaDevice(number)
+    from .nvdec.cuvid import load  # here: most machines have no GPU
+
     load()
     return Device("cuda", number)

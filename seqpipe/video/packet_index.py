@@ -103,6 +103,11 @@ class PacketTable:
         result: BoolArray = self.pts < self.pts[self.gop]
         return result
 
+    def leads(self, packets: IntArray | slice) -> BoolArray:
+        """Whether some packets are leading pictures by their times, or by what they say of themselves."""
+        result: BoolArray = self.leading[packets] | self.undecodable[packets]
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class PacketIndex:

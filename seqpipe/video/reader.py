@@ -35,7 +35,7 @@ from .index.learned import Learned
 from .index.open import open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
-from .plan.jobs import Video
+from .plan.jobs import PlannedVideo
 from .plan.plan import make_plan
 from .plan.request import lost_error
 from .probe.info import StreamInfo
@@ -99,7 +99,7 @@ class VideoReader:
         self._needed = 0
         self._cache_dir = cache_dir
         self._learned, stamp = Learned(cache_dir), source.stamp()
-        self._video = Video(source, open_index(source, cache_dir=cache_dir))
+        self._video = PlannedVideo(source, open_index(source, cache_dir=cache_dir))
         self._learned.note(self._index, stamp)
         self._place = reader_context(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
@@ -313,7 +313,9 @@ class VideoReader:
 
     def _reindex(self) -> None:
         """Go on by a scan where the container's tables were refuted."""
-        self._video = Video(self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir))
+        self._video = PlannedVideo(
+            self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir)
+        )
 
     def _open_packets(self) -> PacketReader:
         return _CountedPackets(open_packets(self._video.source, self._index), self)

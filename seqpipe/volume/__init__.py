@@ -1,32 +1,33 @@
 """Volumes: NIfTI, DICOM, NRRD, MetaImage, NPY, Zarr and stacks of pictures, with their place in space.
 
-This package may import the vocabulary, ``sampling`` and ``video`` (where bytes come from, threads); it is seen by
-``readers`` and everything below. File-format libraries are named here alone.
+``formats`` holds the file formats, ``resampling`` other grids and orientations, ``reader`` the windows of one volume,
+``patches`` patches for training and inference. It may import the vocabulary, ``sampling`` and ``video`` (sources of
+bytes, devices). File-format libraries are imported here alone.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
 
 if TYPE_CHECKING:
     from .export import to_monai, to_nibabel, to_sitk, to_torchio
-    from .grid import GridAggregator, GridSampler
+    from .formats.write import save
     from .info import VolumeInfo
+    from .patches.grid import GridAggregator, GridSampler
     from .reader import VolumeReader
-    from .regrid import resample
-    from .turned import reorient, to_canonical
-    from .write import save
+    from .resampling.regrid import reorient, resample, to_canonical
 
 _LAZY = {
-    "GridAggregator": "grid",
-    "GridSampler": "grid",
+    "GridAggregator": "patches.grid",
+    "GridSampler": "patches.grid",
     "VolumeInfo": "info",
     "VolumeReader": "reader",
-    "reorient": "turned",
-    "resample": "regrid",
-    "save": "write",
-    "to_canonical": "turned",
+    "reorient": "resampling.regrid",
+    "resample": "resampling.regrid",
+    "save": "formats.write",
+    "to_canonical": "resampling.regrid",
     "to_monai": "export",
     "to_nibabel": "export",
     "to_sitk": "export",
@@ -48,12 +49,8 @@ __all__ = [
     "to_torchio",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and would take every other name for Any
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module 'seqpipe.volume' has no attribute {name!r}")
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

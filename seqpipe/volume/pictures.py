@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import ParameterError
-from ..param import choice
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["AXES", "AXIS", "Axis", "montage", "picture", "window_of", "windowed"]
-
-Axis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
-AXIS: Final = choice(
-    "axis",
-    "Which way slices are cut, shown as radiologists look at them; 'stored': as they are in the file",
-    ("axial", "coronal", "sagittal", "stored"),
-)
-
-AXES: Final[Mapping[str, str]] = {"axial": "LPS", "coronal": "LIA", "sagittal": "PIL"}
-"""The orientation in which slices are pictures: columns from right to left, or front to back; rows down."""
+__all__ = ["montage", "picture", "window_of", "windowed"]
 
 _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20

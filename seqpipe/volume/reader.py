@@ -15,9 +15,9 @@ from ..array import Array, FloatArray, to_cupy
 from ..errors import FrameRangeError, ParameterError
 from ..sequence import Sequence
 from ..video.device import parse_device
+from .formats.open import open_volume
 from .info import VolumeInfo
-from .open import open_volume
-from .regrid import Grid, Interpolation, grid_of, resampled_window
+from .resampling.regrid import Grid, Interpolation, grid_of, resampled_window
 from .source import AnyArray, Box, Origin, chosen_times, open_source
 from .space import Turn, moved, turn_to
 

@@ -56,9 +56,9 @@ def _bare(preset: str, frames: Any, seconds: float) -> float:
     import cupy
 
     from seqpipe.flow.nvofa.abi import INPUT, OUTPUT
-    from seqpipe.flow.nvofa.session import Kind, Session
+    from seqpipe.flow.nvofa.session import EngineKind, FlowSession
 
-    session = Session(Kind(0, _SIZE[1], _SIZE[0], _GRID, preset))
+    session = FlowSession(EngineKind(0, _SIZE[1], _SIZE[0], _GRID, preset))
     try:
         inputs, outputs = session.buffers(INPUT, len(frames)), session.buffers(OUTPUT, _IN_FLIGHT)
         for buffer, frame in zip(inputs, frames, strict=False):

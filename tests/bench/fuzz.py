@@ -130,13 +130,20 @@ def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
 
 
 def _files(which: str, match: str) -> list[Path]:
+    """The videos to damage; those that a manifest names, but that are not here, are counted and left out."""
     found: list[Path] = []
     if which in ("made", "all"):
         found += [MADE_DIR / entry.file for entry in made_all()]
     if which in ("shared", "all"):
-        with contextlib.suppress(pytest.skip.Exception):
+        try:
             found += [shared_media() / row["file"] for row in shared_manifest()]
-    return [path for path in found if match in path.name and 0 < path.stat().st_size <= _LARGEST]
+        except pytest.skip.Exception as reason:
+            print(reason, flush=True)
+    found = [path for path in found if match in path.name]
+    here = [path for path in found if path.is_file()]
+    if len(here) < len(found):
+        print(f"{len(found) - len(here)} of {len(found)} files are not here, and are left out", flush=True)
+    return [path for path in here if 0 < path.stat().st_size <= _LARGEST]
 
 
 def _say(verdict: Verdict, began: float) -> None:

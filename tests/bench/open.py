@@ -2,9 +2,10 @@
 
     python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N]
 
-Videos are made with ffmpeg and kept in the folder: a film of N minutes (1080p, H.264, key frame about every 4 s) in MP4
-and in Matroska, and 100 clips of 300 frames. Each figure is the median of some rounds and the fastest, contestants turn
-by turn; those that cannot be imported are left out. Requests and bytes are those of a source that is far away.
+Videos are made with ffmpeg and kept in the folder: a film of N minutes (1080p, H.264, key frame about every 4 s) in
+MP4, Matroska, MPEG-TS and fragmented MP4, and 100 clips of 300 frames. Each figure is the median of some rounds and the
+fastest, contestants turn by turn; those that cannot be imported are left out. Requests and bytes are those of a source
+that is far away.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def _remote(film: Path) -> str:
 
 def _films(folder: Path, minutes: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    made = [folder / f"film_{minutes}_min.mp4", folder / f"film_{minutes}_min.mkv"]
+    name = f"film_{minutes}_min"
+    made = [folder / file for file in (f"{name}.mp4", f"{name}.mkv", f"{name}.ts", f"{name}_fragmented.mp4")]
     if not all(path.exists() for path in made):
         piece, listed = folder / "piece.mp4", folder / "pieces.txt"
         _ffmpeg(
@@ -175,7 +177,9 @@ def _films(folder: Path, minutes: int) -> list[Path]:
         )
         listed.write_text(f"file '{piece.name}'\n" * (minutes * 60 // _PIECE_S))
         _ffmpeg("-f", "concat", "-safe", "0", "-i", listed, "-c", "copy", made[0])
-        _ffmpeg("-i", made[0], "-c", "copy", made[1])
+        for other in made[1:3]:
+            _ffmpeg("-i", made[0], "-c", "copy", other)
+        _ffmpeg("-i", made[0], "-c", "copy", "-movflags", "frag_keyframe+empty_moov", made[3])
     return made
 
 

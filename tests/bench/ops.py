@@ -49,11 +49,11 @@ def _all(device: Cpu, only: list[str]) -> Iterator[Row]:
     # axes that can be left out, and as many as are put in order
     others = {"squeeze": x[None], "transpose": x.reshape(-1, *x.shape[-2:])}
     for name, cls in _operators(only):
-        if cls.takes in ("boxes", "points") or "uint8" not in cls.dtypes:
+        if cls.traits.takes in ("boxes", "points") or "uint8" not in cls.traits.dtypes:
             continue
-        given = others.get(name, x if not cls.channels or 3 in cls.channels else x[..., :1])
+        given = others.get(name, x if not cls.traits.channels or 3 in cls.traits.channels else x[..., :1])
         try:
-            op = cls(**_for_large(cls.examples[0] if cls.examples else {}))
+            op = cls(**_for_large(cls.traits.examples[0] if cls.traits.examples else {}))
             moved = given.nbytes + max(given.nbytes, _bytes_of(op(given)))
             once = copy.ms * moved / (2 * x.nbytes)
             found = device.measure(partial(op, given))
@@ -74,7 +74,7 @@ def _operators(only: list[str]) -> Iterator[tuple[str, Any]]:
     from seqpipe.ops import REGISTRY
 
     for name in sorted(only or REGISTRY):
-        if REGISTRY[name].__module__.startswith("seqpipe.") and REGISTRY[name].takes != "nothing":
+        if REGISTRY[name].__module__.startswith("seqpipe.") and REGISTRY[name].traits.takes != "nothing":
             yield name, REGISTRY[name]
 
 
@@ -190,21 +190,25 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
     queued = partial(usual, frames, backend="cuda", device=nothing)
     yield "the chain, to 16×16", _quickest(partial(usual, tiny)), _quickest(queued)
     for name, cls in _operators(only):
-        op = cls(**(cls.examples[0] if cls.examples else {}))
-        dtype = "uint8" if "uint8" in cls.dtypes else cls.dtypes[0]
-        own = slice(None) if not cls.channels or 3 in cls.channels else slice(cls.channels[0])
+        op = cls(**(cls.traits.examples[0] if cls.traits.examples else {}))
+        dtype = "uint8" if "uint8" in cls.traits.dtypes else cls.traits.dtypes[0]
+        own = (
+            slice(None)
+            if not cls.traits.channels or 3 in cls.traits.channels
+            else slice(cls.traits.channels[0])
+        )
         small, batch = tiny.astype(dtype)[..., own], frames.astype(dtype)[..., own]
-        given = small if op.keeps_frames else np.stack([small] * 3)
-        if cls.takes == "batches":
+        given = small if op.traits.keeps_frames else np.stack([small] * 3)
+        if cls.traits.takes == "batches":
             given = np.stack([small, small])[:, None]
-        elif cls.takes in ("boxes", "points"):
-            given = np.array([[0.1, 0.2, 0.3, 0.4]])[:, : 4 if cls.takes == "boxes" else 2]
+        elif cls.traits.takes in ("boxes", "points"):
+            given = np.array([[0.1, 0.2, 0.3, 0.4]])[:, : 4 if cls.traits.takes == "boxes" else 2]
         try:
             here = _quickest(partial(op, given))
             there = ""
-            if cls.takes == "batches":
+            if cls.traits.takes == "batches":
                 there = _quickest(partial(op.mixed, batch, backend="cuda", device=nothing))
-            elif cls.body is not None or cls.composed:
+            elif cls.traits.body is not None or cls.traits.composed:
                 there = _quickest(partial(apply, op, batch, backend="cuda", device=nothing))
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -49,7 +49,70 @@ def main() -> None:
             wait()
             taken[name].append((time.perf_counter() - begin) * 1e3)
     for name, found in taken.items():
-        print(f"| {name} | {statistics.median(found):.2f} | {min(found):.2f} |", flush=True)
+        print(f"| {name} | {statistics.median(found):.3f} | {min(found):.3f} |", flush=True)
+    if asked.device == "cuda":
+        _profile(jobs)
+
+
+def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
+    """Of each job the time of the GPU, that of the host until all is queued, and that of one of ten calls."""
+    import cupy
+
+    print("| job | GPU, ms | host, ms | a call of ten in a row, ms |\n|-|-|-|-|")
+    for name, job in jobs.items():
+        begin, end, rounds = cupy.cuda.Event(), cupy.cuda.Event(), []
+        for _ in range(7):
+            cupy.cuda.Device().synchronize()
+            cupy.cuda.get_current_stream().synchronize()
+            started = time.perf_counter()
+            begin.record()
+            job()
+            end.record()
+            host = (time.perf_counter() - started) * 1e3
+            end.synchronize()
+            rounds.append((cupy.cuda.get_elapsed_time(begin, end), host))
+        started = time.perf_counter()
+        for _ in range(10):
+            job()
+        cupy.cuda.Device().synchronize()
+        row = (time.perf_counter() - started) * 1e2
+        gpu, host = (statistics.median(one[n] for one in rounds) for n in range(2))
+        print(f"| {name} | {gpu:.3f} | {host:.3f} | {row:.3f} |", flush=True)
+    print("| operator, 4 × 128³ float32 | GPU, ms | host, ms |\n|-|-|-|")
+    volume = cupy.random.random((4, 128, 128, 128), dtype=cupy.float32)
+    for name, op in _each_operator().items():
+        found = []
+        for _ in range(5):
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            cupy.cuda.Device().synchronize()
+            started = time.perf_counter()
+            begin.record()
+            op(volume, layout="CDHW")
+            end.record()
+            host = (time.perf_counter() - started) * 1e3
+            end.synchronize()
+            found.append((cupy.cuda.get_elapsed_time(begin, end), host))
+        gpu, host = (statistics.median(one[n] for one in found[1:]) for n in range(2))
+        print(f"| {name} | {gpu:.3f} | {host:.3f} |", flush=True)
+
+
+def _each_operator() -> dict[str, Any]:
+    """Operators on intensities as the recipe has them, and the others by their first example."""
+    recipe = {
+        f"{op.name} of the recipe": type(op)(**{**op.settings(), "p": 1.0})
+        for op in recipes.nnunet((96, 96, 96))
+    }
+    rest = {
+        name: cls(**{**cls.traits.examples[0], "p": 1.0})
+        for name, cls in ops.REGISTRY.items()
+        if cls.traits.takes == "volumes"
+        and cls.traits.of_seqpipe
+        and name != "resample3d"
+        and not cls.on_labels
+        and name not in ("crop3d", "pad3d")
+        and cls.traits.examples[0].get("of") != "mask"
+    }
+    return {name: op for name, op in {**recipe, **rest}.items() if "replace_label" not in name}
 
 
 def _wait(device: str) -> Callable[[], Any]:
@@ -124,7 +187,7 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
         numbers = iter(range(10**9))
 
         def job(chain: Any = chain, sample: Any = sample, numbers: Any = numbers) -> Any:
-            return [chain(sample, layout="CDHW", index=next(numbers)) for _ in range(2)]
+            return chain([sample, sample], layout="CDHW", index=2 * next(numbers))
 
         how = "all at probability 1" if sure else "its own probabilities"
         found[f"nnU-Net recipe, batch 2, {channels} × 128³, {how}"] = job

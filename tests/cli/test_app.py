@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe import __version__
-from seqpipe.cli._options import option, sentence
+from seqpipe.cli.terminal.options import option, sentence
 from seqpipe.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
 from tests.support.media import made

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli import _images
+from seqpipe.cli.output import images
 from tests.support.media import entry, made
 
 from .written import files, lines, numbers
@@ -175,7 +175,7 @@ USAGE = [
     (["--out", ""], "out='' is empty; allowed: a folder; '.' for the current one"),
     (
         ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
-        "would be called .seqpipe-export.json, as the note of what is in this folder is",
+        "would have the name .seqpipe-export.json, as the note of what is in this folder is",
     ),
     (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 1e-06 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
@@ -184,14 +184,14 @@ USAGE = [
         ["--out", "o", "--num", "1000000000000"],
         "num=1000000000000 is not valid; allowed: a whole number from 1",
     ),
-    (["--out", "o", "--frames", "9" * 5000], "has not the form a,b,c"),
-    (["--out", "o", "--size", f"{'9' * 5000}x1"], "has not the form WxH"),
+    (["--out", "o", "--frames", "9" * 5000], "does not have the form a,b,c"),
+    (["--out", "o", "--size", f"{'9' * 5000}x1"], "does not have the form WxH"),
     (["--out", "o", "--start", f"{'9' * 5000}f"], "is not a time; allowed: seconds"),
     (["--out", "o", "--end", f"{'9' * 5000}:00"], "is not a time; allowed: seconds"),
     (["--out", "o", "--device", f"cuda:{'9' * 5000}"], "is unknown; allowed: 'cpu', 'cuda'"),
     (
         ["--out", "o", "--pattern", "{index:01000000000000d}.{ext}"],
-        "asks for more characters than a name can have",
+        "has a width above the length of file names",
     ),
     (["--out", "o", "--sequence-length", "0"], "sequence_length=0 is not valid"),
     (["--out", "o", "--sequence-length", "4", "--stride", "0"], "stride=0 is not valid"),
@@ -202,11 +202,11 @@ USAGE = [
         ["--out", "o", "--format", "tiff"],
         "format='tiff' is not valid; allowed: 'jpg', 'png', 'webp', 'npy', 'npz'",
     ),
-    (["--out", "o", "--frames", "1,b"], "'1,b' has not the form a,b,c"),
-    (["--out", "o", "--size", "60"], "'60' has not the form WxH, such as 640x360"),
-    (["--out", "o", "--size", "0x60"], "has not the form WxH"),
+    (["--out", "o", "--frames", "1,b"], "'1,b' does not have the form a,b,c"),
+    (["--out", "o", "--size", "60"], "'60' does not have the form WxH, such as 640x360"),
+    (["--out", "o", "--size", "0x60"], "does not have the form WxH"),
     (["--out", "o", "--size", "99999x60"], "size"),
-    (["--out", "o", "--crop", "0:0:0:10"], "has not the form x:y:w:h"),
+    (["--out", "o", "--crop", "0:0:0:10"], "does not have the form x:y:w:h"),
     (["--out", "o", "--start", "1:99"], "'1:99' is not a time"),
     (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not behind start=2 s"),
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
@@ -214,18 +214,18 @@ USAGE = [
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),
     (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {stem}"),
     (["--out", "o", "--pattern", "../{index}.jpg"], "does not name a file below the output folder"),
-    (["--out", "o", "--pattern", "{stem}.{ext}"], "two inputs would be called h264.jpg: frame 0 of"),
+    (["--out", "o", "--pattern", "{stem}.{ext}"], "two inputs would have the name h264.jpg: frame 0 of"),
     (
         ["--out", "o", "--manifest", "o/m.jsonl", "--pattern", "m.jsonl", "--num", "1"],
-        "frame 24 would be called m.jsonl, as the manifest is. Give another --pattern",
+        "frame 24 would have the name m.jsonl, as the manifest is. Give another --pattern",
     ),
     (
         ["--out", "o", "--manifest", "o/m.csv", "--pattern", "m.csv.journal.jsonl", "--num", "1"],
-        "would be called m.csv.journal.jsonl, as the manifest is",
+        "would have the name m.csv.journal.jsonl, as the manifest is",
     ),
     (
         ["--out", "./o/", "--contact-sheet", "--pattern", "contact_sheet.html", "--num", "1"],
-        "would be called contact_sheet.html, as the contact sheet is",
+        "would have the name contact_sheet.html, as the contact sheet is",
     ),
     (["--out", "o", "--format", "png", "--quality", "5"], "quality=5 means nothing for png"),
     (["--out", "o", "--dtype", "uint16"], "dtype='uint16' does not fit into jpg"),
@@ -259,7 +259,9 @@ def test_colliding_names_name_both_sources(run, tmp_path):
     result = run("export", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "o", "--num", 1, code=2)
     said = f"x/000000.jpg: frame 24 of {tmp_path}/a/x.mp4 and frame 24 of {tmp_path}/b/x.mp4"
     assert said in result.stderr
-    assert "Name one folder that both are in, and give a --pattern that can tell the sources" in result.stderr
+    assert (
+        "Pass one folder that contains both, and use a --pattern that can tell the sources" in result.stderr
+    )
     assert "tell the sources apart with {parent}" in result.stderr
     assert not (tmp_path / "o").exists()
     named = ("--pattern", "{parent}_{stem}.{ext}")
@@ -286,7 +288,7 @@ def test_what_is_there_is_not_replaced_unasked(run, tmp_path, there):
     place.write_text("precious")
     options = ("--num", 2, "--contact-sheet", "--manifest", tmp_path / "m.csv")
     result = run("export", made("h264"), "--out", tmp_path / "o", *options, code=2)
-    assert "is there already. Give --resume to go on, or --overwrite." in result.stderr
+    assert "exists already. Use --resume to continue, or --overwrite to replace files." in result.stderr
     assert place.read_text() == "precious"
     assert len(files(tmp_path)) == 1
 
@@ -295,14 +297,14 @@ def test_a_file_in_the_place_of_the_folder_is_an_error_of_the_output(run, tmp_pa
     (tmp_path / "o").touch()
     result = run("export", made("h264"), "--out", tmp_path / "o", code=1)
     assert result.stderr.startswith(f"Error: cannot write {tmp_path}/o/")
-    assert "Free space or choose a folder that you may write to" in result.stderr
+    assert "Free space or choose a writable folder" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_is_an_error_of_the_output(run, tmp_path):
     (tmp_path / "o").mkdir(mode=0o500)
     result = run("export", made("h264"), "--out", tmp_path / "o", code=1)
-    assert "(Permission denied). Free space or choose a folder that you may write to" in result.stderr
+    assert "(Permission denied). Free space or choose a writable folder" in result.stderr
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -315,11 +317,11 @@ def test_a_full_disk_ends_the_export_and_resume_goes_on(run, tmp_path, monkeypat
             raise OSError(errno.ENOSPC, "No space left on device")
         return original(pixels, quality)
 
-    original = _images._jpeg
-    monkeypatch.setattr(_images, "_jpeg", fill)
+    original = images._jpeg
+    monkeypatch.setattr(images, "_jpeg", fill)
     options = ("--manifest", tmp_path / "m.jsonl", "--jobs", jobs)
     result = run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, code=1)
-    assert "(No space left on device). Free space or choose a folder" in result.stderr
+    assert "(No space left on device). Free space or choose a writable folder" in result.stderr
     assert len(files(tmp_path / "o")) == len((tmp_path / "m.jsonl").read_text().splitlines()) == 10
     monkeypatch.undo()
     run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, "--resume")
@@ -330,7 +332,7 @@ def test_a_resume_with_a_broken_manifest_names_the_line(run, tmp_path):
     (tmp_path / "m.jsonl").write_text("{}\n")
     options = ("--manifest", tmp_path / "m.jsonl", "--resume")
     result = run("export", made("h264"), "--out", tmp_path / "o", *options, code=1)
-    assert f"{tmp_path / 'm.jsonl'}: line 1 has not the columns" in result.stderr
+    assert f"{tmp_path / 'm.jsonl'}: line 1 lacks columns; it needs" in result.stderr
 
 
 def test_a_stale_and_a_damaged_index_do_no_harm(run, tmp_path):

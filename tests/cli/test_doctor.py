@@ -8,7 +8,7 @@ import sys
 import av
 import pytest
 
-from seqpipe.cli import _findings
+from seqpipe.cli.commands import doctor
 from seqpipe.video.nvdec import cuvid
 from seqpipe.video.probe import ffmpeg_build
 
@@ -35,7 +35,7 @@ def test_a_cache_that_may_not_be_looked_at_is_no_failure(run, tmp_path):
 
 
 def test_optional_parts_that_are_missing_come_with_the_command(run, monkeypatch):
-    monkeypatch.setattr(_findings, "_installed", lambda _name: False)
+    monkeypatch.setattr(doctor, "_installed", lambda _name: False)
     found = told(run)
     assert found["pyarrow"]["ok"] is None
     assert found["pyarrow"]["advice"] == "pip install 'seqpipe[parquet]'"

@@ -13,7 +13,7 @@ import pytest
 
 import seqpipe
 from data_scripts.frame_code import read
-from seqpipe.cli._manifest import read_rows
+from seqpipe.cli.output.manifest import read_rows
 from tests.support.decoders import count_packets
 from tests.support.ffmpeg import frame_times
 from tests.support.media import entry, made

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._files import InputFile, find_inputs, temporary_path, write_whole
+from seqpipe.cli.input.files import InputFile, find_inputs, temporary_path, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 from tests.support.media import ROOT, made
 
@@ -106,7 +106,7 @@ def test_a_name_may_be_as_long_as_the_file_system_has_them(tmp_path):
     write_whole(tmp_path / longest, lambda file: file.write(b"x"))
     assert files(tmp_path) == [longest]
     with pytest.raises(
-        OutputError, match=r"\(File name too long\)\. Give shorter names, by --out or --pattern"
+        OutputError, match=r"\(File name too long\)\. Use shorter names, by --out or --pattern"
     ):
         write_whole(tmp_path / f"{longest}n", lambda file: file.write(b"x"))
 
@@ -125,7 +125,7 @@ def test_files_that_a_search_passes_over_are_counted(tmp_path, capsys):
     found = [Path(item.path).name for item in find_inputs([str(tmp_path)])]
     assert found == ["a.mp4", "b.264", "c.265", "d.IVF", "e.obu", "f.y4m"]
     said = capsys.readouterr().err
-    assert "4 other files (.txt 2, .jpg 1, without an ending 1) passed over" in said.replace("\n", " ")
+    assert "4 other files (.txt 2, .jpg 1, without an ending 1) skipped" in said.replace("\n", " ")
 
 
 def test_a_dash_is_standard_input(tmp_path):

@@ -111,7 +111,7 @@ def test_resume_keeps_what_is_whole_and_was_made_alike(run, tmp_path):
     run(*command, "--resume", "--backend", "farneback")
     assert (tmp_path / "h264/000000.flo").stat().st_mtime_ns > kept
     assert (tmp_path / "h264/000000.flo").read_bytes() != whole["h264/000000.flo"]
-    assert "is there already. Give --resume" in run(*command, code=2).stderr
+    assert "exists already. Use --resume" in run(*command, code=2).stderr
 
 
 def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path):
@@ -128,10 +128,10 @@ def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path
 
 @pytest.mark.parametrize("sound", [0, 2])
 def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch, sound):
-    from seqpipe.cli import _flow
+    from seqpipe.cli.export import flow
     from seqpipe.errors import DamagedSourceError
 
-    whole, calls = _flow.FlowEncoder.colored, []
+    whole, calls = flow.FlowEncoder.colored, []
 
     def damaged(self, frames):
         calls.append(frames)
@@ -139,7 +139,7 @@ def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch
             raise DamagedSourceError("it is damaged from here on", source="a.mp4")
         return whole(self, frames)
 
-    monkeypatch.setattr(_flow.FlowEncoder, "colored", damaged)
+    monkeypatch.setattr(flow.FlowEncoder, "colored", damaged)
     manifest = tmp_path / "m.jsonl"
     run("flow", made("h264"), "--out", tmp_path, "--format", "mp4", "--manifest", manifest, *SMALL, code=1)
     assert files(tmp_path) == ["m.jsonl"]
@@ -166,7 +166,7 @@ def test_dry_run(run, tmp_path):
         (
             ["--frames", "3"],
             1,
-            "a single frame is selected, and there is no motion in one; allowed: two frames or more",
+            "a single frame is selected, and motion needs two; allowed: two frames or more",
         ),
         (["--sequence-length", 1], 1, "a single frame is selected"),
         (["--output-grid", 3], 2, "output_grid=3 is not valid; allowed: 1, 2, 4"),

@@ -21,7 +21,9 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 import seqpipe
-from seqpipe.cli import _frames, _gpu_jpeg, _images, _request
+from seqpipe.cli.export import frames
+from seqpipe.cli.output import gpu_jpeg, images
+from seqpipe.cli.plan import request
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
 from tests.support.media import made
@@ -35,7 +37,7 @@ FRAMES = 48
 @pytest.fixture
 def forgotten():
     """What was found out about the machine is forgotten, before and after."""
-    kept = (_gpu_jpeg._made, _images._note)
+    kept = (gpu_jpeg._made, images._note)
     for found in kept:
         found.cache_clear()
     yield
@@ -50,7 +52,7 @@ def codec(monkeypatch, forgotten):
     found = FakeNvimgcodec(cupy)
     monkeypatch.setitem(sys.modules, "nvidia", ModuleType("nvidia"))
     monkeypatch.setitem(sys.modules, "nvidia.nvimgcodec", found)
-    monkeypatch.setattr(_gpu_jpeg, "load_cupy", lambda: cupy)
+    monkeypatch.setattr(gpu_jpeg, "load_cupy", lambda: cupy)
     return found
 
 
@@ -74,8 +76,8 @@ def card(monkeypatch):
             asked.append("host" if host else "card")
             return super().stream(wanted)
 
-    monkeypatch.setattr(_frames, "VideoReader", Reader)
-    monkeypatch.setattr(_request, "parse_devices", lambda _name: (Device("cuda", 0),))
+    monkeypatch.setattr(frames, "VideoReader", Reader)
+    monkeypatch.setattr(request, "parse_devices", lambda _name: (Device("cuda", 0),))
     return asked
 
 
@@ -147,7 +149,7 @@ BAD = {
 @pytest.mark.parametrize("how", BAD)
 def test_what_the_card_does_not_encode_the_cpu_does(run, tmp_path, codec, card, caplog, how):
     caplog.set_level(logging.INFO)
-    _gpu_jpeg.gpu_jpeg(0)
+    gpu_jpeg.gpu_jpeg(0)
     codec.code = BAD[how]
     run(
         "export", made("h264"), "--out", tmp_path, "--jobs", 1
@@ -160,19 +162,19 @@ def test_what_the_card_does_not_encode_the_cpu_does(run, tmp_path, codec, card, 
 
 
 def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, card, monkeypatch):
-    _gpu_jpeg.gpu_jpeg(0)
+    gpu_jpeg.gpu_jpeg(0)
     written = iter(range(FRAMES))
     codec.code = lambda frame, quality: None if next(written) % 3 else in_color(frame, quality)
     by_cpu = []
-    jpeg = _images._jpeg
-    monkeypatch.setattr(_images, "_jpeg", lambda pixels, quality: by_cpu.append(1) or jpeg(pixels, quality))
+    jpeg = images._jpeg
+    monkeypatch.setattr(images, "_jpeg", lambda pixels, quality: by_cpu.append(1) or jpeg(pixels, quality))
     run("export", made("h264"), "--out", tmp_path, "--end", "16f")
     assert len(by_cpu) == 10
     assert numbers(tmp_path) == list(range(16))
 
 
 def test_gray_deep_and_tiny_frames_are_not_given_to_it(codec):
-    card = _gpu_jpeg.gpu_jpeg(0)
+    card = gpu_jpeg.gpu_jpeg(0)
     color = np.zeros((8, 8, 3), np.uint8)
     given = [color[..., :1], color.astype(np.uint16), color, color[..., 0], color[:7]]
     assert [content is not None for content in card(given, 90)] == [False, False, True, False, False]
@@ -180,7 +182,7 @@ def test_gray_deep_and_tiny_frames_are_not_given_to_it(codec):
 
 
 def test_nobody_else_encodes_when_the_gpu_must(run, tmp_path, codec, card):
-    _gpu_jpeg.gpu_jpeg(0)
+    gpu_jpeg.gpu_jpeg(0)
     codec.code = BAD["does not"]
     text = run("export", made("h264"), "--out", tmp_path, "--encode", "gpu", code=1).stderr
     assert f"Error: {made('h264')}: " in text
@@ -221,7 +223,9 @@ def test_a_gpu_that_cannot_be_asked_is_wrong_usage(run, tmp_path, codec, options
 TRIALS = {
     "does not encode JPEG on cuda:0": BAD["does not"],
     "cannot encode on cuda:0: out of memory": fails,
-    "encodes a picture wrongly on cuda:0, by": lambda frame, quality: in_color(frame[..., ::-1], quality),
+    "encodes a test picture wrongly on cuda:0, by": lambda frame, quality: in_color(
+        frame[..., ::-1], quality
+    ),
 }
 
 
@@ -230,7 +234,7 @@ def test_a_library_that_does_not_work_is_found_out_at_once(run, codec, said):
     codec.code = TRIALS[said]
     for _ in range(2):
         with pytest.raises(BackendError, match=said):
-            _gpu_jpeg.gpu_jpeg(0)
+            gpu_jpeg.gpu_jpeg(0)
     assert len(codec.calls) == 1
     finding = doctors(run)
     assert finding["ok"] is None
@@ -261,7 +265,7 @@ def test_the_doctor_says_what_brings_it(run, no_codec):
 
 def test_what_a_library_says_as_it_is_loaded_goes_to_the_log(capfd, caplog):
     caplog.set_level(logging.DEBUG)
-    with _gpu_jpeg._quiet():
+    with gpu_jpeg._quiet():
         os.write(2, b"Failed to load nvtiff library!\n")
     os.write(2, b"heard\n")
     assert capfd.readouterr().err == "heard\n"
@@ -269,7 +273,7 @@ def test_what_a_library_says_as_it_is_loaded_goes_to_the_log(capfd, caplog):
 
 
 def test_threads_take_turns_with_two_encoders(codec):
-    card = _gpu_jpeg.gpu_jpeg(0)
+    card = gpu_jpeg.gpu_jpeg(0)
     at_once, seen = threading.Semaphore(2), []
 
     def code(frame, quality):
@@ -288,7 +292,7 @@ def test_threads_take_turns_with_two_encoders(codec):
 
 
 def test_the_extras_that_are_advised_exist():
-    named = re.findall(r"seqpipe\[([\w-]+)\]", _gpu_jpeg._EXTRAS)
+    named = re.findall(r"seqpipe\[([\w-]+)\]", gpu_jpeg._EXTRAS)
     project = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text()
     assert len(named) == 2
     assert all(f"\n{name} = [" in project for name in named)
@@ -306,7 +310,7 @@ def test_files_of_the_gpu_are_as_good_as_those_of_the_cpu(run, tmp_path, monkeyp
     pytest.importorskip("nvidia.nvimgcodec")
     options = ("--frames", "3,20,40", "--quality", quality, "--device", "cuda")
     run("export", made(name), "--out", tmp_path / "cpu", *options, "--encode", "cpu")
-    monkeypatch.delattr(_images, "_jpeg")  # whoever falls back fails
+    monkeypatch.delattr(images, "_jpeg")  # whoever falls back fails
     run("export", made(name), "--out", tmp_path / "gpu", *options, "--encode", "gpu")
     with seqpipe.open(made(name)) as video:
         exact = video.frames([3, 20, 40]).numpy()

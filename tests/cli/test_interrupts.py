@@ -79,7 +79,7 @@ def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, ti
         said = press(process, times, number=number)
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == (
-        "Interrupted. All files are whole; the same command with --resume goes on."
+        "Interrupted. No file is incomplete; repeat the command with --resume to continue."
     )
     assert len(said.splitlines()) == 2
     assert left(tmp_path) == []
@@ -130,7 +130,7 @@ def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
     """What is under way is tidied away all the same."""
     afterwards = "\n        ".join(
         [
-            "from seqpipe.whole_file import replacing; from seqpipe.cli._lock import held",
+            "from seqpipe.whole_file import replacing; from seqpipe.cli.job.lock import held",
             "with held(Path(sys.argv[1]), 'it'), replacing(Path(sys.argv[1])) as part:",
             "    part.touch(); print(len(list(part.parent.iterdir())), flush=True); time.sleep(60)",
         ]

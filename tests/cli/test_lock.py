@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli._lock import held
-from seqpipe.cli._record import OptionDigests, note, read_entries
+from seqpipe.cli.job.lock import held
+from seqpipe.cli.job.record import OptionDigests, note, read_entries
 from seqpipe.errors import OutputError
 from tests.support.deep import deep
 from tests.support.media import made
@@ -23,7 +23,7 @@ from .written import files
 HOLD = """
 import sys, time
 from pathlib import Path
-from seqpipe.cli._lock import held
+from seqpipe.cli.job.lock import held
 with held(Path(sys.argv[1]), "it"):
     print("held", flush=True)
     time.sleep(60)
@@ -210,7 +210,7 @@ def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped
         assert (second.returncode, said) == (
             1,
             f"Error: {made(name)}: another export is writing {shared} into {tmp_path / 'o'}. "
-            "Wait for it to end, or stop it; --resume then goes on from there.\n",
+            "Wait for it to end, or stop it and continue with --resume.\n",
         )
     assert all(path.read_bytes() == data for path, data in before.items())
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli._manifest import Manifest, ManifestRow, manifest_exists, manifest_format, read_rows
+from seqpipe.cli.output.manifest import Manifest, ManifestRow, manifest_exists, manifest_format, read_rows
 from seqpipe.errors import BackendError, ManifestError, OutputError, ParameterError
 
 DONE = ManifestRow(
@@ -142,13 +142,13 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
 
 
 BROKEN = [
-    ("m.jsonl", b"{}\n", "line 1 has not the columns source, status"),
+    ("m.jsonl", b"{}\n", "line 1 lacks columns; it needs source, status"),
     ("m.jsonl", DONE.to_json().encode() + b"\n{oops\n", "line 2 is not JSON"),
     ("m.jsonl", b"[1]\n", "line 1 is not a JSON object"),
     ("m.jsonl", DONE.to_json().replace("4242", '"big"').encode() + b"\n", "line 1 has bytes='big'"),
     ("m.jsonl", DONE.to_json().replace('"done"', '"fine"').encode() + b"\n", "line 1 has status='fine'"),
-    ("m.csv", b"file,label\na,1\n", "line 1 has not the columns"),
-    ("m.csv", b"", "line 1 has not the columns"),
+    ("m.csv", b"file,label\na,1\n", "line 1 lacks columns; it needs"),
+    ("m.csv", b"", "line 1 lacks columns; it needs"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seqpipe.cli._pattern import FIELDS, Pattern, default_pattern
+from seqpipe.cli.plan.pattern import FIELDS, Pattern, default_pattern
 from seqpipe.errors import OutputError, ParameterError
 
 VALUES = {
@@ -53,7 +53,7 @@ def test_only_whole_fields_are_fields(text):
 
 @pytest.mark.parametrize("text", ["{stem", "}", "{stem!x}", "{stem:06d}", "{index:q}"])
 def test_a_broken_format_string_is_refused(text):
-    with pytest.raises(ParameterError, match=r"is not a format string|cannot be filled in"):
+    with pytest.raises(ParameterError, match=r"is not a format string|cannot be formatted"):
         Pattern(text, sequences=False)
 
 
@@ -73,7 +73,7 @@ def test_a_source_cannot_lead_out_of_the_folder(stem):
 
 @pytest.mark.parametrize("field", ["sequence", "position"])
 def test_fields_of_sequences_need_sequences(field):
-    with pytest.raises(ParameterError, match="ask for sequences with --sequence-length"):
+    with pytest.raises(ParameterError, match="export sequences with --sequence-length"):
         Pattern(f"{{{field}}}.jpg", sequences=False)
 
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli._record import NoteEntry, OptionDigests, note, own_path, read_entries
+from seqpipe.cli.job.record import NoteEntry, OptionDigests, note, own_path, read_entries
 from seqpipe.errors import OutputError
 from tests.support.media import made
 

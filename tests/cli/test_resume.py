@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from seqpipe.cli._manifest import manifest_exists, read_rows
-from seqpipe.cli._record import OptionDigests
-from seqpipe.cli._resume import finished
+from seqpipe.cli.job.record import OptionDigests
+from seqpipe.cli.job.resume import finished
+from seqpipe.cli.output.manifest import manifest_exists, read_rows
 from tests.support.deep import combined
 from tests.support.media import made
 
@@ -83,7 +83,7 @@ def test_a_stopped_export_is_gone_on_with_exactly(tmp_path, whole, kill, ending)
         process.send_signal(kill)
         _, said = process.communicate(timeout=60)
         if running and kill != signal.SIGKILL and process.returncode == 130:
-            assert "Interrupted. All files are whole; the same command with --resume goes on." in said
+            assert "Interrupted. No file is incomplete; repeat the command with --resume to continue." in said
             assert "Traceback" not in said
             assert not [name for name in files(tmp_path / "o") if name.endswith(".part")]
         # what a killed process leaves: the file that it was writing, and locks that are free

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli._select import FrameSelection, TimeRange
-from seqpipe.cli._time import Mark
+from seqpipe.cli.plan.select import FrameSelection, TimeRange
+from seqpipe.cli.terminal.time import Mark
 from seqpipe.errors import FrameRangeError, ParameterError
 from seqpipe.video.index.open import open_index
 from tests.support.media import made
@@ -121,7 +121,7 @@ def test_a_sequence_longer_than_the_video_says_what_fits(template):
     with pytest.raises(FrameRangeError) as caught:
         FrameSelection(sequence_length=8, stride=2).of(clocked(template, UNEVEN))
     assert "no sequence of 8 frames with a stride of 2 fits into 10 frames; allowed: " in str(caught.value)
-    assert "that span at most 10 frames. Take a smaller --sequence-length or --stride." in str(caught.value)
+    assert "that span at most 10 frames. Use a smaller --sequence-length or --stride." in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [10, -11, 10**12])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.cli._sheet import Gallery, Panel, Thumbnail, clock
+from seqpipe.cli.output.sheet import Gallery, Panel, Thumbnail, clock
 from tests.support.media import made
 
 VOID = {"meta", "img"}

@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from seqpipe.cli._app import main
-from seqpipe.cli._wording import option_names, worded
+from seqpipe.cli.app import main
+from seqpipe.cli.terminal.wording import option_names, worded
 from seqpipe.errors import OutputError, SourceError
 from tests.support.media import made
 

@@ -12,7 +12,7 @@ import pytest
 from seqpipe import fn, native
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.nvofa import abi, engine, library, pool, session
-from seqpipe.flow.nvofa.session import Kind, Session
+from seqpipe.flow.nvofa.session import EngineKind, FlowSession
 from seqpipe.ops.motion import optical_flow as ops_flow
 from seqpipe.sequence import Sequence
 from tests.support import fake_nvofa
@@ -169,7 +169,7 @@ def test_a_session_that_cannot_be_initialized_is_destroyed(fake):
     with pytest.raises(
         BackendError, match=r"nvOFInit\(16×16, grid 4, preset fast\) with NV_OF_ERR_INVALID_PARAM"
     ):
-        Session(Kind(0, 16, 16, 4, "fast"))
+        FlowSession(EngineKind(0, 16, 16, 4, "fast"))
     assert fake.fake_counts(0) == 0
 
 
@@ -219,15 +219,15 @@ def test_a_forked_process_knows_none_of_its_parents_sessions(fake):
 
 
 def test_the_doctor_tells_what_the_engine_takes(fake):
-    from seqpipe.cli import _findings
+    from seqpipe.cli.commands import doctor
 
-    found = _findings._optical_flow()
+    found = doctor._optical_flow()
     assert found.ok
     assert found.value == "engine with interface 5.0, grids 2, 4, frames of 32×32 to 8192×8192"
     library.api.cache_clear()
     engine._caps.cache_clear()
     fake.fake_set(1, 1, 0x50)
-    found = _findings._optical_flow()
+    found = doctor._optical_flow()
     assert found.ok is None
     assert "NV_OF_ERR_OF_NOT_AVAILABLE (1); without it, flow is computed on the CPU" in found.value
     fake.fake_set(0, 0, 0x50)

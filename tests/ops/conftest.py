@@ -63,11 +63,14 @@ class Place:
         """Whether it has a form for an operator and a type."""
         if self.name in ("reference", "cpu"):
             return True
-        return (op.body is not None or op.composed) and (op.values == "moved" or dtype in FAST)
+        return (op.traits.body is not None or op.traits.composed) and (
+            op.traits.values == "moved" or dtype in FAST
+        )
 
     def tolerance(self, op: Any) -> tuple[float, float]:
         """How far it may be from the reference."""
-        return op.cpu_tolerance if self.name == "cpu" and op.cpu_tolerance is not None else op.tolerance
+        on_cpu = op.traits.cpu_tolerance if self.name == "cpu" else None
+        return op.traits.tolerance if on_cpu is None else on_cpu
 
     def __call__(self, op: Any, x: Any, **options: Any) -> Any:
         if self.name != "gpu":

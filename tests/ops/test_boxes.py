@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seqpipe import fn, native
+from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import BbFlip, BboxPaste, RandomBboxCrop
-from seqpipe.ops.labels import bbox_windows
 from tests.support.operators import compare
 
 BOXES = np.array([[0.1, 0.2, 0.4, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, 0.25, 0.75, 0.5]])
@@ -113,28 +112,6 @@ def test_windows_are_functions_of_seed_epoch_and_index():
     assert len({tuple(one) for one in found.anchor.tolist()}) == 8
     assert (op([BOXES] * 8, epoch=4, index=10).anchor != found.anchor).any()
     assert found.labels is None
-
-
-@pytest.mark.skipif(native.compiler() is None, reason="no C compiler")
-@pytest.mark.parametrize("count", [0, 1, 2, 5])
-@pytest.mark.parametrize(("of_both", "each"), [(True, True), (True, False), (False, True), (False, False)])
-def test_windows_in_c_are_those_in_python(count, of_both, each):
-    """To the last bit, however many are tried, with boxes that have no area among them."""
-    rng = np.random.default_rng(count)
-    found = 0
-    for ratio in ((0.5, 2.0), (1.0, 1.0), (0.7, 0.7), (0.01, 0.3)):
-        windows = bbox_windows.BboxWindows((0.1, 0.9), ratio, of_both, each)
-        for threshold in (0.0, 0.05, 0.3, 0.9, 1.0):
-            for tried in (1, 7, 64):
-                corners = np.sort(rng.random((count, 2, 2)), axis=1).reshape(count, 4)
-                corners[: count // 3, 2:] = corners[: count // 3, :2]
-                boxes, drawn = np.asfortranarray(corners), rng.random((tried, 4))
-                one, other = windows.first(drawn, boxes, threshold), windows._first(drawn, boxes, threshold)
-                assert (one is None) == (other is None)
-                if one is not None:
-                    found += 1
-                    assert one.tobytes() == other.tobytes()
-    assert found > 2
 
 
 def test_the_whole_image_where_nothing_suits_or_it_is_chosen():

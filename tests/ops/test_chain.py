@@ -119,8 +119,8 @@ def test_it_gives_what_its_operators_give(run, name, dtype):
 @pytest.mark.parametrize("name", sorted(name for name in names() if can_join(built((name, 0)))))
 def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
     """Beside the same kernels one by one, for some are not those of the reference to the last bit."""
-    op = built((name, len(REGISTRY[name].examples) - 1))
-    x = some_images(op, "uint8" if "uint8" in op.dtypes else op.dtypes[0])
+    op = built((name, len(REGISTRY[name].traits.examples) - 1))
+    x = some_images(op, "uint8" if "uint8" in op.traits.dtypes else op.traits.dtypes[0])
     after = ops.BrightnessContrast(contrast=1.7)
     wanted = x
     for one in (op, after):
@@ -135,7 +135,7 @@ def test_what_joins_others_has_the_kernel_of_its_class(case):
     """A kernel of several operators is made of their classes; one that looks at all values first has another."""
     op = built(case)
     if isinstance(op, ops.Op) and (can_join(op) or can_lead(op)):
-        assert op.body is type(op).body
+        assert op.traits.body is type(op).traits.body
 
 
 @pytest.mark.parametrize("axis_names", ["HW", "HWC", None])
@@ -335,11 +335,11 @@ def test_a_window_that_is_only_passed_on_is_a_view(emulated):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in names() if REGISTRY[name].body and issubclass(REGISTRY[name], ops.Op)]
+    "name", [name for name in names() if REGISTRY[name].traits.body and issubclass(REGISTRY[name], ops.Op)]
 )
 def test_every_operator_may_come_before_one_that_cannot_join_it(emulated, name):
     op, turn = built((name, 0)), ops.Rotate(angle=30.0, keep_size=True)
-    dtype = "uint8" if "uint8" in op.dtypes else op.dtypes[0]
+    dtype = "uint8" if "uint8" in op.traits.dtypes else op.traits.dtypes[0]
     x = five(some_images(op, dtype, "NFHWC"), "NFHWC")
     options = {"layout": "NFHWC", "backend": "cuda", "device": emulated}
     wanted = apply(turn, apply(op, x, **options), **options)

@@ -69,7 +69,7 @@ CALLS = {
     "queued crop": (queued(ops.Crop(crop=(4, 4))), 106),
     "queued resize": (queued(ops.Resize(size=(4, 4))), 106),
     "queued blur": (queued(ops.GaussianBlur(sigma=1.5)), 108),
-    "queued chain": (lambda: CHAIN(FRAMES, backend="cuda", device=Nothing()), 410),
+    "queued chain": (lambda: CHAIN(FRAMES, backend="cuda", device=Nothing()), 530),
     "queued policy": (queued(ops.RandAugment(seed=1)), 1100),
     "queued random": (queued(ops.BrightnessContrast(brightness=(0.5, 2.0), contrast=(0.5, 2.0))), 134),
 }

@@ -89,7 +89,7 @@ def test_functions_cannot_take_what_all_operators_have(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["x", "layout", "epoch", "index", "acts", "op", "name", "dtypes", "sample", "reference", "self"]
+    "name", ["x", "layout", "epoch", "index", "acts", "op", "name", "traits", "sample", "reference", "self"]
 )
 def test_names_of_parameters_that_mean_something_else_are_refused(name):
     with pytest.raises(ParameterError, match=rf"^Own\.{name} has the name of something else of the operator"):
@@ -149,9 +149,9 @@ def test_parameters_that_cannot_be_are_refused(default, more, said):
 def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
     with pytest.raises(ParameterError, match=said):
         type("Stated", (Level,), {"__module__": __name__, **stated}, register=False)
-    assert type("Moved", (Level,), {"values": "moved", "dtypes": ("int64",)}, register=False).dtypes == (
-        "int64",
-    )
+    assert type(
+        "Moved", (Level,), {"values": "moved", "dtypes": ("int64",)}, register=False
+    ).traits.dtypes == ("int64",)
     with pytest.raises(
         ParameterError, match="an operator with the name 'to the left'; allowed: names as Python's"
     ):
@@ -185,12 +185,12 @@ def emptied(base):
 def test_a_reference_of_ones_own_is_what_all_forms_do(name):
     """A kernel and a form for CPUs of another operator did what that one does; so did chains."""
     base = REGISTRY[name]
-    op = emptied(base)(**base.examples[0])
+    op = emptied(base)(**base.traits.examples[0])
     x = images(op, "uint8", size=(40, 60))
     chains = [Chain(op)] if isinstance(op, Op) else []
     for found in (apply(op, x), apply(op, x, backend="reference"), *(chain(x) for chain in chains)):
         assert not np.any(found)
-    assert op.body is None
+    assert op.traits.body is None
     with pytest.raises(
         ParameterError, match="emptied has no kernel; allowed: the backends reference and cpu"
     ):
@@ -201,7 +201,7 @@ def test_a_reference_of_ones_own_is_what_all_forms_do(name):
 @pytest.mark.parametrize("name", ["flip", "crop", "resize", "rotate", "brightness"])
 def test_a_reference_of_ones_own_joins_no_others(name, fuse):
     base, more = REGISTRY[name], {"antialias": False} if name == "resize" else {}
-    op = emptied(base)(**base.examples[0], **more)
+    op = emptied(base)(**base.traits.examples[0], **more)
     others = Rotate(angle=30.0, keep_size=True), Brightness(brightness=0.5)
     chain = Chain(others[0], op, *others, fuse=fuse)
     assert not can_lead(op)

@@ -100,16 +100,18 @@ def test_whether_an_operator_acts_is_drawn_last():
     assert 0 < drawn(op, "acts").sum() < SAMPLES
 
 
-DERIVED = [case for case in cases() if built(case).derived_from is not None and built(case).derived]
+DERIVED = [
+    case for case in cases() if built(case).traits.derived_from is not None and built(case).traits.derived
+]
 
 
 @pytest.mark.parametrize("case", DERIVED, ids=str)
 def test_what_is_derived_follows_from_the_parameters_that_are_named(case):
     """Whatever else is in the rows: it is derived once for all samples where these are constant."""
     op = built(case)
-    spec = SPEC._replace(channels=(op.channels or (3,))[0], dtype=op.dtypes[0])
+    spec = SPEC._replace(channels=(op.traits.channels or (3,))[0], dtype=op.traits.dtypes[0])
     rows, others = op.template.repeat(2), op.template.repeat(2)
-    for name in set(rows.dtype.names) - set(op.derived_from):
+    for name in set(rows.dtype.names) - set(op.traits.derived_from):
         others[name] = 7
     for (name, found), other in zip(
         op.derive(rows, spec).items(), op.derive(others, spec).values(), strict=True
@@ -122,8 +124,8 @@ def test_a_class_that_derives_otherwise_does_not_keep_what_its_base_names():
         def derive(self, rows, spec):  # noqa: ARG002  the same for all types
             return {"shift": rows["brightness"]}
 
-    assert Brightness.derived_from == ("brightness_shift",)
-    assert Other.derived_from is None
+    assert Brightness.traits.derived_from == ("brightness_shift",)
+    assert Other.traits.derived_from is None
     rows = resolve(Other(brightness=(0.5, 2.0)), [SPEC] * 3, 0, range(3)).rows
     np.testing.assert_array_equal(rows["shift"], rows["brightness"])
 
@@ -135,7 +137,7 @@ def test_a_class_that_orders_otherwise_is_asked_for_each_sample():
             return super().order(p, frames)
 
     x = np.arange(3 * 5 * 2 * 2 * 1, dtype=np.uint8).reshape(3, 5, 2, 2, 1)
-    assert TemporalJitter.rows_together
+    assert TemporalJitter.traits.rows_together
     specs = [Spec(5, 2, 2, 1, "uint8")] * 3
     for op in (TemporalJitter(offset=(-2, 2)), Other(offset=(-2, 2))):
         rows = resolve(op, specs, 0, range(3)).rows
@@ -160,7 +162,7 @@ def test_a_class_that_draws_otherwise_is_given_generators():
             assert isinstance(rng, np.random.Generator)
             return {**super().sample(rng, spec), "m": rng.poisson(3)}
 
-    assert RandAugment.samples_together
+    assert RandAugment.traits.samples_together
     drawn = resolve(Other(), [SPEC] * 3, 0, range(3)).rows
     assert len(set(drawn["m"].tolist())) > 1
 

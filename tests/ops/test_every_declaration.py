@@ -41,13 +41,13 @@ def rows(op, indices, epoch=0, spec=SPEC):
 def test_randomness_is_among_the_examples():
     for name in names():
         if REGISTRY[name].drawable:
-            assert any(built((name, n)).is_random for n in range(len(REGISTRY[name].examples))), name
+            assert any(built((name, n)).is_random for n in range(len(REGISTRY[name].traits.examples))), name
 
 
-@some([case for case in cases() if built(case).is_random or REGISTRY[case[0]].by_frame])
+@some([case for case in cases() if built(case).is_random or REGISTRY[case[0]].traits.by_frame])
 @pytest.mark.parametrize("frames", [False, True])
 def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
-    if frames and not REGISTRY[case[0]].by_frame:
+    if frames and not REGISTRY[case[0]].traits.by_frame:
         pytest.skip("it draws for whole sequences")
     op = built(case, per_frame=frames)
     if not op.is_random:
@@ -56,7 +56,7 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
     assert rows(op, list(range(39, -1, -1)))[::-1] == whole
     assert [rows(op, [index])[0] for index in range(40)] == whole
     assert rows(pickle.loads(pickle.dumps(op)), range(40)) == whole
-    assert rows(op, range(40), spec=SPEC._replace(height=9)) == whole or not op.keeps_size
+    assert rows(op, range(40), spec=SPEC._replace(height=9)) == whole or not op.traits.keeps_size
     for other in (
         rows(op, range(40), epoch=1),
         rows(built(case, per_frame=frames, seed=op.seed + 1), range(40)),
@@ -68,7 +68,7 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
     if frames:
         assert any(len(set(one)) > 1 for one in whole)
     else:
-        assert all(len(one) == 1 for one in whole) == op.frames_alike
+        assert all(len(one) == 1 for one in whole) == op.traits.frames_alike
 
 
 @ALL
@@ -101,12 +101,12 @@ def test_it_acts_with_its_probability(name):
     block = resolve(op, [SPEC] * 400, 0, range(400))
     which = [bool(block.of(n, SPEC.frames)["acts"][0]) for n in range(400)]
     assert 0.22 < np.mean(which) < 0.38
-    if not op.keeps_size:
+    if not op.traits.keeps_size:
         with pytest.raises(
             ParameterError, match=rf"{name}: results of different sizes.*Give the samples as a list"
         ):
             apply(op, x)
-    if not (op.keeps_size and op.keeps_frames):
+    if not (op.traits.keeps_size and op.traits.keeps_frames):
         x = list(x)
     found, sure = apply(op, x), apply(built((name, 0), per_frame=False), x)
     for acts, one, certain, given in zip(which, found, sure, x, strict=True):
@@ -129,7 +129,7 @@ def test_what_it_does_not_take_is_refused(name):
         (x[0, 0, 0], {}, r"an array with 1 axes; allowed: 2 to 5"),
         (x[:0], {}, r"shape \(0, 5, 7, \d\) holds no pixels"),
         (x[:, :0], {}, r"holds no pixels"),
-        ([x, x.astype(op.dtypes[-1])], {}, r"arrays of different types, .*uint8"),
+        ([x, x.astype(op.traits.dtypes[-1])], {}, r"arrays of different types, .*uint8"),
         ([], {}, "a list of no arrays; allowed: one or more"),
         ("frame.png", {}, "a str is not an array; allowed: NumPy, CuPy and torch"),
         (x, {"index": [[1], [1, 2]]}, r"index has the shape .*allowed: a whole number, or 1 of them"),
@@ -137,7 +137,7 @@ def test_what_it_does_not_take_is_refused(name):
     ):
         with pytest.raises(ParameterError, match=f"^{name}: .*{said}"):
             op(bad, **options)
-    if op.channels:
+    if op.traits.channels:
         with pytest.raises(ParameterError, match=rf"{name}: .*pixels of 7( values)?; allowed: "):
             op(np.zeros((4, 4, 7), np.uint8))
 
@@ -157,7 +157,7 @@ def test_tables_of_the_wrong_length_are_refused(name):
                 r"\(3, 3\); allowed: \(2, 3\), the samples and frames",
             ),
         ):
-            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
+            if isinstance(value, PerFrame) and not (REGISTRY[name].traits.by_frame and q.by_frame):
                 said = f"^{name}: {q.name} asks for a value for each frame; allowed: one for a sequence"
             with pytest.raises(ParameterError, match=said):
                 built(case_of(name, q), **{q.name: value})(x)
@@ -197,8 +197,8 @@ def test_values_that_no_parameter_has_are_refused(name):
 
 @ALL
 def test_its_own_examples_of_errors(name):
-    assert REGISTRY[name].errors, "one at least"
-    for arguments, said in REGISTRY[name].errors:
+    assert REGISTRY[name].traits.errors, "one at least"
+    for arguments, said in REGISTRY[name].traits.errors:
         with pytest.raises(ParameterError, match=said):
             REGISTRY[name](**arguments)
         with pytest.raises(ParameterError, match=said):
@@ -240,7 +240,7 @@ def test_values_of_every_kind_go_there_and_back(name):
         ):
             if isinstance(value, seqpipe.ops.Normal) and q.param.kind is bool:
                 continue
-            if isinstance(value, PerFrame) and not (REGISTRY[name].by_frame and q.by_frame):
+            if isinstance(value, PerFrame) and not (REGISTRY[name].traits.by_frame and q.by_frame):
                 continue
             op = built(case_of(name, q), **{q.name: value})
             assert Op.from_json(op.to_json()) == op
@@ -252,7 +252,7 @@ def test_the_function_is_the_operator(case):
     name, number = case
     op = built(case)
     x = images(op, "uint8")
-    compare(getattr(fn, name)(x, **REGISTRY[name].examples[number], index=3), op(x, index=3))
+    compare(getattr(fn, name)(x, **REGISTRY[name].traits.examples[number], index=3), op(x, index=3))
 
 
 @NAMES
@@ -260,7 +260,7 @@ def test_the_function_looks_at_types(name):
     """True, 1 and 1.0 are equal and hash alike; an operator kept for one of them is not used for another."""
     for q in REGISTRY[name].drawable:
         if q.param.kind is not bool and not q.size and q.param.check(1) == 1:
-            arguments = {**REGISTRY[name].examples[case_of(name, q)[1]], q.name: 1}
+            arguments = {**REGISTRY[name].traits.examples[case_of(name, q)[1]], q.name: 1}
             x = images(REGISTRY[name], "uint8")
             getattr(fn, name)(x, **arguments)
             getattr(fn, name)(x, **{**arguments, q.name: (1, 1)})
@@ -274,16 +274,16 @@ def test_it_is_documented(name):
     cls = REGISTRY[name]
     function = attrgetter(name)(fn)
     assert cls.__doc__
-    assert cls.examples
+    assert cls.traits.examples
     assert inspect.getdoc(function).startswith(inspect.getdoc(cls).partition("\n")[0])
     signature = inspect.signature(function)
-    if cls.takes == "images":
+    if cls.traits.takes == "images":
         assert [*signature.parameters] == ["x", *(q.name for q in cls.parameters), "layout", "epoch", "index"]
     for q in cls.parameters:
         assert f"{q.name}: {q.param.doc.rstrip('.')}" in function.__doc__
         assert signature.parameters[q.name].default == q.default
         (line,) = (line for line in function.__doc__.splitlines() if line.strip().startswith(f"{q.name}: "))
-        assert ("per_frame)" in line) == (q.drawn and q.by_frame and cls.by_frame)
+        assert ("per_frame)" in line) == (q.drawn and q.by_frame and cls.traits.by_frame)
         said = line.partition(": ")[2]  # names of parameters have units, too
         assert not q.param.unit or said.count(q.param.unit) == 1 + q.param.doc.count(q.param.unit)
         if q.identity is not None:

@@ -50,9 +50,9 @@ def eager(place, op, *given, **options):
     """What an operator gives by itself, by the backend of a place where it has several."""
     if type(op).__call__ is Op.__call__:
         return Chain(op)(*given, **WHERE, **how(place), **options)
-    if REGISTRY[op.name].takes == "batches":
+    if REGISTRY[op.name].traits.takes == "batches":
         return op.mixed(*given, **WHERE, **how(place), **options)
-    return op(*given, **(WHERE if REGISTRY[op.name].takes != "arrays" else {}), **options)
+    return op(*given, **(WHERE if REGISTRY[op.name].traits.takes != "arrays" else {}), **options)
 
 
 def by_graph(place, node, **inputs):
@@ -67,13 +67,13 @@ def by_graph(place, node, **inputs):
 def inputs_of(name):
     """What an operator may be given, by place: arrays of several types and shapes for those on arrays as a whole."""
     cls = REGISTRY[name]
-    if cls.takes == "images":
-        return [(images(cls, "uint8" if "uint8" in cls.dtypes else cls.dtypes[0]),)]
-    if cls.takes == "batches":
+    if cls.traits.takes == "images":
+        return [(images(cls, "uint8" if "uint8" in cls.traits.dtypes else cls.traits.dtypes[0]),)]
+    if cls.traits.takes == "batches":
         return [(images(cls, "uint8"), LABELS), (images(cls, "uint8"),)]
-    if cls.takes in ("boxes", "points"):
-        return [(BOXES if cls.takes == "boxes" else POINTS,)]
-    if cls.takes == "nothing":
+    if cls.traits.takes in ("boxes", "points"):
+        return [(BOXES if cls.traits.takes == "boxes" else POINTS,)]
+    if cls.traits.takes == "nothing":
         return [()]
     frames = images(cls, "uint8", "FHWC")
     gray = images(cls, "uint8", "HWC", size=(4, 6))[..., :1]
@@ -92,7 +92,7 @@ def test_a_node_gives_what_the_call_gives(anywhere, case):
     if not anywhere.takes(op):
         pytest.skip("it has no kernel")
     (x,) = inputs_of(case[0])[0]
-    node = getattr(fn, case[0])(Input("x"), **REGISTRY[case[0]].examples[case[1]])
+    node = getattr(fn, case[0])(Input("x"), **REGISTRY[case[0]].traits.examples[case[1]])
     same(by_graph(anywhere, node, x=there(anywhere, x)), eager(anywhere, op, there(anywhere, x)))
 
 
@@ -106,7 +106,7 @@ def test_a_parameter_that_is_a_node_is_one_that_is_an_array(anywhere, name):
         values = some_values(q, len(x))
         node = built(case, **{q.name: Input("value")})(Input("x"))
         same(by_graph(anywhere, node, x=x, value=values), eager(anywhere, built(case, **{q.name: values}), x))
-        if q.by_frame and REGISTRY[name].by_frame:
+        if q.by_frame and REGISTRY[name].traits.by_frame:
             table = per_frame(np.stack([some_values(q, 3), some_values(q, 3, seed=1)]))
             node = built(case, **{q.name: per_frame(Input("value"))})(Input("x"))
             same(
@@ -117,9 +117,9 @@ def test_a_parameter_that_is_a_node_is_one_that_is_an_array(anywhere, name):
 
 @some(cases("batches", "boxes", "points"))
 def test_what_acts_on_others_does_too(anywhere, case):
-    if anywhere.name != "cpu" and REGISTRY[case[0]].takes != "batches":
+    if anywhere.name != "cpu" and REGISTRY[case[0]].traits.takes != "batches":
         pytest.skip("it has one form")
-    op = built(case, **({"num_classes": 4} if REGISTRY[case[0]].takes == "batches" else {}))
+    op = built(case, **({"num_classes": 4} if REGISTRY[case[0]].traits.takes == "batches" else {}))
     for given in inputs_of(case[0]):
         x = there(anywhere, [*given])
         nodes = [Input(f"x{n}") for n in range(len(x))]
@@ -162,7 +162,7 @@ def _several(found):
 def test_random_numbers_are_those_of_their_places(case):
     op = built(case)
     x = images(op, "uint8")
-    node = attrgetter(case[0])(fn)(**REGISTRY[case[0]].examples[case[1]])
+    node = attrgetter(case[0])(fn)(**REGISTRY[case[0]].traits.examples[case[1]])
     found, _ = Graph(node, fn.reverse(Input("x")))(x=x, epoch=2, index=[7, 3])
     for row, index in zip(found, (7, 3), strict=True):
         same(row, op.drawn(epoch=2, index=index, frames=3 if op.per_frame else None))
@@ -186,7 +186,7 @@ def test_one_for_all_frames_is_none_for_each(name):
     each = fn.random.uniform(per_frame=True)
     for q in REGISTRY[name].drawable:
         for value in (each, each * 2, per_frame(Input("value"))):
-            if q.by_frame and REGISTRY[name].by_frame:
+            if q.by_frame and REGISTRY[name].traits.by_frame:
                 op = built(case_of(name, q), **{q.name: value})
                 assert isinstance(getattr(op, q.name), PerFrame)
             else:
@@ -218,9 +218,9 @@ def test_values_that_no_parameter_has_are_refused_as_by_a_call_and_the_node_is_n
 @some(cases(*TAKES))
 def test_json_and_text_of_every_operator(case):
     op = built(case)
-    given = [Input(f"x{n}") for n in range({"nothing": 0}.get(op.takes, 1))]
+    given = [Input(f"x{n}") for n in range({"nothing": 0}.get(op.traits.takes, 1))]
     awaiting = [built(case_of(case[0], q), **{q.name: Input("value")}) for q in op.drawable]
-    by_frame = [q for q in op.drawable if q.by_frame and op.by_frame]
+    by_frame = [q for q in op.drawable if q.by_frame and op.traits.by_frame]
     awaiting += [built(case_of(case[0], q), **{q.name: per_frame(Input("value"))}) for q in by_frame]
     for one in (op, *awaiting):
         node = one(*given)
@@ -237,10 +237,10 @@ def test_json_and_text_of_every_operator(case):
 def test_it_is_one_with_the_operator_before_it(emulated, name):
     """A graph takes what a chain takes for one kernel for one kernel, and gives its result."""
     op, after = built((name, 0)), built(("brightness_contrast", 0), contrast=1.7)
-    if type(op).__call__ is not Op.__call__ or not (op.body or op.composed):
+    if type(op).__call__ is not Op.__call__ or not (op.traits.body or op.traits.composed):
         pytest.skip("it stands alone, or has no kernel")
     chain = Chain(op, after)
-    x = images(op, "uint8" if "uint8" in op.dtypes else op.dtypes[0])
+    x = images(op, "uint8" if "uint8" in op.traits.dtypes else op.traits.dtypes[0])
     graph = Graph(after(op(Input("x"))))
     before = emulated.launches
     wanted = chain(x, backend="cuda", device=emulated, **WHERE)
@@ -259,7 +259,7 @@ def test_together_moves_what_belongs_to_an_image(name):
         ):
             together(built((name, 0)))(images(cls, "uint8", "FHWC"))
         return
-    op = built((name, 0), **({"per_frame": False} if cls.by_frame else {}))
+    op = built((name, 0), **({"per_frame": False} if cls.traits.by_frame else {}))
     x = images(cls, "uint8", "FHWC")
     mask, boxes = x[..., 0] > 90, np.array([[1.0, 1.0, 4.0, 3.0]])
     given = {"image": x, "mask": mask, "boxes": boxes, "points": boxes[:, :2]}

@@ -32,7 +32,7 @@ from tests.support.operators import (
 
 def structural(name):
     """An operator's first example and its first random one: enough for what follows from how operators are built."""
-    randoms = [n for n in range(len(REGISTRY[name].examples)) if built((name, n)).is_random]
+    randoms = [n for n in range(len(REGISTRY[name].traits.examples)) if built((name, n)).is_random]
     return [(name, n) for n in sorted({0, *randoms[:1]})]
 
 
@@ -42,7 +42,7 @@ FIRST = some([(name, 0) for name in names()])
 TYPES = [
     (case, dtype)
     for case in cases()
-    for dtype in REGISTRY[case[0]].dtypes
+    for dtype in REGISTRY[case[0]].traits.dtypes
     if case[1] == 0 or dtype in ("uint8", "float32")
 ]
 
@@ -75,7 +75,7 @@ def test_backends_agree_with_the_reference(place, case, dtype):
     op = built(case)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    if place.name in ("emulated", "gpu") and op.values != "moved" and dtype not in FAST:
+    if place.name in ("emulated", "gpu") and op.traits.values != "moved" and dtype not in FAST:
         pytest.skip("of this type it has no kernel")
     x = images(op, dtype)
     compare(place(op, x, epoch=2, index=5), reference(op, x, epoch=2, index=5), place.tolerance(op))
@@ -85,7 +85,7 @@ def test_backends_agree_with_the_reference(place, case, dtype):
 def test_what_is_no_number_or_far_too_large_is_as_the_reference_has_it(place, name):
     """To the tolerance of kernels also on a CPU: what OpenCV does in another order is for whole numbers."""
     cls = REGISTRY[name]
-    if "float32" not in cls.dtypes:
+    if "float32" not in cls.traits.dtypes:
         pytest.skip("it takes no floats")
     converts = place.name == "cpu" and any(q.name == "dtype" for q in cls.parameters)
     for op in (built((name, 0)), *([built((name, 0), dtype="uint8")] if converts else [])):
@@ -98,7 +98,7 @@ def test_what_is_no_number_or_far_too_large_is_as_the_reference_has_it(place, na
         for part, value in enumerate((3e6, -3e6, -0.0, *spoiling)):
             x[(at > part / 50) & (at < (part + 1) / 50)] = value
         with np.errstate(all="ignore"):
-            compare(place(op, x), reference(op, x), op.tolerance)
+            compare(place(op, x), reference(op, x), op.traits.tolerance)
 
 
 @STRUCTURAL
@@ -107,7 +107,7 @@ def test_large_images_agree_too(place, case):
     op = built(case)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    x = images(op, op.dtypes[0] if "uint8" not in op.dtypes else "uint8", size=(151, 149))
+    x = images(op, op.traits.dtypes[0] if "uint8" not in op.traits.dtypes else "uint8", size=(151, 149))
     compare(place(op, x), reference(op, x), place.tolerance(op))
 
 
@@ -117,7 +117,7 @@ def test_every_layout(anywhere, case):
     if not anywhere.takes(op):
         pytest.skip("it has no kernel")
     for layout in LAYOUTS:
-        if op.channels and 1 not in op.channels and "C" not in layout:
+        if op.traits.channels and 1 not in op.traits.channels and "C" not in layout:
             continue
         if "D" in layout and isinstance(op, Ranged):
             op = built(case, range="dtype")
@@ -128,7 +128,7 @@ def test_every_layout(anywhere, case):
             ):
                 anywhere(op, x, layout=layout)
             continue
-        if not (op.keeps_frames or set(layout) & {"F", "D"}):
+        if not (op.traits.keeps_frames or set(layout) & {"F", "D"}):
             with pytest.raises(
                 ParameterError, match=rf"{op.name}: images of layout {layout}, which has no frames"
             ):
@@ -145,7 +145,7 @@ def test_pixels_of_any_number_of_values(place, case, channels):
     op = built(case)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    if op.channels and channels not in op.channels:
+    if op.traits.channels and channels not in op.traits.channels:
         pytest.skip("it does not take them")
     x = np.resize(images(op, "uint8", "NFHW", samples=2 * channels), (2, 3, 5, 7, channels))
     compare(place(op, x, epoch=1, index=3), reference(op, x, epoch=1, index=3), place.tolerance(op))
@@ -166,7 +166,7 @@ def test_a_batch_is_its_samples_one_by_one(anywhere, case):
 def test_lists_of_different_shapes_are_their_samples_one_by_one(anywhere, case):
     if not anywhere.takes(built(case)):
         pytest.skip("it has no kernel")
-    for frames in (False, True)[: 1 + REGISTRY[case[0]].by_frame]:
+    for frames in (False, True)[: 1 + REGISTRY[case[0]].traits.by_frame]:
         check_lists(anywhere, built(case, per_frame=frames))
 
 
@@ -178,8 +178,8 @@ def check_lists(anywhere, op):
     ]
     before = getattr(anywhere.device, "launches", 0)
     found = anywhere(op, parts, index=3)
-    if anywhere.device is not None and not op.composed:
-        work = WORK.get(op.body.kind, Work())
+    if anywhere.device is not None and not op.traits.composed:
+        work = WORK.get(op.traits.body.kind, Work())
         least = 1 if work.choice else len(work.passes)  # each image needs one of them
         assert least <= anywhere.device.launches - before <= len(work.passes)
     assert isinstance(found, list)
@@ -191,12 +191,12 @@ def check_lists(anywhere, op):
 def test_a_sequence_is_its_frames(anywhere, case):
     """With one draw for all of them."""
     op = built(case)
-    if not (anywhere.takes(op) and op.keeps_frames):
+    if not (anywhere.takes(op) and op.traits.keeps_frames):
         pytest.skip("it has no kernel, or needs a whole sequence")
     x = images(op, "uint8", "FHWC")
     whole = anywhere(op, x, index=6)
     for frame, one in enumerate(x):
-        if op.frames_alike:
+        if op.traits.frames_alike:
             compare(anywhere(op, one, index=6), whole[frame])
         else:
             compare(anywhere(op, x[: frame + 1], index=6), whole[: frame + 1])
@@ -205,17 +205,17 @@ def test_a_sequence_is_its_frames(anywhere, case):
 @STRUCTURAL
 def test_equal_frames_have_equal_results_or_never(anywhere, case):
     op = built(case, p=1.0, per_frame=False)
-    if not (anywhere.takes(op) and op.keeps_frames):
+    if not (anywhere.takes(op) and op.traits.keeps_frames):
         pytest.skip("it has no kernel, or needs a whole sequence")
     one = images(op, "uint8", "HWC", size=(16, 16))
     first, second = anywhere(op, np.stack([one, one]))
-    assert (first == second).all() == op.frames_alike
+    assert (first == second).all() == op.traits.frames_alike
 
 
 @NAMES
 def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, name):
     cls = REGISTRY[name]
-    if not cls.by_frame:
+    if not cls.traits.by_frame:
         pytest.skip("it has none")
     for q in (q for q in cls.drawable if q.by_frame):
         values = some_values(q, 3)
@@ -224,7 +224,7 @@ def test_arguments_for_each_frame_are_frames_with_an_argument_each(anywhere, nam
             pytest.skip("it has no kernel")
         x = images(op, "uint8")
         found = anywhere(op, x)
-        for frame, value in enumerate(values if cls.keeps_frames and cls.frames_alike else ()):
+        for frame, value in enumerate(values if cls.traits.keeps_frames and cls.traits.frames_alike else ()):
             compare(
                 found[:, frame],
                 anywhere(built(case_of(name, q), **{q.name: value}), x[:, frame], layout="FHWC"),
@@ -267,7 +267,7 @@ def test_one_object_serves_whatever_comes(anywhere, case):
         ("uint16", "HWC", (9, 8)),
         ("uint8", "DHWC", (9, 8)),
     ):
-        if dtype not in op.dtypes or not (op.keeps_frames or "F" in layout):
+        if dtype not in op.traits.dtypes or not (op.traits.keeps_frames or "F" in layout):
             continue
         x = images(op, dtype, layout, size=size)
         compare(anywhere(op, x, layout=layout), anywhere(built(case, **own), x, layout=layout))
@@ -304,7 +304,7 @@ def test_what_is_given_as_a_tensor_comes_back_as_one_where_it_was(torch, device,
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")
     op = built(case)
-    for dtype in op.dtypes:
+    for dtype in op.traits.dtypes:
         x = images(op, dtype)
         across = np.ascontiguousarray(np.moveaxis(x, -1, 1))
         for layout, shown, given in (
@@ -316,7 +316,11 @@ def test_what_is_given_as_a_tensor_comes_back_as_one_where_it_was(torch, device,
             found = apply(op, given, layout=layout, index=3)
             assert (type(found), found.device) == (torch.Tensor, given.device)
             wanted = reference(op, shown, layout=layout, index=3)
-            compare(found.cpu().numpy(), wanted, (device == "cpu" and op.cpu_tolerance) or op.tolerance)
+            compare(
+                found.cpu().numpy(),
+                wanted,
+                (device == "cpu" and op.traits.cpu_tolerance) or op.traits.tolerance,
+            )
             compare(given.cpu().numpy(), kept.cpu().numpy())
 
 
@@ -329,7 +333,7 @@ def test_parameters_that_change_nothing_change_no_bit(anywhere, name):
     still = {q.name: q.identity for q in cls.parameters if q.identity is not None}
     ways = [{"p": 0.0}] * may_stay(name) + [still] * bool(still)
     for way in ways:
-        for dtype in cls.dtypes:
+        for dtype in cls.traits.dtypes:
             op = built((name, 0), **way)
             x = images(op, dtype)
             if anywhere.takes(op, dtype) and op.result_dtype(dtype) == dtype:

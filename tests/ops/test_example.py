@@ -46,14 +46,14 @@ def test_it_runs(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float16", "float32"])
 def test_its_kernel_agrees_with_its_reference(example, place, dtype):
-    for arguments in example.Duotone.examples:
+    for arguments in example.Duotone.traits.examples:
         op = example.Duotone(**arguments)
         x = images(op, dtype)
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
 def test_its_messages(example):
-    for arguments, said in example.Duotone.errors:
+    for arguments, said in example.Duotone.traits.errors:
         with pytest.raises(ParameterError, match=said):
             example.Duotone(**arguments)
     with pytest.raises(ParameterError, match="duotone: pixels of 4 values; allowed: 3"):

@@ -360,4 +360,4 @@ def test_sums_of_levels_that_grow_are_as_near_as_others(op):
     """By the tolerance of the fast form, for 16 bits: the last bits of sums must not become levels."""
     x = np.random.default_rng(0).integers(20000, 20016, (2, 60, 70, 3), dtype=np.int16)
     found, wanted = (apply(op, x, layout="FHWC", backend=backend) for backend in ("cpu", "reference"))
-    compare(found, wanted, op.cpu_tolerance)
+    compare(found, wanted, op.traits.cpu_tolerance)

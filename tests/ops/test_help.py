@@ -57,12 +57,12 @@ def test_help_of_an_own_class_without_a_docstring_is_that_of_its_base() -> None:
             r"brightness has values for \(2,\); allowed: \(4,\), the samples given. .*brightness=ops.per_frame\(…\)",
         ),
         (
-            lambda: ops.Chain(ops.Flip(), ops.Transpose()),
-            r"a chain with transpose, which acts on arrays; allowed: operators on images.*Transpose\(…\)\(chain\(x\)\)",
+            lambda: ops.Chain(ops.Flip(), ops.Stack()),
+            r"a chain with stack, which acts on arrays; allowed: operators on images.*Stack\(…\)\(chain\(x\)\)",
         ),
         (
-            lambda: ops.Chain(ops.Mixup()),
-            "a chain with mixup, which acts on batches; allowed: operators on images",
+            lambda: ops.Chain(ops.BbFlip()),
+            "a chain with bb_flip, which acts on boxes; allowed: operators on images",
         ),
     ],
 )

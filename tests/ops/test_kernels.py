@@ -17,9 +17,9 @@ from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, missing_nvr
 from tests.support.operators import compare, images, names
 from tests.support.own_operators import Shift
 
-WITH_KERNEL = [REGISTRY[name] for name in names() if REGISTRY[name].body is not None]
+WITH_KERNEL = [REGISTRY[name] for name in names() if REGISTRY[name].traits.body is not None]
 # the first operator of each skeleton for every architecture and every type, the others for two of them
-FOR_ALL = {cls.body.kind: cls for cls in reversed(WITH_KERNEL)}.values()
+FOR_ALL = {cls.traits.body.kind: cls for cls in reversed(WITH_KERNEL)}.values()
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
@@ -27,8 +27,8 @@ FOR_ALL = {cls.body.kind: cls for cls in reversed(WITH_KERNEL)}.values()
     ("architecture", "cls"), spread(WITH_KERNEL), ids=lambda one: getattr(one, "name", one)
 )
 def test_every_kernel_compiles_without_spilling(architecture, cls):
-    op = cls(**cls.examples[0])
-    channels, dtype = (op.channels or (3,))[0], op.dtypes[0]
+    op = cls(**cls.traits.examples[0])
+    channels, dtype = (op.traits.channels or (3,))[0], op.traits.dtypes[0]
     assert_compiles_well(
         source_of(cls), architecture, defines_of(op, dtype, op.result_dtype(dtype), channels)
     )
@@ -38,15 +38,15 @@ def test_every_kernel_compiles_without_spilling(architecture, cls):
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 @pytest.mark.parametrize("cls", WITH_KERNEL, ids=lambda cls: cls.name)
 def test_every_kernel_compiles_for_every_gpu_and_type(cls):
-    op = cls(**cls.examples[0])
-    channels = (op.channels or (3,))[0]
-    types = [dtype for dtype in op.dtypes if dtype in FAST or op.values == "moved"]
+    op = cls(**cls.traits.examples[0])
+    channels = (op.traits.channels or (3,))[0]
+    types = [dtype for dtype in op.traits.dtypes if dtype in FAST or op.traits.values == "moved"]
     first, last = types[0], types[-1]
     if cls in FOR_ALL:
         every = [(architecture, dtype, channels) for architecture, dtype in spread(types)]
     else:
         every = [(ARCHITECTURES[0], first, channels), (ARCHITECTURES[-1], last, channels)]
-    if not op.channels:
+    if not op.traits.channels:
         every.append(("sm_90", first, 0))
     for architecture, dtype, count in dict.fromkeys(every):
         defines = defines_of(op, dtype, op.result_dtype(dtype), count)

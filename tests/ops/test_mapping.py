@@ -117,8 +117,8 @@ def test_a_subclass_with_a_mapping_of_its_own_is_asked_row_by_row():
         def mapping(self, p, height, width):
             return super().mapping(p, height, width) if p.horizontal else Mapping.identity(height, width)
 
-    assert ops.Flip.maps_rows
-    assert not HalfFlip.maps_rows
+    assert ops.Flip.traits.maps_rows
+    assert not HalfFlip.traits.maps_rows
     x = np.arange(2 * 12, dtype=np.uint8).reshape(2, 1, 3, 4, 1)
     found = HalfFlip(horizontal=[1, 0])(x)
     np.testing.assert_array_equal(found, [x[0, :, :, ::-1], x[1]])

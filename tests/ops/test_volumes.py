@@ -77,7 +77,7 @@ def test_a_kernel_is_refused_by_name_for_wide_types():
 # ------------------------------------------------------------------------------------------ range of intensities
 
 RANGED = [name for name in names() if issubclass(REGISTRY[name], Ranged)]
-CASES = [(name, n) for name in RANGED for n in range(len(REGISTRY[name].examples))]
+CASES = [(name, n) for name in RANGED for n in range(len(REGISTRY[name].traits.examples))]
 
 
 def test_the_operators_on_intensities_have_one_parameter_for_it():
@@ -90,7 +90,7 @@ def test_the_operators_on_intensities_have_one_parameter_for_it():
 
 @pytest.mark.parametrize("name", ["gamma", "invert", "solarize", "posterize", "auto_contrast"])
 def test_a_volume_without_a_range_is_refused_and_a_picture_is_not(name):
-    op = REGISTRY[name](**REGISTRY[name].examples[0])
+    op = REGISTRY[name](**REGISTRY[name].traits.examples[0])
     said = (
         rf"{name}: a volume without a range .* allowed: range= \(least, greatest\), \'minmax\', .*\'dtype\'"
     )
@@ -98,7 +98,9 @@ def test_a_volume_without_a_range_is_refused_and_a_picture_is_not(name):
         with pytest.raises(ParameterError, match=said):
             op(volume, layout="DHW")
     assert op(CT, layout="FHW").shape == CT.shape
-    assert REGISTRY[name](**REGISTRY[name].examples[0], range="dtype")(CT, layout="DHW").shape == CT.shape
+    assert (
+        REGISTRY[name](**REGISTRY[name].traits.examples[0], range="dtype")(CT, layout="DHW").shape == CT.shape
+    )
 
 
 def test_what_does_not_ask_for_the_range_needs_none():
@@ -151,8 +153,8 @@ def test_backends_agree_on_volumes(place, case, wanted):
     op = built(case, range=wanted)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    volume = RNG.integers(-1024, 2000, (2, 3, 8, 9, (op.channels or (1,))[0]), dtype=np.int16)
-    volume = volume.astype(op.dtypes[0]) if "int16" not in op.dtypes else volume
+    volume = RNG.integers(-1024, 2000, (2, 3, 8, 9, (op.traits.channels or (1,))[0]), dtype=np.int16)
+    volume = volume.astype(op.traits.dtypes[0]) if "int16" not in op.traits.dtypes else volume
     wanted = apply(op, volume, layout="NDHWC", backend="reference", index=3)
     compare(place(op, volume, layout="NDHWC", index=3), wanted, place.tolerance(op))
 
@@ -257,7 +259,7 @@ def test_masks_and_kernels_follow_the_spacing(place):
         pytest.skip("a sequence there is another test's")
     found = place(op, volume)
     wanted = apply(op, volume, backend="reference")
-    compare(found.data, wanted.data, op.tolerance)
+    compare(found.data, wanted.data, op.traits.tolerance)
     np.testing.assert_array_equal(found.affine, wanted.affine)
 
 

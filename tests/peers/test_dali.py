@@ -93,7 +93,7 @@ def _in_both(answers: Answers) -> dict[str, Mapping[str, Any]]:
     found = {}
     for name, declared in REGISTRY.items():
         # random numbers are of another generator than DALI's: there is nothing to agree on
-        if declared.__module__.startswith("seqpipe.") and declared.takes != "nothing":
+        if declared.__module__.startswith("seqpipe.") and declared.traits.takes != "nothing":
             for peer in (name, f"experimental.{name}", name.replace("noise_", "noise.")):
                 if peer in answers.operators:
                     found.setdefault(name, answers.operators[peer])

@@ -188,8 +188,8 @@ def test_numbers_are_put_together_by_operators_on_arrays():
 ARITHMETIC = "a + b|3 - a|a / b|1 / a|-a|np.float32(0.1) * a|a * np.int64(7) - True|a < b|a <= a|0.25 > a|a >= b|a == b"
 
 
-@pytest.mark.parametrize("text", [*ARITHMETIC.split("|"), "a != 0.5", "(a > 0) * 2.5 + (b == b)"])
-def test_arithmetic_is_that_of_double_precision(text):
+@pytest.mark.parametrize("text", [*ARITHMETIC.split("|"), "a != 0.5"])
+def test_arithmetic_with_doubles_is_that_of_double_precision(text):
     a, b = np.array([0.1, 0.5, -3.0]), np.array([1, 2**60, 0], np.uint64)
     graph = Graph(eval(text, {"np": np, "a": Input("a"), "b": Input("b")}))
     (found,) = graph(**{name: {"a": a, "b": b}[name] for name in graph.inputs})

@@ -48,11 +48,11 @@ class Eager:
     def draw(self, op: Any) -> Any:
         return op.drawn(epoch=WHERE["epoch"], index=INDICES, frames=2)
 
-    def double(self, value: Any) -> Any:
-        return np.asarray(value, np.float64)
+    def computed(self, sign: str, before: Any, behind: Any) -> Any:
+        return ops.computed(sign, before, behind)  # test_inference.py tests its types
 
     def wide(self, value: Any) -> Any:
-        return self.double(value)[:, None]
+        return value[:, None]
 
 
 class Nodes:
@@ -64,10 +64,11 @@ class Nodes:
     def draw(self, op: Any) -> Any:
         return op()
 
-    def double(self, value: Any) -> Any:
-        return value
+    def computed(self, sign: str, before: Any, behind: Any) -> Any:
+        return SIGNS[sign](before, behind)
 
-    wide = double
+    def wide(self, value: Any) -> Any:
+        return value
 
 
 Line = Callable[[Any, Values], None]
@@ -95,16 +96,16 @@ def own_seed(values: Values) -> int:
 
 def computed(sign: str, one: int, other: int | float, *, swapped: bool) -> Line:
     def line(by: Any, v: Values) -> None:
-        a = by.double(pick(v.numbers, one))
-        b = other if isinstance(other, float) else by.double(pick(v.numbers, other))
+        a = pick(v.numbers, one)
+        b = other if isinstance(other, float) else pick(v.numbers, other)
         a, b = (b, a) if swapped else (a, b)
-        v.numbers.append(by.double(SIGNS[sign](a, b)) * 1)  # truth values are numbers then
+        v.numbers.append(by.computed("*", by.computed(sign, a, b), 1))  # truth values are numbers then
 
     return line
 
 
 def scaled(row: int, number: int) -> Line:
-    return lambda by, v: v.rows.append(by.double(pick(v.rows, row)) * by.wide(pick(v.numbers, number)))
+    return lambda by, v: v.rows.append(by.computed("*", pick(v.rows, row), by.wide(pick(v.numbers, number))))
 
 
 def mean(place: int) -> Line:

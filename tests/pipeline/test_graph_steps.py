@@ -90,7 +90,7 @@ def test_a_line_of_operators_is_one_chain_and_one_kernel(emulated):
     assert emulated.launches - before == 2
     same(graph(x=X, backend="reference", **WHERE), (chain(X, backend="reference", **WHERE),))
     assert graph.explain() == (
-        "1. random.coin_flip(seed=5): numbers in main memory\n"
+        "1. random.coin_flip(seed=5): numbers in main memory → numbers float64 on cpu\n"
         "2. random_resized_crop → flip → crop_mirror_normalize: one kernel; parameters from %2"
     )
 

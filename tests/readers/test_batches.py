@@ -255,7 +255,7 @@ def test_bad_parameters_of_batches(options, said):
 def test_reprs_say_what_they_stand_for():
     dataset = Video(files=files("h264", "vp9"), sequence_length=8, shuffle=True, seed=3, shard=(1, 2))
     assert repr(dataset) == (
-        "Video(2 videos, 12 samples, Windows(sequence_length=8, stride=1, step=None, pad_mode='none'), "
+        "Video(2 videos, 12 samples, Windows(sequence_length=8, stride=1, pad_mode='none', step=None), "
         "shuffle seed 3, shard 1 of 2)"
     )
     batches = dataset.batches(4)

@@ -290,7 +290,8 @@ def test_stale_and_damaged_indexes_are_built_anew(tmp_path):
     video, cache = tmp_path / "a.mp4", tmp_path / "cache"
     shutil.copy(made("h264"), video)
     options = {"files": [video], "sequence_length": 8, "cache_dir": cache}
-    expected = [gist(batch) for batch in Video(**options).batches(3)]
+    with Video(**options) as dataset:  # at its end it has written what it has learned
+        expected = [gist(batch) for batch in dataset.batches(3)]
     (index,) = cache.rglob("*.idx")
     index.write_bytes(index.read_bytes()[:100])
     assert [gist(batch) for batch in Video(**options).batches(3)] == expected

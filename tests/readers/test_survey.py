@@ -115,7 +115,7 @@ def test_uneven_clocks_are_looked_at_in_the_index(make, kind):
 
 def test_a_register_learns_the_times_that_an_old_index_does_not_tell(make, monkeypatch, request):
     with monkeypatch.context() as patch:
-        patch.setattr("seqpipe.video.index.cache.clock_of", lambda _: None)
+        patch.setattr("seqpipe.video.index.packed.clock_of", lambda _: None)
         make()
     first = told(make(**OPTIONS["rate"]))
     request.getfixturevalue("no_index")

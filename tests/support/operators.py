@@ -39,7 +39,9 @@ FRAMES, HEIGHT, WIDTH = 3, 5, 7
 def names(*takes: str) -> list[str]:
     """The operators of seqpipe on images (or others), and those of ``own_operators``; tests may register more."""
     homes, kinds = ("seqpipe.", own_operators.__name__), takes or ("images",)
-    return sorted(n for n, cls in REGISTRY.items() if cls.__module__.startswith(homes) and cls.takes in kinds)
+    return sorted(
+        n for n, cls in REGISTRY.items() if cls.__module__.startswith(homes) and cls.traits.takes in kinds
+    )
 
 
 @functools.cache
@@ -48,31 +50,31 @@ def first_of_skeletons() -> frozenset[str]:
     by_kind: dict[str, str] = {}
     for name in names():
         cls = REGISTRY[name]
-        if cls.body is not None or cls.composed:
-            by_kind.setdefault("composed" if cls.body is None else cls.body.kind, name)
+        if cls.traits.body is not None or cls.traits.composed:
+            by_kind.setdefault("composed" if cls.traits.body is None else cls.traits.body.kind, name)
     return frozenset(by_kind.values())
 
 
 def main_type(name: str) -> str:
     """The type that an operator is mostly used with."""
-    dtypes = REGISTRY[name].dtypes
+    dtypes = REGISTRY[name].traits.dtypes
     return "uint8" if "uint8" in dtypes else str(dtypes[0])
 
 
 def cases(*takes: str) -> list[tuple[str, int]]:
     """(operator, number of its example), for all on images (or others)."""
-    return [(name, number) for name in names(*takes) for number in range(len(REGISTRY[name].examples))]
+    return [(name, number) for name in names(*takes) for number in range(len(REGISTRY[name].traits.examples))]
 
 
 def built(case: tuple[str, int], **changes: Any) -> Any:
     """The operator of a case."""
     name, number = case
-    return REGISTRY[name](**{**REGISTRY[name].examples[number], **changes})
+    return REGISTRY[name](**{**REGISTRY[name].traits.examples[number], **changes})
 
 
 def case_of(name: str, q: ops.Parameter) -> tuple[str, int]:
     """The first example of an operator beside which a parameter can be given, for some exclude one another."""
-    for number in range(len(REGISTRY[name].examples)):
+    for number in range(len(REGISTRY[name].traits.examples)):
         with contextlib.suppress(ParameterError):
             built((name, number), **{q.name: some_values(q, 1)})
             return name, number
@@ -95,7 +97,7 @@ def images(
     seed: int = 0,
 ) -> NDArray[Any]:
     """Images that an operator takes: all levels of a type, or floats below, within and above 0 to 1."""
-    channels = (op.channels or (3,))[0]
+    channels = (op.traits.channels or (3,))[0]
     lengths = dict(zip("NFDHWC", (samples, FRAMES, FRAMES, *size, channels), strict=True))
     shape = tuple(lengths[letter] for letter in layout)
     rng = np.random.default_rng(seed)

@@ -15,14 +15,15 @@ import pytest
 from seqpipe.errors import OutputError
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.cache import (
-    _PREFIX,
     cache_directory,
     cache_file,
+    load_facts,
     load_index,
     load_summary,
     save_index,
 )
 from seqpipe.video.index.open import open_index, summary
+from seqpipe.video.index.packed import PREFIX
 from seqpipe.video.packet_index import PacketTable
 from seqpipe.video.source.source import open_source
 from tests.support.media import made
@@ -37,6 +38,17 @@ def video(tmp_path):
 
 def stored(directory, video):
     return cache_file(directory, open_source(video).stamp())
+
+
+def rewrite_header(path, change):
+    """Change the header of an index, its checksum made right."""
+    data = path.read_bytes()
+    magic, length, _ = PREFIX.unpack_from(data)
+    begin, end = PREFIX.size, PREFIX.size + length
+    header = json.loads(data[begin:end])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(PREFIX.pack(magic, len(text), zlib.crc32(text)) + text + data[end:])
 
 
 def same(one, other):
@@ -106,13 +118,7 @@ def test_an_index_that_lacks_what_others_have_is_built_anew(video, tmp_path, nam
     cache = tmp_path / "cache"
     index = open_index(video, cache_dir=cache)
     path = stored(cache, video)
-    data = path.read_bytes()
-    magic, length, _ = _PREFIX.unpack_from(data)
-    begin, end = _PREFIX.size, _PREFIX.size + length
-    header = json.loads(data[begin:end])
-    del header[name]
-    text = json.dumps(header).encode()
-    path.write_bytes(_PREFIX.pack(magic, len(text), zlib.crc32(text)) + text + data[end:])
+    rewrite_header(path, lambda header: header.pop(name))
     with caplog.at_level(logging.WARNING):
         same(open_index(video, cache_dir=cache), index)
     assert f"cannot be read (KeyError('{name}')): it is built anew" in caplog.text
@@ -129,6 +135,46 @@ def test_every_flipped_byte_is_noticed(video, tmp_path):
         broken[place] ^= 1 << int(place) % 8
         path.write_bytes(broken)
         assert load_index(cache, stamp) is None
+
+
+def test_a_file_that_is_cut_short_at_any_place_is_built_anew(video, tmp_path):
+    """Columns are read, not mapped: a mapped file that someone cuts short ends the process."""
+    cache = tmp_path / "cache"
+    index = open_index(video, cache_dir=cache)
+    path, stamp = stored(cache, video), open_source(video).stamp()
+    data = path.read_bytes()
+    for size in (*range(0, len(data), 97), len(data) - 1):
+        path.write_bytes(data[:size])
+        assert load_index(cache, stamp) is None
+        load_facts(cache, stamp)  # what its header tells, if that is whole
+    path.write_bytes(data)
+    found = load_index(cache, stamp)
+    path.write_bytes(b"")  # while it is used
+    same(found, index)
+    np.testing.assert_array_equal(found.timestamps, index.timestamps)
+
+
+def test_an_index_of_an_older_version_is_built_anew_without_a_word(video, tmp_path, caplog):
+    cache = tmp_path / "cache"
+    index = open_index(video, cache_dir=cache)
+    path = stored(cache, video)
+    rewrite_header(path, lambda header: header.update(format=7))
+    with caplog.at_level(logging.WARNING):
+        same(open_index(video, cache_dir=cache), index)
+    assert not caplog.records
+    same(load_index(cache, open_source(video).stamp()), index)
+
+
+def test_columns_lie_where_arrays_can_use_them(video, tmp_path):
+    cache = tmp_path / "cache"
+    open_index(video, cache_dir=cache)
+    packets = load_index(cache, open_source(video).stamp()).packets
+    columns = [getattr(packets, field.name) for field in fields(PacketTable)]
+    assert all(column.flags.aligned for column in columns)
+    assert {column.flags.writeable for column in columns[:5]} == {False}
+    order = packets.frame_packet
+    del packets.__dict__["frame_packet"]
+    np.testing.assert_array_equal(packets.frame_packet, order)
 
 
 def test_an_unwritable_cache_costs_a_warning_not_the_video(video, tmp_path, caplog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import mmap
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,14 +24,14 @@ from seqpipe.video.convert.surface import Surface, surface_format
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
-from seqpipe.video.engine import child_memory, child_process, children
+from seqpipe.video.engine import child_memory, child_process
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.child_memory import SharedFrames, Slots
-from seqpipe.video.engine.child_process import PROCESSES
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
+from seqpipe.video.engine.processes import PROCESSES, processes
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.jobs import Video
+from seqpipe.video.plan.jobs import PlannedVideo
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
 from tests.support.media import ROOT, made, names
@@ -70,7 +71,7 @@ class Kept:
 
 def video(name):
     source = open_source(str(made(name)))
-    return Video(source, open_index(source))
+    return PlannedVideo(source, open_index(source))
 
 
 def decoded(helpers, name):
@@ -215,7 +216,7 @@ def test_a_source_that_cannot_be_read_is_named_and_the_child_stays(helpers, tmp_
     path = tmp_path / "gone.mp4"
     path.write_bytes(made("h264").read_bytes())
     source = open_source(str(path))
-    gone = Video(source, open_index(source, cache_dir=tmp_path / "cache"))
+    gone = PlannedVideo(source, open_index(source, cache_dir=tmp_path / "cache"))
     path.write_bytes(path.read_bytes()[:5000])
     with (
         closing(helpers.decode(gone, np.arange(len(gone.index)))) as found,
@@ -245,7 +246,7 @@ def test_this_process_decodes_until_a_child_is_ready_what_is_large_and_what_is_n
     with closing(helpers.decode(of, frames)) as first:
         assert len(list(first)) == 3
     assert helpers.fit(of)
-    assert not helpers.fit(Video(open_source(made("h264").read_bytes()), of.index))
+    assert not helpers.fit(PlannedVideo(open_source(made("h264").read_bytes()), of.index))
     helpers._pixels = 100
     assert not helpers.fit(of)
     assert helpers.decode(of, frames) is None
@@ -421,21 +422,21 @@ def alive(pid):
 
 def test_the_variable_says_how_many(monkeypatch):
     monkeypatch.setenv(PROCESSES.name, "3")
-    assert children.processes(1) == 3
+    assert processes(1) == 3
     monkeypatch.setenv(PROCESSES.name, "0")
-    assert children.processes(16) == 0
+    assert processes(16) == 0
     for wrong in ("-1", "many", "1.5", ""):
         monkeypatch.setenv(PROCESSES.name, wrong)
         with pytest.raises(ParameterError, match=r"SEQPIPE_PROCESSES.*allowed: a whole number of at least 0"):
-            children.processes(1)
+            processes(1)
 
 
 @pytest.mark.parametrize(("threads", "count"), [(1, 0), (2, 0), (7, 0), (8, 8), (16, 16), (64, 16)])
 def test_by_default_many_threads_are_worth_them(monkeypatch, threads, count):
     monkeypatch.delenv(PROCESSES.name, raising=False)
-    assert children.processes(threads) == count
-    monkeypatch.setattr(children, "parent_process", lambda: "the program that has started this worker")
-    assert children.processes(threads) == 0
+    assert processes(threads) == count
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the program that has started this worker")
+    assert processes(threads) == 0
 
 
 def test_where_processes_cannot_be_started_threads_decode(monkeypatch, caplog):

@@ -15,6 +15,7 @@ from seqpipe.errors import ParameterError, SourceError
 from seqpipe.limits import DOWNLOAD_GIB
 from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
+from seqpipe.video.source import http_ranges
 from seqpipe.video.source.source import open_source
 from tests.support.media import MADE_DIR, made
 
@@ -29,6 +30,8 @@ class _Handler(BaseHTTPRequestHandler):
     data = b""
     mode = "ranges"
     asked: list[str | None] = []  # noqa: RUF012  of the server's class
+    etag = ""
+    stop = threading.Event()
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -43,9 +46,12 @@ class _Handler(BaseHTTPRequestHandler):
         data, mode, span = self.data, self.mode, self.headers.get("Range")
         if body:
             self.asked.append(span)
-        status, headers = 200, {"ETag": f'"{id(data)}"'}
-        if mode == "gone" and body:
-            status, data = 503, b"busy"
+        status, headers = 200, {"ETag": self.etag or f'"{id(data)}"'}
+        if mode == "stall" and body:
+            self.stop.wait(10)
+            return
+        if refused := self._refused(body=body):
+            status, data = refused
         elif span and mode not in ("whole", "silent"):
             begin, end = map(int, re.findall(r"\d+", span))
             status, data = 206, data[begin : end + 1]
@@ -68,6 +74,15 @@ class _Handler(BaseHTTPRequestHandler):
         if body:
             self.wfile.write(data[: len(data) // 2] if cut else data)
         self.close_connection = True
+
+    def _refused(self, *, body: bool) -> tuple[int, bytes] | None:
+        """The status and text of an answer that is no file."""
+        match = self.headers.get("If-Match")
+        if self.mode == "If-Match" and match and match != self.etag:
+            return 412, b""
+        if body and self.mode in ("expired", "gone"):
+            return (403, b"") if self.mode == "expired" else (503, b"busy")
+        return None
 
 
 @pytest.fixture
@@ -135,6 +150,51 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(serve, mode, said)
     source = open_source(serve(one_file("h264", mode), "v.mp4"))
     with pytest.raises(SourceError, match=f"^{re.escape(source.name)}: .*{said}"):
         source.read([(5000, 64)])
+
+
+@pytest.mark.parametrize("mode", ["If-Match", "ranges", "whole"])
+def test_a_file_that_is_replaced_while_it_is_open_is_an_error(serve, mode):
+    """Parts of two files were put together: the index of one, and packets of the other."""
+    handler = one_file("h264", mode)
+    handler.etag = '"first"'
+    source = open_source(serve(handler, "v.mp4"))
+    if mode != "whole":
+        assert source.read([(5000, 64)]) == [handler.data[5000:5064]]
+    handler.etag = '"second"'
+    with pytest.raises(SourceError, match=r'ETag was "first", and is ("second"|another one)'):
+        source.read([(5000, 64)])
+
+
+def test_a_weak_tag_is_compared_and_not_sent(serve):
+    handler = one_file("h264", "If-Match")
+    handler.etag = 'W/"first"'
+    source = open_source(serve(handler, "v.mp4"))
+    assert source.read([(5000, 64)]) == [handler.data[5000:5064]]
+    handler.etag = 'W/"second"'
+    with pytest.raises(SourceError, match=r"it was replaced while it was open.*Open it again"):
+        source.read([(5000, 64)])
+
+
+def test_credentials_that_expire_are_named(serve):
+    handler = one_file("h264", "ranges")
+    source = open_source(serve(handler, "v.mp4"))
+    handler.mode = "expired"
+    with pytest.raises(
+        SourceError, match=r"the server answers 403.*credentials may have expired: renew them"
+    ):
+        source.read([(5000, 64)])
+
+
+def test_a_server_that_falls_silent_is_given_up(serve, monkeypatch):
+    handler = one_file("h264", "ranges")
+    source = open_source(serve(handler, "v.mp4"))
+    handler.mode, handler.stop = "stall", threading.Event()
+    monkeypatch.setattr(http_ranges, "_SILENCE_S", 0.3)
+    try:
+        with pytest.raises(SourceError, match=r"^http://.*the server has sent nothing for 0\.3 s"):
+            source.read([(5000, 64)])
+    finally:
+        handler.stop.set()
 
 
 @pytest.mark.parametrize("mode", ["cut", "gone"])

@@ -17,7 +17,7 @@ from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.jobs import Job, JobQueue, Video, cut
+from seqpipe.video.plan.jobs import Job, JobQueue, PlannedVideo, cut
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
 from tests.support.decoders import count_packets
@@ -25,7 +25,7 @@ from tests.support.media import entry, made
 
 
 def video(name="h264_short_gops"):
-    return Video(open_source(str(made(name))), open_index(made(name)))
+    return PlannedVideo(open_source(str(made(name))), open_index(made(name)))
 
 
 def request(frames, name="h264_short_gops"):

@@ -273,6 +273,57 @@ def test_s3_gives_the_same_frames(s3, video, tmp_path):
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
+def test_an_object_that_is_replaced_while_it_is_open_is_an_error(s3, video):
+    """Parts of two objects were put together where they had one size."""
+    import boto3
+
+    client = boto3.client("s3")
+    client.put_object(Bucket="videos", Key="set/replaced.mp4", Body=video.read_bytes())
+    source = open_source(f"{s3}/replaced.mp4")
+    assert source.read([(5000, 64)]) == [video.read_bytes()[5000:5064]]
+    client.put_object(Bucket="videos", Key="set/replaced.mp4", Body=bytes(video.stat().st_size))
+    with pytest.raises(
+        SourceError, match=r"replaced\.mp4: it was replaced while it was open: .*Open it again"
+    ):
+        source.read([(5000, 64)])
+    client.close()
+
+
+def test_objects_of_other_stores_are_looked_at_again(video, monkeypatch):
+    import fsspec
+
+    url = "memory://folder/replaced.mp4"
+    with fsspec.open(url, "wb") as target:
+        target.write(video.read_bytes())
+    source = open_source(url)
+    assert source.read([(5000, 64)]) == [video.read_bytes()[5000:5064]]
+    with fsspec.open(url, "wb") as target:
+        target.write(bytes(video.stat().st_size))
+    monkeypatch.setattr("seqpipe.video.source.source._LOOK_AGAIN_S", 0.0)
+    with pytest.raises(SourceError, match="it was replaced while it was open"):
+        source.read([(5000, 64)])
+
+
+@pytest.mark.parametrize("words", ["The provided token has expired.", "Forbidden"])
+def test_credentials_that_expire_are_named(video, monkeypatch, words):
+    import fsspec
+
+    url = "memory://folder/expired.mp4"
+    with fsspec.open(url, "wb") as target:
+        target.write(video.read_bytes())
+    source = open_source(url)
+
+    def refuse(*_, **__):
+        raise PermissionError(words)
+
+    monkeypatch.setattr(type(source._fs), "cat_ranges", refuse)
+    with pytest.raises(SourceError, match=f"cannot be read \\({words}\\).*may have expired: renew them"):
+        source.read([(5000, 64)])
+
+
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 def test_s3_fetches_only_what_is_needed(s3, tmp_path, monkeypatch):
     with VideoReader(f"{s3}/a b.mp4", cache_dir=tmp_path) as reader:
         assert len(reader)

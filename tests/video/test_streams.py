@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.cli._app import main
+from seqpipe.cli.app import main
 from seqpipe.errors import ParameterError
 from seqpipe.readers import Video
 from seqpipe.video.probe.info import ContainerStream

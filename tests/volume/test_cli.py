@@ -152,7 +152,7 @@ def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
     )
     run(*arguments)
     before = manifest.read_text()
-    assert "is there already" in run(*arguments, code=2).stderr
+    assert "exists already" in run(*arguments, code=2).stderr
     (tmp_path / "out/a/000002.jpg").unlink()
     times = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out/a").iterdir()}
     assert "4 kept" in run(*arguments, "--resume").stderr
@@ -186,8 +186,8 @@ def test_damaged_volumes_are_named_and_the_rest_is_exported(run, folder, tmp_pat
         (("--mip", "--montage", "2x2"), "exclude one another"),
         (("--every", "2", "--num", "3"), "exclude one another"),
         (("--format", "npy", "--mip"), "writes the whole volume as it is"),
-        (("--window", "40"), "has not the form C,W"),
-        (("--window", "40,0"), "has not the form C,W"),
+        (("--window", "40"), "does not have the form C,W"),
+        (("--window", "40,0"), "does not have the form C,W"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, folder, tmp_path, options, said):

@@ -13,8 +13,8 @@ import seqpipe
 from seqpipe import Sequence
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.volume import save, to_canonical
-from seqpipe.volume.nifti import TYPES
-from seqpipe.volume.write import nifti_bytes, quaternion_of
+from seqpipe.volume.formats.nifti import TYPES
+from seqpipe.volume.formats.write import nifti_bytes, quaternion_of
 from tests.support.volumes import needs
 
 SHAPE = (5, 6, 7)

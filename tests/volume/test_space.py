@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 import seqpipe
-import seqpipe.volume.gather as module
+import seqpipe.volume.resampling.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
 from seqpipe import Sequence
 from seqpipe.errors import ParameterError
@@ -24,8 +24,8 @@ from seqpipe.volume import (
     to_sitk,
     to_torchio,
 )
-from seqpipe.volume.gather import gather
-from seqpipe.volume.grid import grid_starts, window_weights
+from seqpipe.volume.patches.grid import grid_starts, window_weights
+from seqpipe.volume.resampling.gather import gather
 from seqpipe.volume.space import Turn, check_orientation, grids_agree, to_axes, turn_to
 from tests.support.volumes import assert_places, needs, phantom_path
 

@@ -17,7 +17,7 @@ from ..values import FIXED_ONE
 from .abi import COST, HINT, INPUT, OUTPUT
 from .library import ADVICE, api
 from .pool import POOL
-from .session import Buffer, Kind, Session, caps_of
+from .session import Buffer, EngineKind, FlowSession, caps_of
 
 __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
@@ -106,7 +106,7 @@ def flow_on_gpu(pairs: Pairs) -> Found:
         cupy.cuda.runtime.free(0)  # which makes the context
         found = Found.empty(pairs, cupy)
         height, width = pairs.size
-        kind = Kind(
+        kind = EngineKind(
             device,
             width,
             height,
@@ -117,7 +117,7 @@ def flow_on_gpu(pairs: Pairs) -> Found:
             hint_grid=_hint_grid(pairs),
         )
         with POOL.session(kind) as session:
-            _Run(cupy, session, pairs, found).all()
+            _EngineRun(cupy, session, pairs, found).all()
         return found
 
 
@@ -128,14 +128,14 @@ def _hint_grid(pairs: Pairs) -> int:
     return max(grid_of(pairs.hints.shape[2:4], pairs.size), pairs.settings.grid)
 
 
-class _Run:
+class _EngineRun:
     """The pairs of a call on their way through a session.
 
     At most :data:`_IN_FLIGHT` pairs are begun and not waited for. There are more buffers than these take, and the one
     that was used longest ago is taken next; so none is written to while the engine has a use for it.
     """
 
-    def __init__(self, cupy: Any, session: Session, pairs: Pairs, found: Found) -> None:
+    def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, found: Found) -> None:
         self._cupy, self._session, self._pairs, self._found = cupy, session, pairs, found
         # frames of the pairs in flight, of the next one, and those that are first frames later on
         later = min(pairs.stride, max(0, pairs.count - pairs.stride))

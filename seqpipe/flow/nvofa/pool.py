@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...kernel import load_cupy
-from .session import Kind, Session
+from .session import EngineKind, FlowSession
 
 __all__ = ["MOST_IDLE", "POOL", "Pool"]
 
@@ -27,13 +27,15 @@ class Pool:
         most_idle: how many wait at most; those that were used longest ago are destroyed first.
     """
 
-    def __init__(self, make: Callable[[Kind], Session] = Session, most_idle: int = MOST_IDLE) -> None:
+    def __init__(
+        self, make: Callable[[EngineKind], FlowSession] = FlowSession, most_idle: int = MOST_IDLE
+    ) -> None:
         self._make, self._most_idle = make, most_idle
-        self._idle: OrderedDict[Session, Kind] = OrderedDict()
+        self._idle: OrderedDict[FlowSession, EngineKind] = OrderedDict()
         self._lock = threading.Lock()
 
     @contextmanager
-    def session(self, kind: Kind) -> Iterator[Session]:
+    def session(self, kind: EngineKind) -> Iterator[FlowSession]:
         """A session of a kind for the length of a block; the context of its device must be current.
 
         Raises:
@@ -69,7 +71,7 @@ class Pool:
         self._idle.clear()
 
 
-def _close_there(session: Session) -> None:
+def _close_there(session: FlowSession) -> None:
     """Destroy a session in the context of its device."""
     with load_cupy().cuda.Device(session.kind.device):
         session.close()

@@ -31,13 +31,13 @@ from .abi import (
 )
 from .library import ADVICE, Api, api, status_name
 
-__all__ = ["Buffer", "Kind", "Session", "caps_of"]
+__all__ = ["Buffer", "EngineKind", "FlowSession", "caps_of"]
 
 _log = logging.getLogger(__name__)
 _ELEMENTS: Final = {GRAY8: ("uint8", 1), SHORT2: ("int16", 2), UINT8: ("uint8", 1)}
 
 
-class Kind(NamedTuple):
+class EngineKind(NamedTuple):
     """What a session is made for.
 
     Attributes:
@@ -74,7 +74,7 @@ class Buffer:
         pixels: its memory as a CuPy array ``(rows, columns)``, or ``(rows, columns, 2)`` of vectors.
     """
 
-    def __init__(self, session: Session, usage: int, form: int, width: int, height: int) -> None:
+    def __init__(self, session: FlowSession, usage: int, form: int, width: int, height: int) -> None:
         self._session = session
         described, handle = BufferDescriptor(width, height, usage, form), ctypes.c_void_p()
         functions = session.functions
@@ -116,7 +116,7 @@ def _view(address: int, shape: tuple[int, int, int], dtype: str, pitch: int, own
     return array if lanes > 1 else array[..., 0]
 
 
-class Session:
+class FlowSession:
     """An open session with its streams; the device's context must be current.
 
     Args:
@@ -131,7 +131,7 @@ class Session:
         BackendError: the engine refuses; the message has its code.
     """
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: EngineKind) -> None:
         self.kind, self.functions = kind, api()
         self.handle: int | None = None
         self.last: Any = None

@@ -19,7 +19,7 @@ from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import MOVED
 from ..core.views import DEFAULT_LAYOUTS
 
-__all__ = ["VOXEL", "Arrays", "Held", "NewAxis", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
+__all__ = ["VOXEL", "Arrays", "HeldArray", "NewAxis", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 
 X = TypeVar("X")
 
@@ -27,7 +27,7 @@ VOXEL: Final = {"D": 0, "F": 0, "H": 1, "W": 2}
 """The column of an affine that belongs to an axis."""
 
 
-class Held(NamedTuple):
+class HeldArray(NamedTuple):
     """An array of a call.
 
     Attributes:
@@ -67,7 +67,7 @@ class Arrays(Declaration, register=False):
     per_frame: ClassVar[bool] = False  # type: ignore[misc]  # likewise
     seed: ClassVar[int] = 0  # type: ignore[misc]  # likewise
 
-    def held(self, value: Any, layout: str | None = None) -> Held:
+    def held(self, value: Any, layout: str | None = None) -> HeldArray:
         """A value as an operator sees it.
 
         Raises:
@@ -78,18 +78,18 @@ class Arrays(Declaration, register=False):
                 raise ParameterError(
                     f"layout={layout!r} of what has the layout {value.layout}", source=self.name
                 )
-            return Held(value, value.data, value.layout, int(isinstance(value, Batch)))
+            return HeldArray(value, value.data, value.layout, int(isinstance(value, Batch)))
         array = admitted(self, value)
-        if array.dtype.name not in self.dtypes or not array.dtype.isnative:
+        if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
             raise ParameterError(
-                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.dtypes)
+                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.traits.dtypes)
             )
         with naming(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
-        return Held(value, array, letters, int(letters.startswith("N")))
+        return HeldArray(value, array, letters, int(letters.startswith("N")))
 
     def axes_of(
-        self, held: Held, axes: Seq[int] | None, names: str | None, what: str = "axes"
+        self, held: HeldArray, axes: Seq[int] | None, names: str | None, what: str = "axes"
     ) -> tuple[int, ...]:
         """Axes of an array from 0 on, by their numbers within a sample or by their letters; all if neither is given.
 
@@ -172,7 +172,7 @@ class NewAxis(Arrays, register=False):
         super().__post_init__()
         check_letter(self, self.axis_name)
 
-    def new_axis(self, held: Held, axis: int) -> tuple[int, str]:
+    def new_axis(self, held: HeldArray, axis: int) -> tuple[int, str]:
         """The place of the new axis by its number in the result, and the result's letters, empty if not known.
 
         Raises:
@@ -194,7 +194,7 @@ class Shaping(Arrays, register=False):
     """An operator that gives arrays other axes; it states :meth:`shaped`."""
 
     @abstractmethod
-    def shaped(self, held: Held) -> tuple[Array, str]:
+    def shaped(self, held: HeldArray) -> tuple[Array, str]:
         """An array with its new axes, a view where that is possible, and their letters, empty if they are not known."""
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn

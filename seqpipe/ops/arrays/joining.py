@@ -15,7 +15,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import like
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
-from .base import VOXEL, Arrays, Held, NewAxis, check_letter
+from .base import VOXEL, Arrays, HeldArray, NewAxis, check_letter
 from .joined import joined
 
 __all__ = ["Cat", "Stack"]
@@ -25,7 +25,7 @@ class _Joining(Arrays, register=False):
     """An operator that makes one array of several."""
 
     @abstractmethod
-    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
         """The array, the letters of its axes, empty if they are not known, and the axis along which they lie."""
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
@@ -81,7 +81,7 @@ class _Joining(Arrays, register=False):
         made = [self(*parts) for parts in zip(*given, strict=True)]
         return Batch.of(made, labels=given[0].labels, indices=given[0].indices)
 
-    def _check(self, parts: Seq[Held]) -> None:
+    def _check(self, parts: Seq[HeldArray]) -> None:
         for what, found in (
             ("types", {part.array.dtype.name for part in parts}),
             ("layouts", {part.letters for part in parts}),
@@ -136,7 +136,7 @@ class Stack(NewAxis, _Joining):
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
 
-    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
         """The arrays along an axis of their own."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
@@ -178,7 +178,7 @@ class Cat(_Joining):
         at_most_one(self, "axis", "axis_name")
         check_letter(self, self.axis_name)
 
-    def joined(self, parts: Seq[Held]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
         """The arrays one after the other."""
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]

@@ -10,7 +10,7 @@ from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..core.deferred import or_node
 from ..core.parameters import ANY, param
-from .base import VOXEL, Held, OnAxes, Shaping
+from .base import VOXEL, HeldArray, OnAxes, Shaping
 
 __all__ = ["Reshape", "Squeeze", "Transpose"]
 
@@ -40,7 +40,7 @@ class Transpose(Shaping):
         ({"transpose_layout": 2}, "transpose_layout=2 is not valid; allowed: True or False"),
     )
 
-    def shaped(self, held: Held) -> tuple[Array, str]:
+    def shaped(self, held: HeldArray) -> tuple[Array, str]:
         """A view with its axes in another order."""
         order, letters = self._order(held)
         return held.array.transpose(order), letters
@@ -61,7 +61,7 @@ class Transpose(Shaping):
         Raises:
             ParameterError: it cannot have such axes, or what it knows does not belong to them.
         """
-        moved = self._moved(Held(given, given.data, given.layout, 0), letters)
+        moved = self._moved(HeldArray(given, given.data, given.layout, 0), letters)
         if set(moved) & {"D", "F"} and (given.frames is not None or given.timestamps is not None):
             raise ParameterError(
                 f"frames would be along another axis, {moved}, than their numbers and times",
@@ -72,7 +72,7 @@ class Transpose(Shaping):
             known["affine"] = self._turned(given.affine, moved)
         return super().sequence(given, data, letters, **known)
 
-    def _order(self, held: Held) -> tuple[tuple[int, ...], str]:
+    def _order(self, held: HeldArray) -> tuple[tuple[int, ...], str]:
         """For each axis of the result that of what is given, and the letters of the result."""
         first = tuple(range(held.first))
         wanted = self.output_layout
@@ -104,7 +104,7 @@ class Transpose(Shaping):
             letters = "".join(held.letters[axis] for axis in order)
         return (*first, *order), held.letters[: held.first] + (letters if wanted is None else wanted)
 
-    def _moved(self, held: Held, letters: str) -> dict[str, str]:
+    def _moved(self, held: HeldArray, letters: str) -> dict[str, str]:
         """The letters that now name another axis, each with the one that the axis had."""
         order, _ = self._order(held)
         pairs = zip(letters, (held.letters[axis] for axis in order), strict=True)
@@ -190,7 +190,7 @@ class Reshape(Shaping):
         """
         return super().__call__(x)
 
-    def shaped(self, held: Held) -> tuple[Array, str]:
+    def shaped(self, held: HeldArray) -> tuple[Array, str]:
         """Values with other axes."""
         extents = self._extents(held.samples)
         count = prod(held.samples)
@@ -269,7 +269,7 @@ class Squeeze(OnAxes, Shaping):
         if self.axes is None and self.axis_names is None:
             raise ParameterError("no axes are given", source=self.name, allowed="axes or axis_names")
 
-    def shaped(self, held: Held) -> tuple[Array, str]:
+    def shaped(self, held: HeldArray) -> tuple[Array, str]:
         """A view without them."""
         axes = self.axes_of(held, self.axes, self.axis_names)
         lengths = [held.array.shape[axis] for axis in axes]

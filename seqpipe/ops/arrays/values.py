@@ -29,6 +29,7 @@ class Cast(Op):
     dtype: str = param("float32", "type of the result", choices=COMPUTED)
 
     pointwise = True
+    converted = ("levels",)
     examples = ({"dtype": "uint8"}, {"dtype": "float32"}, {"dtype": "int16"})
     errors = (({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),)
 
@@ -58,10 +59,7 @@ class LookupTable(Op):
         hi=_KEYS - 1,
         size=ANY,
     )
-    # DALI's name; that it is also one of Declaration's, which is then neither of its words, makes it computed
-    values: tuple[float, ...] | None = param(  # type: ignore[misc,assignment]  # a field here, as said above
-        None, "by what, a value for each key", kind=float, size=ANY
-    )
+    values: tuple[float, ...] | None = param(None, "by what, a value for each key", kind=float, size=ANY)
     default_value: Number = param(0.0, "what all else becomes")
     dtype: str = param("float32", "type of the result", choices=COMPUTED)
 

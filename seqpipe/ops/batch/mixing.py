@@ -80,7 +80,7 @@ class CutMix(Mixing, called="cutmix"):
         1.0, "of the Beta distribution: the greater, the nearer the area to a half", lo=1e-3, drawn=False
     )
 
-    derived = ("ratio", ("center", 2), ("box", 4), *Mixing.derived)
+    derived = ("ratio", ("center", 2), ("box", 4), *Mixing.traits.derived)
     examples = (
         {"num_classes": 5, "seed": 1},
         {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2},

@@ -42,7 +42,7 @@ _CACHED: Final = 1 << 16  # values of a frame from which what is between must be
 # to ask a type for its name takes longer than to look for it among others
 _WIDE: Final = frozenset(map(np.dtype, WIDE))
 
-Form: TypeAlias = Callable[[Array, Any], Array]
+BackendForm: TypeAlias = Callable[[Array, Any], Array]
 
 
 def on_device_of(array: Array) -> AbstractContextManager[Any]:
@@ -84,16 +84,16 @@ def run(
                 allowed=", ".join(FAST),
                 advice="Give backend=None, which does these by the reference",
             )
-        if not here and (op.body or op.composed) and backend is None:
+        if not here and (op.traits.body or op.traits.composed) and backend is None:
             _through_main_memory(op, items, block)
             return
         backend = "reference"
-    backend = backend or ("cpu" if here else "cuda" if op.body or op.composed else "reference")
+    backend = backend or ("cpu" if here else "cuda" if op.traits.body or op.traits.composed else "reference")
     if backend != "cuda":
         for item in items:
             on_host(op, item, block, fast=backend == "cpu")
         return
-    if op.body is None:
+    if op.traits.body is None:
         op.compose(items, specs, block, device)
     else:
         run_kernel(op, items, _kernel_block(op, specs, block), device or cuda_device_of(items[0].x))
@@ -153,9 +153,9 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     if constant is not None:
         rows = constant.for_kernel(op, specs[0])
         return Block(rows, block.first, int(len(rows) > 1))
-    if (op.keeps_frames or op.rows_together) and not block.constants and alike(specs):
+    if (op.traits.keeps_frames or op.traits.rows_together) and not block.constants and alike(specs):
         rows = op.kernel_rows(block.rows, specs[0])
-        if op.keeps_frames:
+        if op.traits.keeps_frames:
             return Block(rows, block.first, block.step)
         of_sample = len(rows) // len(specs)
         return Block(rows, tuple(range(0, len(rows), of_sample)), int(of_sample > 1))
@@ -186,7 +186,7 @@ def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
             on_images(op, form, x, out, block.constants[sample].p, fast=fast)
             return
         rows = block.of(sample, len(x))
-        if len(rows) == 1 or not op.keeps_frames:
+        if len(rows) == 1 or not op.traits.keeps_frames:
             on_images(op, form, x, out, values_of_all(rows), fast=fast)
             return
         for frame, row in enumerate(rows):
@@ -207,10 +207,12 @@ def _computed(x: Array) -> Array:
 
 def _share(op: Declaration, x: Array) -> bool:
     """Whether threads share the work: where there is much, and by operators of seqpipe, whose forms keep nothing."""
-    return op.of_seqpipe and x.size >= _SHARED and not op.threads_within
+    return op.traits.of_seqpipe and x.size >= _SHARED and not op.traits.threads_within
 
 
-def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamespace, *, fast: bool) -> None:
+def on_images(
+    op: Declaration, form: BackendForm, x: Array, out: Array, p: SimpleNamespace, *, fast: bool
+) -> None:
     """Write the results of images with the same parameters, or of a sequence whose frames move.
 
     Args:
@@ -221,7 +223,7 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         p: the parameters.
         fast: whether it is the form for CPUs.
     """
-    if fast and op.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
+    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
 
         def make(frame: int) -> None:
             on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
@@ -235,7 +237,7 @@ def on_images(op: Declaration, form: Form, x: Array, out: Array, p: SimpleNamesp
         _write(op, out, _made(op, form, x, out.dtype, p, fast=fast))
 
 
-def applied(op: Declaration, form: Form, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
+def applied(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
     """The results of images with the same parameters, by an operator of seqpipe's own that keeps their size and type.
 
     Args:
@@ -261,22 +263,22 @@ def applied(op: Declaration, form: Form, x: Array, p: SimpleNamespace, *, fast: 
 
 
 def _made(
-    op: Declaration, form: Form, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
+    op: Declaration, form: BackendForm, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
 ) -> Array:
     """What a form makes: floats, or values of the type of the result."""
     if not isinstance(x, np.ndarray):
         p = _there(p, namespace(x))
-    lent = x if op.of_seqpipe else _lent(x)
-    if not op.keeps_frames:
-        raw = op.values == "moved" or (fast and op.takes_raw)
+    lent = x if op.traits.of_seqpipe else _lent(x)
+    if not op.traits.keeps_frames:
+        raw = op.traits.values == "moved" or (fast and op.traits.takes_raw)
         return form(lent if raw else _computed(x), p)
-    if op.values == "moved":
+    if op.traits.values == "moved":
         return form(lent, p) if p.acts else x
     if not p.acts:
         return _computed(x)
-    if fast and op.takes_raw:
+    if fast and op.traits.takes_raw:
         return form(lent, p)
-    if fast and op.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
+    if fast and op.traits.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
     return form(x.astype(np.float32) if fast else _computed(x), p)
 

@@ -126,14 +126,14 @@ class Call(NamedTuple):
     def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
         """The result of a sequence: its pixels with what the sequence knows, moved along."""
         layout = self.op.result_layout(given.layout)
-        if self.op.keeps_frames and given.affine is None:
+        if self.op.traits.keeps_frames and given.affine is None:
             return given.with_pixels(data, layout)
         spec = self.specs[sample]
         rows = self.block.of(sample, spec.frames)
         moved: dict[str, Any] = {"data": data, "layout": layout}
         if given.affine is not None:
             moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.keeps_frames and "D" not in given.layout:
+        if not self.op.traits.keeps_frames and "D" not in given.layout:
             order = self.op.frame_order(rows, spec)
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             moved |= {name: values[order] for name, values in clocks.items() if values is not None}
@@ -200,7 +200,7 @@ def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
 
 def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
     """Frames, rows and columns of the results of an array, whose first sample has a number."""
-    if op.keeps_size and op.keeps_frames:
+    if op.traits.keeps_size and op.traits.keeps_frames:
         return part.form.spec[:3]
     constant = block.constant
     extent = _common_extent(op, part, block, sample) if constant is None else constant.extent
@@ -257,8 +257,8 @@ def _batch(
 
 
 def _check_takes(op: Declaration) -> None:
-    if op.takes != "images":
-        raise ParameterError(f"an operator on {op.takes}", source=op.name, advice="Call it by itself")
+    if op.traits.takes != "images":
+        raise ParameterError(f"an operator on {op.traits.takes}", source=op.name, advice="Call it by itself")
 
 
 def _check_alike(op: Declaration, parts: Seq[Given]) -> None:

@@ -112,7 +112,7 @@ def _made(name: str, cls: Any) -> Any:
     function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
     lines = "\n".join(f"        {q.name}: {sentence_of(cls, q)}" for q in cls.parameters)
-    if cls.takes == "images":
+    if cls.traits.takes == "images":
         call = _CALL.format(parameters=lines)
     else:
         nodes = "\nWhat is given a DataNode gives one.\n" if inputs else ""

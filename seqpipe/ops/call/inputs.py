@@ -25,6 +25,7 @@ __all__ = [
     "check",
     "check_size",
     "check_some",
+    "check_type",
     "gathered",
     "given",
     "has_fast_form",
@@ -172,13 +173,13 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     with naming(op):
         if layout is not None:
             check_layout(layout, array.ndim)
-        view, dtype = _checked(op.dtypes, layout, array.ndim, array.dtype)
+        view, dtype = _checked(op.traits.dtypes, layout, array.ndim, array.dtype)
     samples, frames, height, width, channels = view(array).shape
     spec = Spec(frames, height, width, channels, dtype, view.is_volume)
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
-    if not op.keeps_frames and 1 not in view.places:
+    if not op.traits.keeps_frames and 1 not in view.places:
         raise ParameterError(
             f"images of layout {letters}, which has no frames",
             source=op.name,
@@ -195,7 +196,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
 
 def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
     """Whether kernels and the form for CPUs know a type of images and that of their results."""
-    return op.values == "moved" or (dtype in _FAST and result in _FAST)
+    return op.traits.values == "moved" or (dtype in _FAST and result in _FAST)
 
 
 def check(op: Declaration, spec: Spec) -> None:
@@ -204,22 +205,31 @@ def check(op: Declaration, spec: Spec) -> None:
     Raises:
         ParameterError: it does not; the message names what it takes.
     """
-    if spec.dtype not in op.dtypes:
-        with naming(op):
-            raise _wrong_type(spec.dtype, op.dtypes)
-    if op.channels and spec.channels not in op.channels:
+    check_type(op, spec.dtype)
+    if op.traits.channels and spec.channels not in op.traits.channels:
         raise _wrong_channels(op, spec.channels)
     op.check_sample(spec)
 
 
+def check_type(op: Declaration, dtype: str) -> None:
+    """See that an operator takes values of a type.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if dtype not in op.traits.dtypes:
+        with naming(op):
+            raise _wrong_type(dtype, op.traits.dtypes)
+
+
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
-    if not op.channels_from:
+    if not op.traits.channels_from:
         return ParameterError(
-            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.channels))
+            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.traits.channels))
         )
-    count = len(getattr(op, op.channels_from))
+    count = len(getattr(op, op.traits.channels_from))
     return ParameterError(
-        f"{op.channels_from} has {count} values, for pixels of {channels}",
+        f"{op.traits.channels_from} has {count} values, for pixels of {channels}",
         source=op.name,
         allowed="1 value" if channels == 1 else f"1 value, or {channels}",
     )
@@ -259,7 +269,7 @@ def _type_of_result(op: Declaration, dtype: str) -> np.dtype[Any]:
     Raises:
         ParameterError: it is none to which results are rounded.
     """
-    made, types = op.result_dtype(dtype), MOVED if op.values == "moved" else COMPUTED
+    made, types = op.result_dtype(dtype), MOVED if op.traits.values == "moved" else COMPUTED
     if made not in types:
         raise ParameterError(f"results of the type {made!r}", source=op.name, allowed=", ".join(types))
     return np.dtype(made)
@@ -296,7 +306,7 @@ def admitted(op: Declaration, value: Any) -> Array:
         except (BufferError, TypeError, RuntimeError, ValueError) as error:
             raise ParameterError(
                 f"this {type(value).__name__} cannot be shared: {error}",
-                allowed=f"{', '.join(op.dtypes)}; in main memory or on a GPU",
+                allowed=f"{', '.join(op.traits.dtypes)}; in main memory or on a GPU",
             ) from error
 
 

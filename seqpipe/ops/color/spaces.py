@@ -83,7 +83,7 @@ class ColorSpaceConversion(ColorMatrix):
                 allowed="1",
                 advice="Take grayscale, which keeps three values",
             )
-        self.__dict__["channels"] = (given,)
+        self.restate(channels=(given,))
 
     def result_channels(self, channels: int) -> int:  # noqa: ARG002  it follows from what is asked for
         """How many values a pixel of the result has."""

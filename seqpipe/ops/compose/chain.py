@@ -1,8 +1,13 @@
-"""Chain: operators one after the other, with as few passes over the pixels as their meaning allows."""
+"""Chain: operators one after the other, with as few passes over the pixels as their meaning allows.
+
+A member of a chain is an operator on images, on the samples of a batch (Mixup), on arrays (Transpose), on sequences
+(ElementExtract) or on volumes, a choice (OneOf, SomeOf), or a chain with another ``fuse``; other chains and lists in it
+are the members that they hold. Neighbors that act on images are a line, which is done in as few passes as can be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -10,27 +15,36 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from ...array import device_of
+from ...array import Array, device_of
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
-from ..arrays.base import Shaping
+from ..arrays.base import Arrays
+from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
+from ..call.functions import call_of
 from ..call.inputs import gathered
 from ..call.op import Op
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
+from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
 from ..core.views import DEFAULT_LAYOUTS
+from ..temporal.frames import ElementExtract
+from ..volume.base import Volumetric
+from ..volume.chain import VolumeChain
 from .composed import Composed, compositions
 from .fused import can_join, can_lead, fused
+from .member import Member
 from .parts import moved_sample
+from .samples import layout_of, reference_of
 
 __all__ = ["Chain"]
 
 Fuse: TypeAlias = Literal["exact", "compose"]
 X = TypeVar("X")
+_Step: TypeAlias = "Composed | tuple[Op, ...]"
 
 
 @dataclass(frozen=True)
@@ -46,33 +60,48 @@ class Chain(Maker):
     mapping: pixels are interpolated once, so that images stay sharper, and what one operator moves out of the image
     another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
 
+    Axes that an operator on arrays, such as Transpose, is told by number are those of a sample. Mixup and CutMix need a
+    batch: they mix the labels that the chain is called with, or those of a :class:`seqpipe.Batch`, whose ``labels``
+    are floats ``(N, classes)`` then. An operator that gives several values can only be the last.
+
     Args:
-        ops: the operators, in their order; as attribute each draws as it does in the chain.
-        fuse: ``"exact"``, or ``"compose"``.
+        *ops: in their order: operators on images, batches, arrays, sequences or volumes, :class:`OneOf`,
+            :class:`SomeOf`, other chains, and lists of all these, which are as if their members stood here.
+        fuse: ``"exact"``, or ``"compose"``; a chain in this one that has the other keeps it.
+
+    Attributes:
+        ops: the members, each as it draws in the chain.
+        fuse: as it was given.
 
     Raises:
         ParameterError: there are none, or something else is among them.
     """
 
     moves_samples: ClassVar[bool] = True
-    ops: tuple[Op, ...]
+    ops: tuple[Any, ...]
     fuse: Fuse = "exact"
 
-    def __init__(self, *ops: Op, fuse: Fuse = "exact") -> None:
-        for op in ops:
-            if not isinstance(op, Op):
-                raise _refusal(op)
-        if not ops:
-            raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
+    def __init__(self, *ops: Any, fuse: Fuse = "exact") -> None:
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Chain", allowed=allowed)
-        object.__setattr__(self, "ops", Occurrences().of(ops))
+        members = tuple(_members(ops, fuse))
+        if not members:
+            raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
+        for op in members[:-1]:
+            if _gives_several(op):
+                raise ParameterError(
+                    f"{op.name} gives several values, and {_follower(members, op)} follows it",
+                    source="Chain",
+                    allowed="an operator that gives several values as the last one alone",
+                )
+        whole = Chain.part(members, fuse)
+        object.__setattr__(self, "ops", whole.rebuilt(Occurrences().of(whole.makers)).ops)
         object.__setattr__(self, "fuse", fuse)
 
     @classmethod
-    def part(cls, ops: Seq[Op], fuse: Fuse = "exact") -> Chain:
-        """A chain of operators that draw as they do in what they are a part of; arguments as for a chain."""
+    def part(cls, ops: Seq[Any], fuse: Fuse = "exact") -> Chain:
+        """A chain of members that draw as they do in what they are a part of; arguments as for a chain."""
         found = object.__new__(cls)
         object.__setattr__(found, "ops", tuple(ops))
         object.__setattr__(found, "fuse", fuse)
@@ -83,23 +112,55 @@ class Chain(Maker):
         return f"Chain({', '.join(map(repr, self.ops))}{how})"
 
     @property
-    def makers(self) -> tuple[Op, ...]:
-        """The operators, of which parameters may be nodes."""
-        return self.ops
+    def bare(self) -> str:
+        """How it is written where a chain is expected: as its only operator, or as a list of them."""
+        if self.fuse != "exact":
+            return repr(self)
+        return repr(self.ops[0]) if len(self.ops) == 1 else f"[{', '.join(map(repr, self.ops))}]"
+
+    @cached_property
+    def makers(self) -> tuple[Any, ...]:
+        """All operators, those within choices and other chains too; parameters of each may be nodes."""
+        return tuple(maker for member in self.ops for maker in member.makers)
 
     @property
     def title(self) -> str:
         """Their names."""
-        return " → ".join(op.name for op in self.ops)
+        return " → ".join(member.title for member in self.ops)
 
-    def rebuilt(self, makers: Seq[Op]) -> Chain:
-        """The same with other operators."""
-        return Chain.part(makers, self.fuse)
+    @cached_property
+    def is_line(self) -> bool:
+        """Whether all of it acts on images, sample by sample and axis by axis as they come."""
+        return all(isinstance(member, Op) for member in self.ops)
+
+    def rebuilt(self, makers: Seq[Any]) -> Chain:
+        """The same with other operators, as many as :attr:`makers` are."""
+        left = iter(makers)
+        return Chain.part([one.rebuilt([next(left) for _ in one.makers]) for one in self.ops], self.fuse)
+
+    def results(self, node: DataNode) -> Any:
+        """A node; one for the data and one for the labels, if it is called with labels; one for each of several."""
+        if len(getattr(node, "given", ())) > 1:
+            return Mixed(*parts_of(node, Mixed._fields))
+        return self.ops[-1].results(node) if _gives_several(self.ops[-1]) else node
+
+    def expression(self, name: Named) -> str:
+        """See :meth:`Maker.expression`."""
+        return f"Chain({' → '.join(member.expression(name) for member in self.ops)})"
+
+    def state(self) -> dict[str, Any]:
+        """What it is, as JSON knows it, but for nodes, which stay what they are."""
+        return {"op": "chain", "ops": [member.state() for member in self.ops], "fuse": self.fuse}
+
+    def result_layout(self, layout: str) -> str:
+        """The layout of images of another layout."""
+        return reduce(lambda letters, member: member.result_layout(letters), self.ops, layout)
 
     @or_node
     def __call__(
         self,
         x: X,
+        labels: Any = None,
         *,
         layout: str | None = None,
         epoch: int = 0,
@@ -111,50 +172,103 @@ class Chain(Maker):
 
         Args:
             x: what they are to act on; a mapping of names to parts is moved by one draw of each operator.
+            labels: of the samples, if an operator mixes them; by default those of a Batch.
             layout: of arrays.
             epoch: the epoch that draws are for.
             index: the samples' indices, or that of the first.
             backend: who does it; None for kernels on a GPU and the fast forms on the CPU.
             device: what kernels run on; None for the GPU that holds the images.
 
+        Returns:
+            What came in; a :class:`Mixed` of that and the labels, if the chain is called with labels.
+
         Raises:
             ParameterError: one of the operators does not take what it is given.
             BackendError: the data is on a GPU that cannot be used.
         """
-        options = {"layout": layout, "epoch": epoch, "index": index}
+        options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
+        how: dict[str, Any] = {"backend": backend, "device": device}
+        if len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain):
+            volume: X = self._segments[0](x, **how, **options)
+            return volume
         if type(x) is not np.ndarray and isinstance(x, Mapping):
-            sample: X = moved_sample(self, x, backend=backend, device=device, **options)
+            if labels is not None:
+                raise ParameterError(
+                    "labels beside a sample of several parts",
+                    source="Chain",
+                    allowed="a batch of images and labels",
+                )
+            sample: X = moved_sample(self, x, **how, **options)
             return sample
         result: Any = x
-        by_kernel = _by_kernel(x, backend)
-        for step in self._steps:
-            done, one_by_one = None, _ops_of(step)
-            if isinstance(step, Composed):
-                one_by_one = (step.operator(result, **options),)
-            elif by_kernel and len(step) > 1:
-                done = _together(step, result, device=device, **options)
-            if done is not None:
-                result = done
-                if step is not self._steps[-1]:
-                    options["layout"] = _layout_after(_ops_of(step), done, options["layout"])
+        for number, segment in enumerate(self._segments):
+            if isinstance(segment, _Line):
+                result, options["layout"] = segment.done(
+                    result, options, how, last=number == len(self._segments) - 1
+                )
                 continue
-            for op in one_by_one:
-                passing = by_kernel and op is not self.ops[-1]
-                result = apply(op, result, backend=backend, device=device, passing=passing, **options)
-                options["layout"] = _layout_after((op,), result, options["layout"])
-        found: X = result
+            result, labels, options["layout"] = _done(segment, result, labels, options, how)
+        found: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
         return found
+
+    @cached_property
+    def _segments(self) -> list[Any]:
+        """The chain in lines of operators on images and volumes, and other members by themselves."""
+        found: list[Any] = []
+        for member in self.ops:
+            last = found[-1] if found else None
+            before: tuple[Any, ...] = ()
+            if isinstance(member, Op):
+                before = last.ops if isinstance(last, _Line) else ()
+                found[len(found) - bool(before) :] = [_Line((*before, member), self.fuse)]
+            elif isinstance(member, Volumetric):
+                before = last.ops if isinstance(last, VolumeChain) else ()
+                found[len(found) - bool(before) :] = [VolumeChain(member).rebuilt((*before, member))]
+            else:
+                found.append(member)
+        return found
+
+    def passes(self) -> list[Any]:
+        """The members one by one, but for operators that are one mapping together."""
+        return [
+            part for one in self._segments for part in (one.passes() if isinstance(one, _Line) else (one,))
+        ]
+
+    def groups(self) -> list[tuple[Any, ...]]:
+        """The members that one kernel does together, on a GPU."""
+        return [
+            group
+            for one in self._segments
+            for group in ([_ops_of(step) for step in one.steps] if isinstance(one, _Line) else [(one,)])
+        ]
+
+    def explain(self) -> str:
+        """What is done on a GPU, a line for each pass over the pixels."""
+        lines: list[str] = []
+        for one in self._segments:
+            lines += one.explained() if isinstance(one, _Line) else [f"{one.title}: {_how(one)}"]
+        return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Operators on images that follow one another.
+
+    Attributes:
+        ops: the operators.
+        fuse: of the chain.
+    """
+
+    ops: tuple[Op, ...]
+    fuse: Fuse
 
     def passes(self) -> list[Composed | Op]:
         """The operators one by one, but for those that are one mapping together."""
         return list(compositions(self.ops)) if self.fuse == "compose" else list(self.ops)
 
-    def groups(self) -> list[tuple[Op, ...]]:
-        """The operators that one kernel does together, on a GPU."""
-        return [_ops_of(step) for step in self._steps]
-
     @cached_property
-    def _steps(self) -> list[Composed | tuple[Op, ...]]:
+    def steps(self) -> list[_Step]:
+        """The operators in groups that one kernel does."""
         found: list[Composed | tuple[Op, ...]] = []
         for part in self.passes():
             last = found[-1] if found else ()
@@ -166,16 +280,81 @@ class Chain(Maker):
                 found.append((part,))
         return found
 
-    def explain(self) -> str:
-        """What is done on a GPU, a line for each pass over the pixels."""
+    def done(
+        self, x: Any, options: Mapping[str, Any], how: dict[str, Any], *, last: bool
+    ) -> tuple[Any, str | None]:
+        """The result, and the layout of arrays then.
+
+        Args:
+            x: what it acts on.
+            options: layout, epoch and index.
+            how: backend and device.
+            last: whether it ends the chain, so that the result may not be a view of what was given.
+        """
+        given, result = dict(options), x
+        by_kernel = _by_kernel(x, how["backend"])
+        for step in self.steps:
+            done, one_by_one = None, _ops_of(step)
+            if isinstance(step, Composed):
+                one_by_one = (step.operator(result, **given),)
+            elif by_kernel and len(step) > 1:
+                done = _together(step, result, device=how["device"], **given)
+            if done is not None:
+                result = done
+                if step is not self.steps[-1] or not last:
+                    given["layout"] = _layout_after(_ops_of(step), done, given["layout"])
+                continue
+            for op in one_by_one:
+                passing = by_kernel and not (last and op is self.ops[-1])
+                result = apply(op, result, **how, passing=passing, **given)
+                given["layout"] = _layout_after((op,), result, given["layout"])
+        return result, given["layout"]
+
+    def explained(self) -> list[str]:
+        """What is done on a GPU, in a line for each pass."""
         lines = []
-        for number, step in enumerate(self._steps, 1):
+        for step in self.steps:
             first, *_ = group = _ops_of(step)
-            how = "one kernel" if first.body is not None else "by the reference, on CuPy's arrays"
-            how = "a kernel for each step, of all samples" if first.composed else how
+            how = "one kernel" if first.traits.body is not None else "by the reference, on CuPy's arrays"
+            how = "a kernel for each step, of all samples" if first.traits.composed else how
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
-            lines.append(f"{number}. {' → '.join(op.name for op in group)}: {how}")
-        return "\n".join(lines)
+            lines.append(f"{' → '.join(op.name for op in group)}: {how}")
+        return lines
+
+
+def _members(given: Any, fuse: Fuse) -> Iterator[Any]:
+    """What a chain consists of: lists and chains of the same kind are their members."""
+    for one in given:
+        if isinstance(one, (list, tuple)):
+            yield from _members(one, fuse)
+        elif isinstance(one, VolumeChain) or (isinstance(one, Chain) and one.fuse == fuse):
+            yield from one.ops
+        elif isinstance(one, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_arrays(one):
+            yield one
+        else:
+            raise _refusal(one)
+
+
+def _takes_arrays(one: Any) -> bool:
+    """Whether something is an operator on arrays that takes one value."""
+    if not isinstance(one, Arrays):
+        return False
+    first, *others = call_of(type(one))[0]
+    return first.kind is not first.VAR_POSITIONAL and all(
+        other.default is not other.empty for other in others
+    )
+
+
+def _gives_several(one: Any) -> bool:
+    """Whether a member gives several values, so that nothing can follow it."""
+    if isinstance(one, (Op, Mixing, Chain, Member)):
+        return isinstance(one, Chain) and _gives_several(one.ops[-1])
+    found = one.results(DataNode())  # type: ignore[abstract]  # any node; nothing is asked of it
+    return isinstance(found, tuple) and len(found) > 1
+
+
+def _follower(members: Seq[Any], op: Any) -> str:
+    return str(members[next(n for n, one in enumerate(members) if one is op) + 1].title)
 
 
 def _refusal(op: Any) -> ParameterError:
@@ -183,29 +362,87 @@ def _refusal(op: Any) -> ParameterError:
     if not isinstance(op, Declaration):
         fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
-        fact = f"a chain with {op.name}, which acts on {op.takes}"
+        fact = f"a chain with {op.name}, which acts on {op.traits.takes}"
         advice = f"Call it on what the chain gives: {type(op).__name__}(…)(chain(x))"
-        if isinstance(op, Shaping):
-            advice += (
-                "; or take ops.CropMirrorNormalize(output_layout='CHW'), which puts axes into another order"
-            )
     return ParameterError(
-        fact, source="Chain", allowed="operators on images, each a seqpipe.ops.Op", advice=advice
+        fact,
+        source="Chain",
+        allowed="operators on images, batches, arrays, sequences and volumes, OneOf, SomeOf, chains and lists of these",
+        advice=advice,
     )
 
 
-def _ops_of(step: Composed | tuple[Op, ...]) -> tuple[Op, ...]:
+def _how(member: Any) -> str:
+    """How a member that is no line is done, in a clause."""
+    if isinstance(member, Member):
+        return member.how
+    if isinstance(member, Chain):
+        return f"a chain of its own, with fuse={member.fuse!r}"
+    return "all samples of the batch at once" if isinstance(member, Mixing) else "by itself"
+
+
+def _done(
+    member: Any, x: Any, labels: Any, options: Mapping[str, Any], how: Mapping[str, Any]
+) -> tuple[Any, Any, str | None]:
+    """What a member that is no line gives; the labels, and the layout of arrays then."""
+    layout = options["layout"]
+    if isinstance(member, Mixing):
+        mixed = member.mixed(x, labels, **options, **how)
+        if isinstance(x, Batch) and labels is None and mixed.labels is not None:
+            return replace(mixed.data, labels=mixed.labels), None, layout
+        return mixed.data, mixed.labels, layout
+    if isinstance(member, Chain):
+        found = member(x, labels, **options, **how)
+        data, labels = found if labels is not None else (found, None)
+        return data, labels, _layout_after((member,), data, layout)
+    if isinstance(member, Member):
+        found = member.done(x, **options, **how)
+        return found, labels, _layout_after((member,), found, layout)
+    if isinstance(member, VolumeChain):
+        return member(x, **options, **how), labels, layout
+    given: Any = None if _holds_samples(x) else layout_of(x, layout)
+    found = member(x, layout=given)
+    if isinstance(found, tuple) and len(found) == 1 and isinstance(member, ElementExtract):
+        (found,) = found
+    return found, labels, None if given is None else _letters_after(member, x, found, given)
+
+
+def _holds_samples(x: Any) -> bool:
+    """Whether what is given knows its layout."""
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    return isinstance(first, (Sequence, Batch))
+
+
+def _letters_after(member: Any, x: Any, found: Any, layout: str) -> str | None:
+    """The layout of arrays behind an operator on arrays or sequences; None where it is not known."""
+    if isinstance(member, ElementExtract):
+        return layout.replace("F", "")
+    first = x[0] if isinstance(x, (list, tuple)) else x
+    made = found[0] if isinstance(found, (list, tuple)) else found
+    if hasattr(member, "shaped"):
+        letters: str = member.shaped(member.held(_shadow(first), layout))[1]
+        return letters or None
+    return layout if getattr(made, "ndim", -1) == len(layout) else None
+
+
+def _shadow(array: Array) -> Array:
+    """An array of the same shape and type that takes no memory."""
+    return np.broadcast_to(np.zeros((), np.uint8), tuple(array.shape))
+
+
+def _ops_of(step: _Step) -> tuple[Op, ...]:
     return step.ops if isinstance(step, Composed) else step
 
 
-def _layout_after(group: Seq[Op], result: Any, layout: str | None) -> str | None:
+def _layout_after(group: Seq[Any], result: Any, layout: str | None) -> str | None:
     """The layout of arrays that a group has made; None where they know it, or the default is right."""
-    first = result[0] if isinstance(result, (list, tuple)) else result
+    first = reference_of(result)
+    first = first[0] if isinstance(first, (list, tuple)) else first
     if isinstance(first, (Sequence, Batch)):
         return None
     before = layout or DEFAULT_LAYOUTS[first.ndim]
     after = reduce(lambda letters, op: op.result_layout(letters), group, before)
-    return layout if after == before else after
+    return layout if before == after else after
 
 
 def _by_kernel(x: Any, backend: Backend | None) -> bool:

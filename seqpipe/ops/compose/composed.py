@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,25 +14,12 @@ from ...errors import ParameterError
 from ...sequence import Batch
 from ..call.dispatch import Call
 from ..call.op import Op
-from ..core.distributions import Distribution, PerFrame, Table, per_frame
-from ..core.nodes import DataNode
-from ..geometry.base import Geometry
+from ..core.distributions import per_frame
+from ..geometry.base import WHOLE_PIXELS, Geometry, Interpolated
 from ..geometry.warp import WarpPerspective
-from ..geometry.warped import Warped
-from ..resize.base import Scaled
 from .fused import after
 
 __all__ = ["Composed", "compositions"]
-
-
-class _Demand(NamedTuple):
-    """What operators must agree on to be composed: between which pixels to interpolate, and what is outside."""
-
-    interp_type: Any
-    fill_value: Any
-
-
-_ANY = _Demand(None, None)  # of those that only move whole pixels
 
 
 @dataclass(frozen=True)
@@ -45,7 +32,7 @@ class Composed:
     """
 
     ops: tuple[Op, ...]
-    demand: _Demand
+    demand: Interpolated
 
     def operator(self, x: Any, layout: str | None, epoch: int, index: Any) -> WarpPerspective:
         """One operator for all of them, with the mappings that they draw for what they are about to act on.
@@ -82,13 +69,13 @@ class Composed:
 def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
     """Operators in their order; where two or more neighbors can be one mapping, they are."""
     group: list[Op] = []
-    agreed = _ANY
+    agreed = WHOLE_PIXELS
     for op in ops:
         demand = _demand_of(op)
         both = None if demand is None else _agreed(agreed, demand)
         if group and both is None:
             yield from _closed(group, agreed)
-            group, agreed = [], _ANY
+            group, agreed = [], WHOLE_PIXELS
             both = demand
         if both is None:
             yield op
@@ -98,36 +85,29 @@ def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
     yield from _closed(group, agreed)
 
 
-def _closed(group: list[Op], agreed: _Demand) -> Iterator[Composed | Op]:
+def _closed(group: list[Op], agreed: Interpolated) -> Iterator[Composed | Op]:
     """A group as one, if that changes anything: whole pixels are moved without interpolation anyway."""
-    if len(group) > 1 and agreed is not _ANY:
+    if len(group) > 1 and agreed is not WHOLE_PIXELS:
         yield Composed(tuple(group), agreed)
     else:
         yield from group
 
 
-def _demand_of(op: Op) -> _Demand | None:
+def _demand_of(op: Op) -> Interpolated | None:
     """What an operator asks of those that it is composed with; None if it is composed with none.
 
     One place cannot be the mean of many pixels, so what is antialiased stands alone; and so does what has no body, for
     its reference may be another one than its base's, whose mapping it has.
     """
-    if not isinstance(op, Geometry) or op.body is None or getattr(op, "dtype", None) is not None:
+    if not isinstance(op, Geometry) or op.traits.body is None or getattr(op, "dtype", None) is not None:
         return None
-    if isinstance(op, Warped):
-        varies = isinstance(op.fill_value, (Distribution, Table, PerFrame, DataNode))
-        return None if varies else _Demand(op.interp_type, op.fill_value)
-    if isinstance(op, Scaled):
-        kind = "linear" if op.interp_type == "triangular" else op.interp_type
-        smooth = op.antialias and kind != "nearest"
-        return None if smooth or kind not in ("nearest", "linear", "cubic") else _Demand(kind, None)
-    return _ANY if op.whole_pixels and op.values == "moved" else None
+    return op.interpolation
 
 
-def _agreed(one: _Demand, other: _Demand) -> _Demand | None:
-    if one is _ANY or one == other:
-        return other if other is not _ANY else one
-    return one if other is _ANY else None
+def _agreed(one: Interpolated, other: Interpolated) -> Interpolated | None:
+    if one is WHOLE_PIXELS or one == other:
+        return other if other is not WHOLE_PIXELS else one
+    return one if other is WHOLE_PIXELS else None
 
 
 def _matrices(calls: Seq[Call]) -> Any:

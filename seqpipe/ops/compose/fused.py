@@ -29,7 +29,6 @@ from ..core.spec import Spec
 from ..core.views import DEFAULT_LAYOUTS, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import Geometry, check_sides
-from ..resize.base import Scaled
 
 __all__ = ["Fused", "after", "can_join", "can_lead", "fused"]
 
@@ -39,21 +38,28 @@ _MOST_CHANNELS: Final = 4
 
 def can_lead(op: Declaration) -> bool:
     """Whether others can join an operator in its kernel."""
-    return (isinstance(op, Scaled) and op.body is not None) or can_join(op)
+    return (_resamples(type(op)) and op.traits.body is not None) or can_join(op)
 
 
 def can_join(op: Declaration) -> bool:
     """Whether an operator can join others that come before it in their kernel."""
-    return op.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
+    return op.traits.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
 
 
 @lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
 def _moves(op: type[Declaration]) -> bool:
-    return issubclass(op, Geometry) and op.whole_pixels
+    return issubclass(op, Geometry) and op.traits.whole_pixels
+
+
+@lru_cache(maxsize=512)
+def _resamples(op: type[Declaration]) -> bool:
+    return issubclass(op, Geometry) and op.traits.resamples
 
 
 def _changes(op: Declaration | type[Declaration]) -> bool:
-    body = op.body  # of an operator itself, for one that looks at all values first has another than its class
+    body = (
+        op.traits.body
+    )  # of an operator itself, for one that looks at all values first has another than its class
     kind = op if isinstance(op, type) else type(op)
     return body is not None and (body.kind in _POINTWISE or (bool(body.text) and _moves(kind)))
 
@@ -240,7 +246,7 @@ def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing:
     return Spec(frames, height, width, channels, dtype, spec.volume, None, spacing)
 
 
-class _Step(NamedTuple):
+class _KernelStep(NamedTuple):
     """What an operator does in the kernel of a chain.
 
     Attributes:
@@ -270,7 +276,7 @@ class _Kernel(NamedTuple):
     source: OpSource
     defines: dict[str, int]
     row: np.dtype[Any]
-    steps: tuple[_Step, ...]
+    steps: tuple[_KernelStep, ...]
     resamples: bool
 
 
@@ -279,7 +285,9 @@ def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, cha
     """The kernel of a chain of operators and the types of their results, for what is given to the first."""
     source, row = _source(steps)
     found = tuple(
-        _Step(f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op))
+        _KernelStep(
+            f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op)
+        )
         for number, (op, _) in enumerate(steps)
     )
     defines = {
@@ -288,13 +296,13 @@ def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, cha
         "MOVES": int(any(step.moves for step in found)),
         "CHANNELS": channels,
     }
-    return _Kernel(source, defines, row, found, issubclass(steps[0][0], Scaled))
+    return _Kernel(source, defines, row, found, _resamples(steps[0][0]))
 
 
 @lru_cache(maxsize=256)
 def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource, np.dtype[Any]]:
     """The source of a chain of operators and the types of their results, and a row of its parameters."""
-    head = steps[0][0] if issubclass(steps[0][0], Scaled) else None
+    head = steps[0][0] if _resamples(steps[0][0]) else None
     fields: list[tuple[Any, ...]] = []
     functions, members, statements = [], [], []
     if head is None and any(_moves(op) for op, _ in steps):
@@ -322,9 +330,9 @@ def _function(number: int, op: type[Declaration]) -> str:
     """The body of an operator as a function of a pixel."""
     row = f"const Row::Step{number}& row"
     head = "__device__ __forceinline__"
-    if op.body is not None and op.body.kind == "pixel":
-        return f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n{op.body.text}\n}}"
-    text = op.body.text if op.body is not None else ""
+    if op.traits.body is not None and op.traits.body.kind == "pixel":
+        return f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n{op.traits.body.text}\n}}"
+    text = op.traits.body.text if op.traits.body is not None else ""
     return (
         f"{head} Real value{number}(Real value, int channel, {row}) {{\n{text}\nreturn value;\n}}\n"
         f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n"

@@ -16,6 +16,7 @@ from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import Call, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
+from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import placed
@@ -26,6 +27,7 @@ from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map
 from ..geometry.vote import voted
 from ..motion.moved import moved_flow
+from .samples import layout_of
 
 __all__ = ["Sampled", "moved_sample"]
 
@@ -149,6 +151,9 @@ def moved_sample(
         )
     where = _Where(epoch, index, {"backend": backend, "device": device})
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
+        if not hasattr(step, "operator") and not isinstance(step, Declaration):
+            parts, layout = _by_itself(step, parts, layout, where)
+            continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
         )
@@ -156,6 +161,19 @@ def moved_sample(
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     found = {name: one.data if name in bare else one for name, one in parts.items()}
     return Sample(found, getattr(sample, "history", ()))
+
+
+def _by_itself(
+    step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
+) -> tuple[dict[str, Part], str | None]:
+    """The parts moved by a choice or a chain, and the layout of arrays of images then."""
+    call = getattr(step, "done", step)
+    moved = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    before = layout_of(parts, layout)
+    changes = before is not None and hasattr(step, "result_layout")
+    if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
+        return dict(moved), layout
+    return dict(moved), step.result_layout(before)
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:
@@ -212,7 +230,7 @@ class _Step(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether pixels or frames are moved."""
-        return isinstance(self.op, Geometry) or not self.op.keeps_frames
+        return isinstance(self.op, Geometry) or not self.op.traits.keeps_frames
 
     def moved(self) -> tuple[dict[str, Part], str | None]:
         """The parts moved, and the layout of arrays of images then."""
@@ -309,7 +327,9 @@ class _Step(NamedTuple):
 
     def _moved_labels(self, five: Array, part: Labels) -> Array:
         op, call = self.op, self.call
-        interpolates = isinstance(op, Geometry) and op.values == "computed" and not op.whole_pixels
+        interpolates = (
+            isinstance(op, Geometry) and op.traits.values == "computed" and not op.traits.whole_pixels
+        )
         if part.interp == "nearest" or not interpolates or isinstance(op, Canvas):
             return op.moved_mask(five, call.specs, call.block)
         found = []
@@ -330,7 +350,7 @@ class _Step(NamedTuple):
         changed: dict[str, Any] = {"data": data}
         if given.affine is not None:
             changed["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.keeps_frames and "D" not in given.layout:
+        if not self.op.traits.keeps_frames and "D" not in given.layout:
             order = self.op.frame_order(rows, spec)
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             changed |= {name: values[order] for name, values in clocks.items() if values is not None}
@@ -394,7 +414,7 @@ class _Step(NamedTuple):
             )
         rows = self.call.block.of(sample, spec.frames)
         if not isinstance(self.op, Geometry):
-            moves = by_frame and not self.op.keeps_frames
+            moves = by_frame and not self.op.traits.keeps_frames
             return like(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
         mappings = self.op.mappings(rows, spec).each()
         if len(mappings) > 1 and not by_frame:
@@ -421,7 +441,7 @@ class _Step(NamedTuple):
         spec = self.call.specs[sample]
         rows = self.call.block.of(sample, spec.frames)
         values = to_numpy(array).astype(np.float64)
-        if not self.op.keeps_frames:
+        if not self.op.traits.keeps_frames:
             order = np.asarray(self.op.frame_order(rows, spec))
             steps = order[1:] - order[:-1]
             if not steps.size or steps[0] == 0 or (steps != steps[0]).any():

@@ -14,7 +14,6 @@ from ..core.spec import Spec
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
 from .chain import Chain
-from .composed import compositions
 from .fused import after
 
 __all__ = ["Planned", "leading", "planned"]
@@ -71,6 +70,5 @@ def _mappings(call: Call) -> list[Mapping]:
 
 
 def leading(chain: Chain) -> tuple[Op, ...]:
-    """The operators of a chain up to the first that is one mapping together with those behind it."""
-    parts = chain.ops if chain.fuse == "exact" else compositions(chain.ops)
-    return tuple(part for part in takewhile(lambda part: isinstance(part, Op), parts) if isinstance(part, Op))
+    """The operators on images at the head of a chain, up to one that is one mapping together with what follows it."""
+    return tuple(takewhile(lambda part: isinstance(part, Op), chain.passes()))

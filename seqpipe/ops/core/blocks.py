@@ -23,7 +23,7 @@ from .spec import Spec
 __all__ = [
     "UNMOVED",
     "Block",
-    "Constant",
+    "ConstantRows",
     "Lent",
     "constant_of",
     "derives_anew",
@@ -52,7 +52,7 @@ class Lent(SimpleNamespace):
 
 
 @dataclass(eq=False)
-class Constant:
+class ConstantRows:
     """What is the same for samples of a shape, if no parameter varies.
 
     Attributes:
@@ -104,8 +104,8 @@ class Block(NamedTuple):
     rows: npt.NDArray[Any]
     first: tuple[int, ...]
     step: int
-    constants: tuple[Constant, ...] = ()
-    constant: Constant | None = None
+    constants: tuple[ConstantRows, ...] = ()
+    constant: ConstantRows | None = None
 
     def of(self, sample: int, frames: int) -> npt.NDArray[Any]:
         """The rows of a sample: one, or one for each frame."""
@@ -131,7 +131,7 @@ class Block(NamedTuple):
         return op.extents(self, samples, spec)
 
     @classmethod
-    def of_constant(cls, constant: Constant, samples: int) -> Block:
+    def of_constant(cls, constant: ConstantRows, samples: int) -> Block:
         """A block for some samples for which nothing varies."""
         if samples == 1 and constant.alone is not None:
             return constant.alone
@@ -141,7 +141,7 @@ class Block(NamedTuple):
         return found
 
     @classmethod
-    def of_constants(cls, constants: tuple[Constant, ...]) -> Block:
+    def of_constants(cls, constants: tuple[ConstantRows, ...]) -> Block:
         """A block for samples whose parameters are constant, but for whether the operator acts."""
         if constants.count(constants[0]) == len(constants):
             return cls.of_constant(constants[0], len(constants))
@@ -199,7 +199,7 @@ def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq
     return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
 
 
-def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int]) -> Constant:
+def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int]) -> ConstantRows:
     """The parameters of a sample by the numbers that it has drawn; they are kept.
 
     Args:
@@ -209,7 +209,7 @@ def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int])
     """
     acts = op.p == 1 or numbers.pop() < op.p
     place = op.outcome(numbers), acts
-    kept: dict[Any, Constant] = op.__dict__.setdefault("_outcomes", {})
+    kept: dict[Any, ConstantRows] = op.__dict__.setdefault("_outcomes", {})
     found = kept.get(place)
     if found is not None and found.extent == extent:
         return found
@@ -219,10 +219,10 @@ def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int])
             rows[name] = value
         rows = _acting(op, rows, acts)
         rows.flags.writeable = False
-        found = Constant(rows, values_of_all(rows), extent)
+        found = ConstantRows(rows, values_of_all(rows), extent)
         if len(kept) >= _OUTCOMES:
             kept.clear()
-    kept[place] = found = Constant(found.rows, found.p, extent)
+    kept[place] = found = ConstantRows(found.rows, found.p, extent)
     return found
 
 
@@ -253,7 +253,7 @@ def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
     return tuple((name, dtype[name] == np.int32) for name in dtype.names or ())
 
 
-def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
+def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> ConstantRows:
     """What an operator whose parameters are constant does to samples of a shape; it is kept.
 
     Args:
@@ -261,7 +261,7 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
         spec: the samples.
         acts: whether these are samples that it acts on, if it does on any.
     """
-    kept: dict[tuple[Spec, bool], Constant] = op.__dict__.setdefault("_constants", {})
+    kept: dict[tuple[Spec, bool], ConstantRows] = op.__dict__.setdefault("_constants", {})
     found = kept.get((spec, acts))
     if found is None:
         rows = op.template.copy()
@@ -270,7 +270,7 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> Constant:
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[spec, acts] = Constant(rows, values_of_all(rows), op.extent(rows, spec))
+        found = kept[spec, acts] = ConstantRows(rows, values_of_all(rows), op.extent(rows, spec))
     return found
 
 
@@ -293,7 +293,7 @@ def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     row = kept.get(spec, _UNKNOWN)
     if row is _UNKNOWN:
         varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
-        known = not op.derived or not derives_anew(op, {q.name for q in varying})
+        known = not op.traits.derived or not derives_anew(op, {q.name for q in varying})
         row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
@@ -305,7 +305,7 @@ def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
 
 def derives_anew(op: Declaration, varying: Set[str]) -> bool:
     """Whether what an operator derives has to be derived anew, where some parameters vary."""
-    return op.derived_from is None or not varying.isdisjoint(op.derived_from)
+    return op.traits.derived_from is None or not varying.isdisjoint(op.traits.derived_from)
 
 
 def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
@@ -319,7 +319,7 @@ def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[A
 
 def _derive(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]) -> None:
     """Write what follows from the parameters."""
-    if not op.derived:
+    if not op.traits.derived:
         return
     whole = alike(specs)
     for spec, start, end in (

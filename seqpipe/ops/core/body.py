@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .spec import FAST
 
-__all__ = ["WORK", "Body", "Cut", "Pass", "Work"]
+__all__ = ["WORK", "Body", "Pass", "Work", "WorkCut"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ Pass: TypeAlias = tuple[str, int, int]
 """A kernel that is done with images before the next one begins: its name, blocks for each, and how many images."""
 
 
-class Cut(Protocol):
+class WorkCut(Protocol):
     """How work is cut into launches and blocks; :class:`Work`, or that of operators side by side."""
 
     @property

@@ -6,23 +6,22 @@ import dataclasses
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
 from ...errors import ParameterError, warn_caller
-from .body import Body
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (
     block_dtype_of,
     check_names,
     check_stated,
     documented,
+    name_taken,
     parameters_of,
     replaces,
     signature_of,
@@ -33,7 +32,8 @@ from .fields import (
 from .nodes import DataNode
 from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
-from .spec import COMPUTED, Spec
+from .spec import Spec
+from .traits import Arguments, Takes, Traits, collected
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
@@ -46,15 +46,8 @@ else:
 
 __all__ = ["REGISTRY", "Declaration", "Takes"]
 
-Arguments: TypeAlias = Mapping[str, Any]
-Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "volumes", "nothing"]
-
 _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame, DataNode)
-# methods, and what is said about them: what a class with a method of its own does not say, is as at first
-_SAID_ANEW: Final = (("sample", "samples_together"), ("derive", "derived_from"), ("order", "rows_together"))
-# what does the same as a reference: it is not that of a class that puts its own in place of another one's
-_OF_THE_REFERENCE: Final = ("body", "compose", "composed", "cpu", "cpu_tolerance", "pointwise", "takes_raw")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -64,71 +57,23 @@ class Declaration(Settings, ABC):
 
     A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
     (``class GammaCurve`` is ``gamma_curve``); ``class GammaCurve(Op, register=False)`` is not. Its fields are declared
-    by :func:`param`; what else it states are the class attributes below. See :mod:`seqpipe.ops` for how to write one.
+    by :func:`param`; what else it states are its :class:`Traits`. See :mod:`seqpipe.ops` for how to write one.
 
     Attributes:
         name: of its function.
         summary: what its class says of itself, without the parameters.
-        dtypes: what it takes.
-        channels: how many values its pixels may have; empty for any number.
-        channels_from: the parameter whose length says so, for messages; empty where it is the operator itself.
-        values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
-            type of the result; ``"moved"`` if it is given the values as they are.
-        pointwise: whether a value of the result depends on that one value and the parameters alone.
-        takes_raw: whether :meth:`cpu` is given values as they are, though they are computed; it may return floats, or
-            values of the type of the result.
-        threads_within: whether most of :meth:`cpu` is done by a library that has threads of its own, so that several
-            frames at a time would take longer.
-        of_seqpipe: whether the class is one of seqpipe's own, whose forms keep nothing between calls, and leave images
-            that they are given as they are.
-        keeps_size: whether results have the size of what they are made of.
-        keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
-            sequences, states :meth:`frame_order`, and looks itself at whether it acts.
-        takes: what it acts on; what does not act on images has a call of its own.
-        by_frame: whether parameters may differ between the frames of a sequence.
-        samples_together: whether :meth:`sample` also takes ``Draws`` of alike samples, and gives values of all.
-        derived_from: the parameters in rows that :meth:`derive` looks at; None for any.
-        rows_together: whether :meth:`kernel_rows` takes rows of several alike samples, though it moves frames.
-        frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
-            row of parameters for each frame.
-        body: how it is done on a GPU; None runs the reference on CuPy arrays.
-        composed: whether other operators do it on a GPU: it then has a :meth:`compose` of its own.
-        derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
-        tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
-            own rounding steps, and in which share of the values.
-        cpu_tolerance: the same for the fast form on the CPU, where it differs.
-        examples: arguments that tests and documentation use.
-        errors: arguments that are refused, each with a regular expression that the message matches.
+        traits: what its class states about itself; of an object, what holds with its parameters.
     """
 
     name: ClassVar[str] = "op"
     stream_name: ClassVar[str] = "op"
     summary: ClassVar[str] = ""
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
-    channels: ClassVar[tuple[int, ...]] = ()
-    channels_from: ClassVar[str] = ""
-    values: ClassVar[Literal["computed", "moved"]] = "computed"
-    pointwise: ClassVar[bool] = False
-    takes_raw: ClassVar[bool] = False
-    threads_within: ClassVar[bool] = False
-    keeps_size: ClassVar[bool] = True
-    keeps_frames: ClassVar[bool] = True
-    takes: ClassVar[Takes] = "images"
-    by_frame: ClassVar[bool] = True
-    samples_together: ClassVar[bool] = False
-    derived_from: ClassVar[tuple[str, ...] | None] = None
-    rows_together: ClassVar[bool] = False
-    frames_alike: ClassVar[bool] = True
-    body: ClassVar[Body | None] = None
-    composed: ClassVar[bool] = False
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ()
-    tolerance: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    cpu_tolerance: ClassVar[tuple[float, float] | None] = None
-    examples: ClassVar[tuple[Arguments, ...]] = ()
-    errors: ClassVar[tuple[tuple[Arguments, str], ...]] = ()
+    traits: ClassVar[Traits] = Traits()
+    if TYPE_CHECKING:  # what is stated in a class's body; an empty dict has no type of its own there
+        examples: ClassVar[tuple[Arguments, ...]]
+        errors: ClassVar[tuple[tuple[Arguments, str], ...]]
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     drawable: ClassVar[tuple[Parameter, ...]] = ()
-    of_seqpipe: ClassVar[bool] = True
     __signature__: ClassVar[inspect.Signature]
 
     p: float = param(
@@ -147,14 +92,15 @@ class Declaration(Settings, ABC):
 
     def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
         super().__init_subclass__()
-        forgotten = [said for method, said in _SAID_ANEW if method in cls.__dict__]
-        forgotten += _OF_THE_REFERENCE if replaces(cls, "reference") else ()
-        for said in forgotten:
-            if said not in cls.__dict__:
-                setattr(cls, said, getattr(Declaration, said))
+        new_reference = replaces(cls, "reference")
+        for form in ("compose", "cpu"):  # those of a base do what its reference does
+            if new_reference and form not in vars(cls):
+                setattr(cls, form, getattr(Declaration, form))
+        if isinstance(vars(cls).get("traits"), dataclasses.Field):
+            raise name_taken(cls, "traits")
+        cls.traits = collected(cls, new_reference=new_reference)
         cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
-        cls.of_seqpipe = cls.__module__.startswith("seqpipe.")
         cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.stream_name = cls.name
         cls.parameters = parameters_of(cls)
@@ -202,7 +148,7 @@ class Declaration(Settings, ABC):
                 error.source = self.name
                 raise
             object.__setattr__(self, parameter.name, value)
-        if self.is_by_frame and not self.by_frame:
+        if self.is_by_frame and not self.traits.by_frame:
             by_frame = [name for name, value in self.settings().items() if isinstance(value, PerFrame)]
             raise ParameterError(
                 f"{(by_frame or ['per_frame'])[0]} asks for a value for each frame",
@@ -213,10 +159,14 @@ class Declaration(Settings, ABC):
             _warned.add(self.name)
             warn_caller(f"{self.name} without arguments does nothing; {telling(self)}")
 
+    def restate(self, **traits: Any) -> None:
+        """State traits of this one operator, which follow from its parameters."""
+        self.__dict__["traits"] = dataclasses.replace(self.traits, **traits)
+
     # ------------------------------------------------------------------ what an operator states
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """What is drawn for one sample: values by the names of parameters, or of :attr:`derived` fields.
+        """What is drawn for one sample: values by the names of parameters, or of ``derived`` fields.
 
         An operator whose draws belong together has one of its own; it must draw from ``rng`` alone.
 
@@ -241,6 +191,11 @@ class Declaration(Settings, ABC):
         """Whether parameters follow from the values themselves, which have to be there then."""
         return False
 
+    @property
+    def fixed_size(self) -> tuple[int, int] | None:
+        """Rows and columns of every result, of an operator that draws what it shows and not its size; else None."""
+        return None
+
     def check_sample(self, spec: Spec) -> None:
         """See that it takes such samples, beyond their type and channels.
 
@@ -253,7 +208,7 @@ class Declaration(Settings, ABC):
         return [part.form.spec] * part.form.samples
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
-        """The fields of :attr:`derived`, from the parameters in the other fields of the rows.
+        """The fields of ``derived``, from the parameters in the other fields of the rows.
 
         Args:
             rows: a sample's block of parameters.
@@ -348,8 +303,8 @@ class Declaration(Settings, ABC):
 
     def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:
         """Frames, rows and columns of the result of one sample."""
-        frames = spec.frames if self.keeps_frames else len(self.frame_order(rows, spec))
-        size = (spec.height, spec.width) if self.keeps_size else self.result_size(rows, spec)
+        frames = spec.frames if self.traits.keeps_frames else len(self.frame_order(rows, spec))
+        size = (spec.height, spec.width) if self.traits.keeps_size else self.result_size(rows, spec)
         return frames, *size
 
     def extents(self, block: Any, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
@@ -412,7 +367,7 @@ class Declaration(Settings, ABC):
     def is_by_frame(self) -> bool:
         """Whether frames of a sequence may have different parameters."""
         varies = any(isinstance(value, PerFrame) for value in self.settings().values())
-        return varies or self.per_frame or not self.frames_alike
+        return varies or self.per_frame or not self.traits.frames_alike
 
     @cached_property
     def _is_identity(self) -> bool:

@@ -73,6 +73,14 @@ class Maker(ABC):
         """What is given for the node of a call: that, or one for each value of what gives several."""
         return node
 
+    def expression(self, name: Named) -> str:
+        """What it is, as an expression without what it is called with.
+
+        Args:
+            name: what to call the nodes among the parameters.
+        """
+        return f"{type(self).__name__}({' → '.join(op.expression(name) for op in self.makers)})"
+
 
 def _settled(op: Any, numbers: Iterator[Any]) -> Any:
     given = op.settings()
@@ -132,7 +140,7 @@ class Called(DataNode):
     @property
     def holds_pixels(self) -> bool:
         """Whether the last operator gives images."""
-        return self.maker.makers[-1].takes in ("images", "batches")
+        return self.maker.makers[-1].traits.takes in ("images", "batches")
 
     @property
     def label(self) -> str:
@@ -144,8 +152,7 @@ class Called(DataNode):
         given = [_named(value, name) for value in self.given]
         given += [f"{key}={_named(value, name)}" for key, value in self.options.items() if value is not None]
         if self.maker.makers[0] is not self.maker:
-            steps = " → ".join(f"{op.name}({written(op, name)})" for op in self.maker.makers)
-            return f"{type(self.maker).__name__}({steps})({', '.join(given)})"
+            return f"{self.maker.expression(name)}({', '.join(given)})"
         own = written(self.maker, name)
         return f"{self.label}({', '.join([*given, own] if own else given)})"
 

@@ -21,6 +21,7 @@ __all__ = [
     "check_names",
     "check_stated",
     "documented",
+    "name_taken",
     "parameters_of",
     "replaces",
     "sentence_of",
@@ -32,8 +33,6 @@ __all__ = [
 
 _TAKEN: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
 """Of rows of parameters, of calls that make operators, and of their JSON."""
-_SHADOWED: Final = "values"
-"""DALI's name for those of a lookup table: an operator's own values are computed unless this is "moved"."""
 
 
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
@@ -59,7 +58,7 @@ def block_dtype_of(op: Hashable) -> np.dtype[Any]:
     """A row of an operator's block: whether it acts, its parameters that may be drawn, and what is derived of them."""
     kind: Any = op
     fields = [("acts", np.int32), *(q.field for q in kind.drawable)]
-    for entry in kind.derived:
+    for entry in kind.traits.derived:
         name, length = entry if isinstance(entry, tuple) else (entry, 0)
         fields.append((name, np.float32, (length,)) if length else (name, np.float32))
     return np.dtype(fields)
@@ -87,10 +86,10 @@ def summary_of(cls: type) -> str:
 
 def sentence_of(cls: Any, parameter: Parameter) -> str:
     """What a parameter means to an operator."""
-    if parameter.name == "per_frame" and not cls.by_frame:
+    if parameter.name == "per_frame" and not cls.traits.by_frame:
         meaning = parameter.param.doc.rstrip(".")
         return f"{meaning}; always False, as the frames of a sequence belong together."
-    return parameter.sentence(by_frame=cls.by_frame)
+    return parameter.sentence(by_frame=cls.traits.by_frame)
 
 
 def documented(cls: Any) -> str:
@@ -108,7 +107,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def telling(op: Any) -> str:
     """What to tell an operator that does nothing: its last example, or else to give its own parameters."""
-    given = ", ".join(f"{name}={value!r}" for name, value in (op.examples or ({},))[-1].items())
+    given = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
     own = " or ".join(q.name for q in op.parameters[:-3])  # all but those that every operator has
     return f"try {type(op).__name__}({given})" if given else f"give {own}"
 
@@ -122,15 +121,20 @@ def check_names(cls: Any) -> None:
     Raises:
         ParameterError: one has the name of an attribute or a method, of an argument of the call, or of another one.
     """
-    derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.derived]
+    derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
     beside = {*_TAKEN, *derived, *call}.union(*map(_others, cls.__mro__[1:]))
     for q in cls.parameters:
         if q.name in beside:
-            raise ParameterError(
-                f"{cls.__name__}.{q.name} has the name of something else of the operator",
-                allowed="names of no attribute, no method, no argument of its call, and nothing derived",
-            )
+            raise name_taken(cls, q.name)
+
+
+def name_taken(cls: type, name: str) -> ParameterError:
+    """The error of a parameter that cannot have the name that it has."""
+    return ParameterError(
+        f"{cls.__name__}.{name} has the name of something else of the operator",
+        allowed="names of no attribute, no method, no argument of its call, and nothing derived",
+    )
 
 
 def check_stated(cls: Any) -> None:
@@ -139,23 +143,25 @@ def check_stated(cls: Any) -> None:
     Raises:
         ParameterError: its name is no name, or its types or numbers of channels are none that there can be.
     """
-    computes = cls.takes in ("images", "batches") and cls.values != "moved"
+    computes = cls.traits.takes in ("images", "batches") and cls.traits.values != "moved"
     types = COMPUTED if computes else MOVED
     if not all(part.isidentifier() for part in cls.name.split(".")):
         raise ParameterError(
             f"an operator with the name {cls.name!r}", allowed="names as Python's functions have"
         )
-    if type(cls.dtypes) is not tuple or not set(cls.dtypes) <= set(types):
+    if type(cls.traits.dtypes) is not tuple or not set(cls.traits.dtypes) <= set(types):
         raise ParameterError(
-            f"{cls.__name__}.dtypes={cls.dtypes!r} is not valid",
+            f"{cls.__name__}.dtypes={cls.traits.dtypes!r} is not valid",
             allowed=f"a tuple of {', '.join(types)}",
             advice='Operators that only move values, whose values are "moved", take others'
             if computes
             else "",
         )
-    if type(cls.channels) is not tuple or not all(type(n) is int and n > 0 for n in cls.channels):
+    if type(cls.traits.channels) is not tuple or not all(
+        type(n) is int and n > 0 for n in cls.traits.channels
+    ):
         raise ParameterError(
-            f"{cls.__name__}.channels={cls.channels!r} is not valid",
+            f"{cls.__name__}.channels={cls.traits.channels!r} is not valid",
             allowed="a tuple of whole numbers of at least 1; empty for any",
         )
 
@@ -163,4 +169,4 @@ def check_stated(cls: Any) -> None:
 def _others(base: Any) -> set[str]:
     """The attributes of a base that are no fields; those of a class alone are not."""
     fields = dataclasses.fields(base) if dataclasses.is_dataclass(base) else ()
-    return set(vars(base)) - {_SHADOWED, *(field.name for field in fields)}
+    return set(vars(base)) - {field.name for field in fields}

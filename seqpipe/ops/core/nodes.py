@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray, to_numpy
-from ...errors import ParameterError
+from ...errors import ParameterError, user_line
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
+from .arithmetic import computed
 from .occurrences import Occurrences
 from .spec import Backend
 
@@ -50,9 +51,20 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
     """A value that is to come, for a batch: an input, a random number, or what is made of other nodes.
 
     What is given one gives one: operators and functions, for what they act on as for their parameters, and arithmetic
-    (``angle * 2 + 1``, ``angle > 0``), which is that of numbers in double precision, of each sample by itself.
-    :class:`seqpipe.pipeline.Graph` says what comes of it. Nodes are values that cannot be changed.
+    (``angle * 2 + 1``, ``angle > 0``), which is that of the samples' numbers, in the types that
+    :mod:`seqpipe.ops.core.arithmetic` says. :class:`seqpipe.pipeline.Graph` says what comes of it. Nodes are values
+    that cannot be changed.
+
+    Attributes:
+        where: the line of the user's that made it, as ``train.py:31 (function)``; empty if there is none.
     """
+
+    where: str
+
+    def __new__(cls, *_: Any, **__: Any) -> DataNode:  # noqa: D102  not in __init__, which dataclasses write
+        made = super().__new__(cls)
+        made.__dict__["where"] = user_line()
+        return made
 
     # so that NumPy's numbers leave arithmetic to nodes, on either side of the sign
     __array_ufunc__: ClassVar[None] = None
@@ -226,23 +238,13 @@ def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[Part, ...]:
     return tuple(Part(whole, place, name) for place, name in enumerate(names))
 
 
-_SIGNS: Final[dict[str, Callable[..., Any]]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
+_SIGNS: Final = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")
+"""Those that operators of Python write; a minus before a node is times -1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Computed(DataNode):
-    """Arithmetic of two nodes, or of a node and a number.
+    """Arithmetic of two nodes, or of a node and a number; the type of the result is that of the arrays' arithmetic.
 
     Values have their samples along the first axis, so what has fewer axes than the other is the same along the last.
 
@@ -287,14 +289,16 @@ class Computed(DataNode):
         values = iter(given)
         parts = [next(values) if isinstance(part, DataNode) else part for part in self.parts]
         try:
-            numbers = [numbers_of(part).astype(np.float64) for part in parts]
-            axes = max(part.ndim for part in numbers)
+            numbers: list[Any] = [part if isinstance(part, Real) else numbers_of(part) for part in parts]
+            for part in numbers:
+                if np.asarray(part).dtype.kind not in "biuf":
+                    raise TypeError(f"values of type {np.asarray(part).dtype}")
+            axes = max(np.ndim(part) for part in numbers)
             aligned = [
-                part.reshape(part.shape + (1,) * (axes - part.ndim)) if part.ndim else part
+                part.reshape(part.shape + (1,) * (axes - part.ndim)) if np.ndim(part) else part
                 for part in numbers
             ]
-            with np.errstate(all="ignore"):  # what is no number is refused where a number is needed
-                return _SIGNS[self.sign](*aligned)
+            return computed(self.sign, *aligned)  # what is no number is refused where a number is needed
         except ParameterError as error:
             error.source = "DataNode"
             raise

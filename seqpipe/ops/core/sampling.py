@@ -52,7 +52,7 @@ class InSteps(Declaration, register=False):
     def values_of_outcome(self, outcome: Outcome) -> dict[str, tuple[float, ...]]:
         """The same by the names of the fields, all values of each: -1 where there are no more."""
         found = {}
-        for entry, values in zip(self.derived, outcome, strict=True):
+        for entry, values in zip(self.traits.derived, outcome, strict=True):
             name, length = entry if isinstance(entry, tuple) else (entry, 1)
             found[name] = (*values, *[-1.0] * (length - len(values)))
         return found
@@ -74,7 +74,7 @@ def steps_of(op: Declaration) -> Steps | None:
     found: Steps | None = op.__dict__.get("_steps_drawn", ())
     if found == ():
         own = isinstance(op, InSteps) and type(op).sample is InSteps.sample and not op.is_by_frame
-        known = type(op).derive is Declaration.derive and op.keeps_size and op.keeps_frames
+        known = type(op).derive is Declaration.derive and op.traits.keeps_size and op.traits.keeps_frames
         few = own and known and not (op.distributions or op.tabled)
         steps = op.steps if few and isinstance(op, InSteps) else None
         found = op.__dict__["_steps_drawn"] = steps and (steps if op.p == 1 else (*steps, 0))
@@ -165,7 +165,7 @@ def _can_draw_together(op: Declaration) -> bool:
     """Whether an operator draws the numbers of all samples in the same steps, and :class:`Draws` knows these."""
     found: bool | None = op.__dict__.get("_in_step")
     if found is None:
-        own = type(op).sample is not Declaration.sample and not op.samples_together
+        own = type(op).sample is not Declaration.sample and not op.traits.samples_together
         known = all(
             type(value) is Choice or (type(value) is Uniform and value.is_finite)
             for _, value, _ in op.distributions

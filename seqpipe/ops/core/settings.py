@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...errors import ParameterError
-from .deferred import Maker
+from .deferred import Maker, written
 from .distributions import encoded, settings_of, unframed
-from .nodes import DataNode
+from .nodes import DataNode, Named
 from .parameters import Parameter
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Settings(Maker):
     def title(self) -> str:
         """Its name."""
         return self.name
+
+    def expression(self, name: Named) -> str:
+        """See :meth:`Maker.expression`."""
+        return f"{self.name}({written(self, name)})"
 
     def rebuilt(self, makers: Seq[Any]) -> Self:
         """The one operator."""

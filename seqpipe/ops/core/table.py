@@ -33,9 +33,12 @@ def table(*, markdown: bool = False) -> str:
 
 def _row(cls: type[Declaration]) -> str:
     parameters = ", ".join(f"`{q.name}={q.default!r}`" for q in cls.parameters if q.name not in _COMMON)
-    channels = " or ".join(map(str, cls.channels)) or "any"
+    channels = " or ".join(map(str, cls.traits.channels)) or "any"
     what = cls.summary.partition("\n")[0]
-    backends = "CPU, CUDA" if cls.body or cls.composed else "CPU, CuPy"
-    if cls.takes not in ("images", "batches"):
-        channels, backends = cls.takes, "CPU" if cls.takes in ("boxes", "nothing") else "CPU, CuPy"
-    return f"| `{cls.name}` | {what} | {parameters} | {', '.join(cls.dtypes)} | {channels} | {backends} |\n"
+    backends = "CPU, CUDA" if cls.traits.body or cls.traits.composed else "CPU, CuPy"
+    if cls.traits.takes not in ("images", "batches"):
+        channels, backends = (
+            cls.traits.takes,
+            "CPU" if cls.traits.takes in ("boxes", "nothing") else "CPU, CuPy",
+        )
+    return f"| `{cls.name}` | {what} | {parameters} | {', '.join(cls.traits.dtypes)} | {channels} | {backends} |\n"

@@ -1,10 +1,14 @@
-// Volumes resampled: each voxel of a result is read from where a mapping sends it, through a matrix, perhaps a cubic
-// B-spline field, and another matrix. ops/volume/gather3.c does the same on a CPU, in the same order of operations.
+// Volumes resampled, many in one launch: each voxel of a result is read from where a mapping sends it, through a matrix,
+// perhaps a cubic B-spline field, and another matrix. ops/volume/gather3.c does the same on a CPU.
+//
+// A warp makes 8 columns of 4 rows, so that what it reads lies close together however the volume is turned, and each of
+// its threads one column of SLICES slices: the thread's first place is found in double precision, the others follow in
+// whole voxels and parts of one, which is more exact than float32 places.
 //
 // TYPE    of values: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 float32, 5 int32, 6 int64
 // INTERP  0 nearest, 1 linear, 2 cubic, 3 the vote of the eight voxels around
-// FIELD   0 none, 1 contracted along slices and rows for each tile, 2 of 64 control points for each voxel,
-//         3 positions are given
+// FIELD   0 none, 1 contracted along columns for each tile and along rows for each thread, 2 of 64 control points for
+//         each voxel, 3 positions are given
 //
 // variant: TYPE=4 INTERP=1 FIELD=0
 // variant: TYPE=4 INTERP=1 FIELD=1
@@ -43,19 +47,27 @@ struct Work {
     double pre[12], post[12], per_node[3], fill;
 };
 
-static const int WIDE = 64, TALL = 4;
+static const int ROOM = 9;  // volumes of which all is in the argument
+struct Job {
+    const Work* table;  // of more of them
+    Work few[ROOM];
+};
+
+// Places in the middle between voxels, which right angles give, shall be found there where one of these is taken.
+#if INTERP == 0 || INTERP == 3
+typedef double Part;
+#else
+typedef float Part;
+#endif
+
+static const int WIDE = 32, TALL = 8, SLICES = 8;  // a block's tile
 #if FIELD == 1
-static const int NODES = 40;  // control points of a row, for the columns of a block
+static const int NODES = 5;  // control points around the tile's slices, and around its rows
 #endif
 
 __device__ __forceinline__ int below(float x) {
     const int i = (int)x;
     return i - (x < (float)i);
-}
-
-__device__ __forceinline__ float within(float x, int n, bool edge) {
-    const float lo = edge ? 0.0f : -3.0f, hi = edge ? (float)(n - 1) : (float)(n + 2);
-    return x < lo ? lo : x > hi ? hi : x;
 }
 
 __device__ __forceinline__ int clamped(int i, int n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
@@ -76,16 +88,30 @@ __device__ __forceinline__ int cell(double q, double per_node, int nodes, float*
 }
 #endif
 
+// A place: the voxel before it along each axis, and how far it is behind that one.
+struct Place {
+    int i, j, l;
+    float fz, fy, fx;
+};
+
 struct Volume {
     const T* at;
-    int n0, n1, n2;
-    Int s0, s1, s2;
+    int n0, n1, n2, s0, s1, s2;
     bool edge;
     T fill;
     __device__ __forceinline__ T operator()(int i, int j, int l) const {
-        if (edge) return at[clamped(i, n0) * s0 + clamped(j, n1) * s1 + clamped(l, n2) * s2];
-        const bool inside = (unsigned)i < (unsigned)n0 && (unsigned)j < (unsigned)n1 && (unsigned)l < (unsigned)n2;
-        return inside ? at[i * s0 + j * s1 + l * s2] : fill;
+        if (edge)
+            i = clamped(i, n0), j = clamped(j, n1), l = clamped(l, n2);
+        else if ((unsigned)i >= (unsigned)n0 || (unsigned)j >= (unsigned)n1 || (unsigned)l >= (unsigned)n2)
+            return fill;
+        return *address(i, j, l);
+    }
+    __device__ __forceinline__ const T* address(int i, int j, int l) const {
+        return at + ((Int)i * s0 + (Int)j * s1 + (Int)l * s2);
+    }
+    // whether all eight voxels around a place are there
+    __device__ __forceinline__ bool holds(const Place& p) const {
+        return (unsigned)p.i < (unsigned)(n0 - 1) && (unsigned)p.j < (unsigned)(n1 - 1) && (unsigned)p.l < (unsigned)(n2 - 1);
     }
 };
 
@@ -101,21 +127,34 @@ __device__ __forceinline__ T stored(float value) {
 }
 #endif
 
+#if INTERP == 1 || INTERP == 3
+// The eight voxels around a place: slices last, columns first.
+__device__ __forceinline__ void around(const Volume& v, const Place& p, T (&w)[8]) {
+    if (v.holds(p)) {
+        const T *a = v.address(p.i, p.j, p.l), *b = a + v.s0;
+        w[0] = __ldg(a), w[1] = __ldg(a + v.s2), w[2] = __ldg(a + v.s1), w[3] = __ldg(a + v.s1 + v.s2);
+        w[4] = __ldg(b), w[5] = __ldg(b + v.s2), w[6] = __ldg(b + v.s1), w[7] = __ldg(b + v.s1 + v.s2);
+    } else {
+#pragma unroll
+        for (int t = 0; t < 8; t++) w[t] = v(p.i + (t >> 2), p.j + (t >> 1 & 1), p.l + (t & 1));
+    }
+}
+#endif
+
 #if INTERP == 0
-__device__ __forceinline__ T read(const Volume& v, float z, float y, float x) {
-    return v(below(z + 0.5f), below(y + 0.5f), below(x + 0.5f));
+__device__ __forceinline__ T read(const Volume& v, const Place& p) {
+    return v(p.i + (p.fz >= 0.5f), p.j + (p.fy >= 0.5f), p.l + (p.fx >= 0.5f));
 }
 #elif INTERP == 1
-__device__ __forceinline__ float plane(const Volume& v, int i, int j, int l, float fy, float fx) {
-    const float a = (float)v(i, j, l), b = (float)v(i, j, l + 1), c = (float)v(i, j + 1, l), d = (float)v(i, j + 1, l + 1);
-    const float p = a + fx * (b - a), q = c + fx * (d - c);
-    return p + fy * (q - p);
-}
-__device__ __forceinline__ T read(const Volume& v, float z, float y, float x) {
-    const int i = below(z), j = below(y), l = below(x);
-    const float fz = z - (float)i, fy = y - (float)j, fx = x - (float)l, near = plane(v, i, j, l, fy, fx);
-    if (fz == 0) return stored(near);  // as in slices that stay slices
-    return stored(near + fz * (plane(v, i + 1, j, l, fy, fx) - near));
+__device__ __forceinline__ T read(const Volume& v, const Place& p) {
+    T w[8];
+    around(v, p, w);
+    const float a = (float)w[0], b = (float)w[2], c = (float)w[4], d = (float)w[6];
+    const float e = a + p.fx * ((float)w[1] - a), f = b + p.fx * ((float)w[3] - b);
+    const float g = c + p.fx * ((float)w[5] - c), h = d + p.fx * ((float)w[7] - d);
+    const float near = e + p.fy * (f - e), far = g + p.fy * (h - g);
+    // as in slices that stay slices, of which the next one is not looked at
+    return stored(p.fz == 0 ? near : near + p.fz * (far - near));
 }
 #elif INTERP == 2
 __device__ __forceinline__ void keys(float t, float* w) {
@@ -125,40 +164,36 @@ __device__ __forceinline__ void keys(float t, float* w) {
     w[2] = 1 + s * s * (1.5f * s - 2.5f);
     w[3] = -0.5f * s * t * t;
 }
-__device__ __forceinline__ T read(const Volume& v, float z, float y, float x) {
-    const int i = below(z), j = below(y), l = below(x);
+__device__ __forceinline__ T read(const Volume& v, const Place& p) {
     float a[4], b[4], e[4], value = 0;
-    keys(z - (float)i, a), keys(y - (float)j, b), keys(x - (float)l, e);
+    keys(p.fz, a), keys(p.fy, b), keys(p.fx, e);
     const float a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
 #pragma unroll 1
     for (int u = 0; u < 4; u++) {
         float slice = 0;
 #pragma unroll
         for (int t = 0; t < 4; t++) {
-            const int d = i + u - 1, h = j + t - 1;
-            slice += b[t] * (e[0] * (float)v(d, h, l - 1) + e[1] * (float)v(d, h, l) + e[2] * (float)v(d, h, l + 1) +
-                             e[3] * (float)v(d, h, l + 2));
+            const int d = p.i + u - 1, h = p.j + t - 1;
+            slice += b[t] * (e[0] * (float)v(d, h, p.l - 1) + e[1] * (float)v(d, h, p.l) + e[2] * (float)v(d, h, p.l + 1) +
+                             e[3] * (float)v(d, h, p.l + 2));
         }
         value += (u == 0 ? a0 : u == 1 ? a1 : u == 2 ? a2 : a3) * slice;
     }
     return stored(value);
 }
 #else
-__device__ __forceinline__ T read(const Volume& v, float z, float y, float x) {
-    const int i = below(z), j = below(y), l = below(x);
+__device__ __forceinline__ T read(const Volume& v, const Place& p) {
     T w[8];
-#pragma unroll
-    for (int t = 0; t < 8; t++) w[t] = v(i + (t >> 2), j + (t >> 1 & 1), l + (t & 1));
+    around(v, p, w);
     T found = w[0];
     if (((w[0] ^ w[1]) | (w[0] ^ w[2]) | (w[0] ^ w[3]) | (w[0] ^ w[4]) | (w[0] ^ w[5]) | (w[0] ^ w[6]) | (w[0] ^ w[7])) == 0)
         return found;
-    const float fz = z - (float)i, fy = y - (float)j, fx = x - (float)l;
-    const int nearest = (fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f);
+    const int nearest = (p.fz >= 0.5f) * 4 + (p.fy >= 0.5f) * 2 + (p.fx >= 0.5f);
     float worth[8], most = -1;
     T near = w[0];
 #pragma unroll
     for (int t = 0; t < 8; t++) {
-        worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);
+        worth[t] = (t & 4 ? p.fz : 1 - p.fz) * (t & 2 ? p.fy : 1 - p.fy) * (t & 1 ? p.fx : 1 - p.fx);
         if (t == nearest) near = w[t];
     }
 #pragma unroll
@@ -172,77 +207,166 @@ __device__ __forceinline__ T read(const Volume& v, float z, float y, float x) {
 }
 #endif
 
-// A block makes TALL rows of WIDE columns of a slice.
-extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_constant__ Work k) {
-    const int thread = threadIdx.x, d = blockIdx.z, first_row = blockIdx.y * TALL, first_column = blockIdx.x * WIDE;
-    const int h = first_row + thread / WIDE, w = first_column + thread % WIDE;
-    const bool works = h < k.size[1] && w < k.size[2];
-    float z = 0, y = 0, x = 0;
+// A place along an axis, as the voxel before it and the part of one behind that; with `edge` none beyond the last ones.
+__device__ __forceinline__ void along(float x, int first, int n, bool edge, int& i, float& f) {
+    x = x < -1e8f ? -1e8f : x > 1e8f ? 1e8f : x;
+    const int whole = below(x);
+    i = first + whole, f = x - (float)whole;
+    if (edge && i < 0) i = 0, f = 0;
+    if (edge && i >= n - 1) i = n - 1, f = 0;
+}
+
+// The whole part of a place, of which the rest stays; far away places are brought nearer.
+__device__ __forceinline__ int whole_part(double& x) {
+    x = x < -1e8 ? -1e8 : x > 1e8 ? 1e8 : x;
+    const double whole = floor(x);
+    x -= whole;
+    return (int)whole;
+}
+
+// What every block finds first: its volume, and the first voxel of its tile.
+struct Tile {
+    int z, y, x;
+};
+__device__ __forceinline__ bool find_tile(const Work& k, Tile& tile) {
+    const int wide = ((int)k.size[2] + WIDE - 1) / WIDE, tall = ((int)k.size[1] + TALL - 1) / TALL;
+    const int number = blockIdx.x, line = number / wide, slab = line / tall;
+    tile.z = slab * SLICES, tile.y = (line - slab * tall) * TALL, tile.x = (number - line * wide) * WIDE;
+    return tile.z < k.size[0];
+}
+
+#if INTERP < 2 && FIELD == 0
+extern "C" __global__ void __launch_bounds__(256, 3) gather3(const __grid_constant__ Job job) {
+#elif FIELD == 2
+extern "C" __global__ void __launch_bounds__(256, 1) gather3(const __grid_constant__ Job job) {
+#else
+extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_constant__ Job job) {
+#endif
+    const Work& k = job.table ? job.table[blockIdx.y] : job.few[blockIdx.y];
+    Tile tile;
+    if (!find_tile(k, tile)) return;
+    const int thread = threadIdx.x, column = thread / 32 % 4 * 8 + thread % 8, row = thread / 128 * 4 + thread % 32 / 8;
+    const int h = tile.y + row, w = tile.x + column, d0 = tile.z;
+    const int slices = (int)k.size[0] - d0 < SLICES ? (int)k.size[0] - d0 : SLICES;
 #if FIELD == 1
-    __shared__ float rows[TALL][NODES][3];
-    __shared__ int least;
+    __shared__ float mixed[NODES * NODES][WIDE][3];  // control points contracted along columns
+    __shared__ float of_slice[SLICES][NODES];
+    int slice_node, row_node;
     {
+        const int n0 = (int)k.nodes[0], n1 = (int)k.nodes[1], n2 = (int)k.nodes[2];
         float b[4];
-        const int end = first_column + WIDE < k.size[2] ? first_column + WIDE - 1 : (int)k.size[2] - 1;
-        const int one = cell(k.post[10] * first_column + k.post[11], k.per_node[2], (int)k.nodes[2], b);
-        const int other = cell(k.post[10] * end + k.post[11], k.per_node[2], (int)k.nodes[2], b);
-        const int lo = one < other ? one : other, count = (one < other ? other : one) - lo + 4;
-        if (thread == 0) least = lo;
-        for (int n = thread; n < TALL * count * 3; n += 256) {
-            const int row = n / (count * 3), node = n / 3 % count, axis = n % 3;
-            float e[4], f[4], sum = 0;
-            const int slice = cell(k.post[0] * d + k.post[3], k.per_node[0], (int)k.nodes[0], e);
-            const int line = cell(k.post[5] * (first_row + row) + k.post[7], k.per_node[1], (int)k.nodes[1], f);
-            const float* c = (const float*)k.lattice + ((slice * k.nodes[1] + line) * k.nodes[2] + lo + node) * 3 + axis;
-            for (int u = 0; u < 4; u++)
-                for (int t = 0; t < 4; t++) sum += e[u] * f[t] * c[(u * k.nodes[1] + t) * k.nodes[2] * 3];
-            rows[row][node][axis] = sum;
+        const int last_row = tile.y + TALL < (int)k.size[1] ? tile.y + TALL - 1 : (int)k.size[1] - 1;
+        const int one = cell(k.post[0] * d0 + k.post[3], k.per_node[0], n0, b);
+        const int other = cell(k.post[0] * (d0 + slices - 1) + k.post[3], k.per_node[0], n0, b);
+        const int upper = cell(k.post[5] * tile.y + k.post[7], k.per_node[1], n1, b);
+        const int lower = cell(k.post[5] * last_row + k.post[7], k.per_node[1], n1, b);
+        slice_node = one < other ? one : other, row_node = upper < lower ? upper : lower;
+        for (int n = thread; n < NODES * NODES * WIDE; n += 256) {
+            const int x = n % WIDE, number = n / WIDE, slice = slice_node + number / NODES, line = row_node + number % NODES;
+            const int node = cell(k.post[10] * (tile.x + x) + k.post[11], k.per_node[2], n2, b);
+            // beyond the last points there are none; what stands for them is worth nothing
+            const Int at = ((Int)(slice < n0 ? slice : n0 - 1) * n1 + (line < n1 ? line : n1 - 1)) * n2 + node;
+            const float* c = (const float*)k.lattice + at * 3;
+#pragma unroll
+            for (int axis = 0; axis < 3; axis++)
+                mixed[number][x][axis] = b[0] * c[axis] + b[1] * c[3 + axis] + b[2] * c[6 + axis] + b[3] * c[9 + axis];
+        }
+        if (thread < slices) {
+            const int off = cell(k.post[0] * (d0 + thread) + k.post[3], k.per_node[0], n0, b) - slice_node;
+#pragma unroll
+            for (int n = 0; n < NODES; n++) of_slice[thread][n] = off ? (n ? b[n - 1] : 0.0f) : (n < 4 ? b[n & 3] : 0.0f);
         }
     }
     __syncthreads();
 #endif
-    if (!works) return;
-#if FIELD == 3
-    const float* p = (const float*)k.positions + (((Int)d * k.size[1] + h) * k.size[2] + w) * 3;
-    z = p[0], y = p[1], x = p[2];
-#else
-    const double* m = k.pre;
-    double q0 = d, q1 = h, q2 = w;
-    float u0 = 0, u1 = 0, u2 = 0;
-#if FIELD == 1
-    q0 = k.post[0] * d + k.post[3], q1 = k.post[5] * h + k.post[7], q2 = k.post[10] * w + k.post[11];
-    float b[4];
-    const int node = cell(q2, k.per_node[2], (int)k.nodes[2], b) - least;
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-        const float* r = rows[thread / WIDE][node + t];
-        u0 += b[t] * r[0], u1 += b[t] * r[1], u2 += b[t] * r[2];
-    }
-#elif FIELD == 2
-    const double* o = k.post;
-    q0 = o[0] * d + o[1] * h + o[2] * w + o[3], q1 = o[4] * d + o[5] * h + o[6] * w + o[7];
-    q2 = o[8] * d + o[9] * h + o[10] * w + o[11];
-    float e[4], f[4], g[4];
-    const int i = cell(q0, k.per_node[0], (int)k.nodes[0], e), j = cell(q1, k.per_node[1], (int)k.nodes[1], f);
-    const int l = cell(q2, k.per_node[2], (int)k.nodes[2], g);
-    for (int u = 0; u < 4; u++)
-        for (int t = 0; t < 4; t++) {
-            const float* c = (const float*)k.lattice + (((i + u) * k.nodes[1] + j + t) * k.nodes[2] + l) * 3;
-            const float both = e[u] * f[t];
-#pragma unroll
-            for (int v = 0; v < 4; v++) {
-                const float worth = both * g[v];
-                u0 += worth * c[3 * v], u1 += worth * c[3 * v + 1], u2 += worth * c[3 * v + 2];
-            }
-        }
-#endif
-    z = (float)(m[0] * q0 + m[1] * q1 + m[2] * q2 + m[3]) + ((float)m[0] * u0 + (float)m[1] * u1 + (float)m[2] * u2);
-    y = (float)(m[4] * q0 + m[5] * q1 + m[6] * q2 + m[7]) + ((float)m[4] * u0 + (float)m[5] * u1 + (float)m[6] * u2);
-    x = (float)(m[8] * q0 + m[9] * q1 + m[10] * q2 + m[11]) + ((float)m[8] * u0 + (float)m[9] * u1 + (float)m[10] * u2);
-#endif
+    if (h >= k.size[1] || w >= k.size[2]) return;
     Volume v = {(const T*)k.from, (int)k.shape[0], (int)k.shape[1], (int)k.shape[2],
-                k.stride[0], k.stride[1], k.stride[2], k.edge != 0, (T)k.fill};
-    z = within(z, v.n0, v.edge), y = within(y, v.n1, v.edge), x = within(x, v.n2, v.edge);
-    T* to = (T*)k.to + d * k.pitch[0] + h * k.pitch[1] + w * k.pitch[2];
-    for (Int c = 0; c < k.channels; c++) to[c * k.to_channel] = read(v, z, y, x), v.at += k.channel;
+                (int)k.stride[0], (int)k.stride[1], (int)k.stride[2], k.edge != 0, (T)k.fill};
+    T* to = (T*)k.to + d0 * k.pitch[0] + h * k.pitch[1] + w * k.pitch[2];
+#if FIELD != 3
+    const double* m = k.pre;
+    double q0 = d0, q1 = h, q2 = w, s0 = 1, s1 = 0, s2 = 0;  // where the thread begins on the field's grid, and its step
+#if FIELD
+    const double* o = k.post;
+    q0 = o[0] * d0 + o[1] * h + o[2] * w + o[3], q1 = o[4] * d0 + o[5] * h + o[6] * w + o[7];
+    q2 = o[8] * d0 + o[9] * h + o[10] * w + o[11];
+    s0 = o[0], s1 = o[4], s2 = o[8];
+#endif
+    double z = m[0] * q0 + m[1] * q1 + m[2] * q2 + m[3], y = m[4] * q0 + m[5] * q1 + m[6] * q2 + m[7];
+    double x = m[8] * q0 + m[9] * q1 + m[10] * q2 + m[11];
+    const int first_i = whole_part(z), first_j = whole_part(y), first_l = whole_part(x);
+    const Part zf = (Part)z, yf = (Part)y, xf = (Part)x;
+    const Part dz = (Part)(m[0] * s0 + m[1] * s1 + m[2] * s2), dy = (Part)(m[4] * s0 + m[5] * s1 + m[6] * s2);
+    const Part dx = (Part)(m[8] * s0 + m[9] * s1 + m[10] * s2);
+#endif
+#if FIELD == 1 || FIELD == 2
+    const float m0 = (float)m[0], m1 = (float)m[1], m2 = (float)m[2], m4 = (float)m[4], m5 = (float)m[5];
+    const float m6 = (float)m[6], m8 = (float)m[8], m9 = (float)m[9], m10 = (float)m[10];
+#endif
+#if FIELD == 1
+    float own[NODES][3];  // control points of the slices, contracted along columns and rows
+    {
+        float b[4];
+        const int off = cell(q1, k.per_node[1], (int)k.nodes[1], b) - row_node;
+#pragma unroll
+        for (int n = 0; n < NODES; n++)
+#pragma unroll
+            for (int axis = 0; axis < 3; axis++) {
+                float sum = 0;
+#pragma unroll
+                for (int t = 0; t < 4; t++) sum += b[t] * mixed[n * NODES + off + t][column][axis];
+                own[n][axis] = sum;
+            }
+    }
+#endif
+#if INTERP < 2 && FIELD < 2
+#pragma unroll 2
+#else
+#pragma unroll 1
+#endif
+    for (int n = 0; n < slices; n++, to += k.pitch[0]) {
+        Place p;
+#if FIELD == 3
+        const float* at = (const float*)k.positions + (((Int)(d0 + n) * k.size[1] + h) * k.size[2] + w) * 3;
+        along(at[0], 0, v.n0, v.edge, p.i, p.fz);
+        along(at[1], 0, v.n1, v.edge, p.j, p.fy);
+        along(at[2], 0, v.n2, v.edge, p.l, p.fx);
+#else
+        float pz = (float)(zf + dz * n), py = (float)(yf + dy * n), px = (float)(xf + dx * n);
+#if FIELD
+        float u0 = 0, u1 = 0, u2 = 0;
+#if FIELD == 1
+#pragma unroll
+        for (int t = 0; t < NODES; t++) {
+            const float worth = of_slice[n][t];
+            u0 += worth * own[t][0], u1 += worth * own[t][1], u2 += worth * own[t][2];
+        }
+#else
+        float e[4], f[4], g[4];
+        const int i = cell(q0 + s0 * n, k.per_node[0], (int)k.nodes[0], e);
+        const int j = cell(q1 + s1 * n, k.per_node[1], (int)k.nodes[1], f);
+        const int l = cell(q2 + s2 * n, k.per_node[2], (int)k.nodes[2], g);
+#pragma unroll 1
+        for (int u = 0; u < 4; u++)
+#pragma unroll
+            for (int t = 0; t < 4; t++) {
+                const float* c = (const float*)k.lattice + (((Int)(i + u) * k.nodes[1] + j + t) * k.nodes[2] + l) * 3;
+                const float both = (u == 0 ? e[0] : u == 1 ? e[1] : u == 2 ? e[2] : e[3]) * f[t];
+#pragma unroll
+                for (int r = 0; r < 4; r++) {
+                    const float worth = both * g[r];
+                    u0 += worth * c[3 * r], u1 += worth * c[3 * r + 1], u2 += worth * c[3 * r + 2];
+                }
+            }
+#endif
+        pz += m0 * u0 + m1 * u1 + m2 * u2, py += m4 * u0 + m5 * u1 + m6 * u2, px += m8 * u0 + m9 * u1 + m10 * u2;
+#endif
+        along(pz, first_i, v.n0, v.edge, p.i, p.fz);
+        along(py, first_j, v.n1, v.edge, p.j, p.fy);
+        along(px, first_l, v.n2, v.edge, p.l, p.fx);
+#endif
+        const T* const begin = v.at;
+        for (Int c = 0; c < k.channels; c++) to[c * k.to_channel] = read(v, p), v.at += k.channel;
+        v.at = begin;
+    }
 }

@@ -18,7 +18,7 @@ from ...errors import ParameterError
 from ...kernel import CudaDevice, KernelDevice, Source
 from ...source_text import source_text
 from ..core.blocks import Block
-from ..core.body import WORK, Cut, Work
+from ..core.body import WORK, Work, WorkCut
 from ..core.declaration import Declaration
 from ..core.spec import FAST
 
@@ -90,7 +90,7 @@ class CutSource(Source, ABC):
 
     @property
     @abstractmethod
-    def work(self) -> Cut:
+    def work(self) -> WorkCut:
         """How it is cut."""
 
 
@@ -139,7 +139,7 @@ def prelude() -> tuple[str, str]:
 @lru_cache(maxsize=512)
 def source_of(op: type[Declaration]) -> OpSource:
     """The source of an operator's kernel."""
-    body = op.body
+    body = op.traits.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
     numbers = ", ".join(map(str, body.numbers())) or "0"
@@ -148,11 +148,11 @@ def source_of(op: type[Declaration]) -> OpSource:
 
 def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:
     """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
-    shared = {"CHANNELS": channels if channels <= 4 or op.channels else 0, **GRID}
-    if op.values == "moved":
+    shared = {"CHANNELS": channels if channels <= 4 or op.traits.channels else 0, **GRID}
+    if op.traits.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
     # whether the statements do the same for all channels
-    alike = op.body is not None and "channel" not in op.body.text
+    alike = op.traits.body is not None and "channel" not in op.traits.body.text
     return {"IN": TYPES[dtype], "OUT": TYPES[result], "ALIKE": int(alike), **shared}
 
 

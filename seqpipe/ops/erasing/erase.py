@@ -190,7 +190,7 @@ class RandomErasing(_Regions):
     )
 
     samples_together = True
-    derived = (*_Regions.derived, ("draws", 4 * _ATTEMPTS))
+    derived = (*_Regions.traits.derived, ("draws", 4 * _ATTEMPTS))
     examples = (
         {"seed": 1},
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},

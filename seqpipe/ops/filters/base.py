@@ -43,7 +43,7 @@ class Neighbors(Op, register=False):
     border: str = param("reflect_101", "what lies beyond the border", choices=BORDERS)
     fill_value: float = param(0.0, "level beyond the border, if that is constant", unit="levels", drawn=False)
 
-    derived: ClassVar[tuple[str, ...]] = ("edge", "beyond", "bits")
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("edge", "beyond", "bits")
     derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
@@ -145,7 +145,7 @@ class Separable(Neighbors, register=False):
         """Rows with their weights."""
         made = widened(rows, self.kernel_dtype())
         weights = made["weights"].reshape(len(rows), -1, self.most_taps)
-        kind = self.body.kind if self.body else ""
+        kind = self.traits.body.kind if self.traits.body else ""
         reach = _REACH.get(kind, {})
         # by a weight of 0 at either end, which changes no sum of finite products: so two kernels are enough
         longer = kind == "gaussian" and spec.dtype in RANGES

@@ -31,7 +31,7 @@ class Gaussian(Separable, register=False):
     weights in noise and in films, and less than 0.75 in any image.
     """
 
-    derived = (*Separable.derived, "window", "steps")
+    derived = (*Separable.traits.derived, "window", "steps")
     body = Body("gaussian")
 
     def taps(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

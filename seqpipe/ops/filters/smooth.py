@@ -99,7 +99,7 @@ class BoxBlur(Separable):
 
     window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=127, identity=1)
 
-    derived = (*Separable.derived, "area", "share")
+    derived = (*Separable.traits.derived, "area", "share")
     examples = (
         {},
         {"window_size": (1, 6), "seed": 1},
@@ -145,7 +145,7 @@ class Laplacian(Separable):
 
     terms = 2
     most_taps = 23
-    derived = (*Separable.derived, "factor")
+    derived = (*Separable.traits.derived, "factor")
     examples = (
         {"smoothing_size": 1},
         {"scale": (0.25, 2.0), "dtype": "float32", "seed": 9},

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,42 +19,63 @@ from ..call.inputs import naming
 from ..call.op import Op
 from ..core.blocks import Block, values_of, values_of_each
 from ..core.body import Body
-from ..core.fields import replaces
 from ..core.spec import MOVED, Spec
+from ..core.traits import Traits
 from ..cuda.kernel import Item
 from .mapping import Mapping, Mappings, scaling, spacing_of
 
-__all__ = ["Geometry", "Nearest", "check_sides"]
+__all__ = ["WHOLE_PIXELS", "Geometry", "GeometryTraits", "Interpolated", "Nearest", "check_sides"]
 
 _ANY_SIZE: Final = (120, 200)  # rows and columns to try a mapping with
 _LONGEST: Final = 1 << 23  # rows or columns whose centers float32 has, which are halves
 
 
-class Geometry(Op, register=False):
-    """An operator that moves pixels, and with them boxes, points, masks and a volume's space.
+class Interpolated(NamedTuple):
+    """How an operator that is one mapping makes pixels; operators that agree on it can be one mapping together.
 
-    It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
+    Attributes:
+        interp_type: between which pixels it interpolates.
+        fill_value: the level outside of the images.
+    """
+
+    interp_type: Any
+    fill_value: Any
+
+
+WHOLE_PIXELS: Final = Interpolated(None, None)
+"""Of operators that only move whole pixels, and agree with any other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometryTraits(Traits):
+    """What operators that move pixels state about themselves, besides what all do.
 
     Attributes:
         whole_pixels: whether every pixel of the result is a pixel of the source, never one from outside, and neighbors
             stay neighbors in a row or a column; a text of the body then changes its values, as that of a ``"value"``
             body does.
         maps_rows: whether :meth:`mapping` also takes parameters with a value for each of some rows, and then states a
-            matrix for each; otherwise it is asked row by row. It is said anew wherever ``mapping`` is.
+            matrix for each; otherwise it is asked row by row. It is stated anew wherever ``mapping`` is.
+        resamples: whether it has ``moved_rows``, by which the kernel makes pixels of its result wherever the operators
+            after it move them.
     """
 
+    whole_pixels: bool = False
+    maps_rows: bool = False
+    resamples: bool = False
+
+
+class Geometry(Op, register=False):
+    """An operator that moves pixels, and with them boxes, points, masks and a volume's space.
+
+    It states :meth:`mapping`. If that sends every pixel to a whole pixel, the kernel needs no body.
+    """
+
+    traits: ClassVar[GeometryTraits] = GeometryTraits()
+
     dtypes: ClassVar[tuple[str, ...]] = MOVED
-    whole_pixels: ClassVar[bool] = False
-    maps_rows: ClassVar[bool] = False
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("gather")
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        if "mapping" in cls.__dict__ and "maps_rows" not in cls.__dict__:
-            cls.maps_rows = False  # what a base's mapping can, that of a user's subclass need not
-        if replaces(cls, "reference") and "whole_pixels" not in cls.__dict__:
-            cls.whole_pixels = False  # nor need its reference be what follows from the mapping
-        super().__init_subclass__(**options)
 
     @abstractmethod
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
@@ -64,6 +86,11 @@ class Geometry(Op, register=False):
             height: rows of what is given.
             width: columns of what is given.
         """
+
+    @property
+    def interpolation(self) -> Interpolated | None:
+        """How it makes pixels, where each is interpolated at one place; None where it is not, or that varies."""
+        return WHOLE_PIXELS if self.traits.whole_pixels and self.traits.values == "moved" else None
 
     def specs_of(self, part: Any) -> list[Spec]:
         """What the operator is told of each sample: also the spacing of its voxels, where an affine says it."""
@@ -91,7 +118,7 @@ class Geometry(Op, register=False):
         place = rows.tobytes(), height, width
         last, found = self.__dict__.get("_last", (None, None))
         if found is None or last != place:  # a call asks for the sizes first, and then for the matrices
-            found = (self._together if self.maps_rows else self._one_by_one)(rows, height, width)
+            found = (self._together if self.traits.maps_rows else self._one_by_one)(rows, height, width)
             self.__dict__["_last"] = place, found
         made: Mappings = found
         return made
@@ -133,7 +160,7 @@ class Geometry(Op, register=False):
 
     def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:
         """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
-        if not self.whole_pixels or (self.body is not None and self.body.text):
+        if not self.traits.whole_pixels or (self.traits.body is not None and self.traits.body.text):
             return None
         matrices, sizes = self.mappings(rows, spec)
         left, top = (int(number) for number in matrices[0, :2, 2])
@@ -148,7 +175,7 @@ class Geometry(Op, register=False):
 
     def _stays(self) -> bool:
         """Whether constant parameters leave every pixel where it is, whatever is given together, and as it is."""
-        changes = self.result_dtype("uint8") != "uint8" or bool(self.body and self.body.text)
+        changes = self.result_dtype("uint8") != "uint8" or bool(self.traits.body and self.traits.body.text)
         if changes or type(self).among is not Geometry.among:
             return False
         height, width = _ANY_SIZE
@@ -240,7 +267,7 @@ def check_sides(op: Geometry, height: int, width: int) -> None:
     Raises:
         ParameterError: the images are longer.
     """
-    if op.whole_pixels and max(height, width) > _LONGEST:
+    if op.traits.whole_pixels and max(height, width) > _LONGEST:
         raise ParameterError(
             f"images of {height}×{width} pixels",
             source=op.name,

@@ -18,7 +18,7 @@ from .base import Geometry
 from .borders import BORDERS, sources
 from .mapping import Mapping, scaling
 
-__all__ = ["Canvas", "Window"]
+__all__ = ["Canvas", "CanvasWindow"]
 
 _OWN: Final = 16  # channels that may have a level each
 _FAR: Final = 1 << 30  # from the images: no window begins there
@@ -27,7 +27,7 @@ _ROW: Final = np.dtype(
 )
 
 
-class Window(NamedTuple):
+class CanvasWindow(NamedTuple):
     """A window in pixels; it may reach beyond the images."""
 
     top: int
@@ -50,11 +50,11 @@ class Canvas(Geometry, register=False):
         super().__post_init__()
         # of this object alone: refused for whatever is given, not only where a window reaches beyond it
         levels = len(getattr(self, self.fill_of))
-        self.__dict__["channels"] = (levels,) if levels > 1 else ()
-        self.__dict__["channels_from"] = self.fill_of if levels > 1 else ""
+        if levels > 1:
+            self.restate(channels=(levels,), channels_from=self.fill_of)
 
     @abstractmethod
-    def window(self, p: Any, height: int, width: int) -> Window:
+    def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The window that is shown of images of some rows and columns."""
 
     @property
@@ -114,13 +114,13 @@ class Canvas(Geometry, register=False):
             out[:, top - window.top : bottom - window.top, left - window.left : right - window.left] = shown
         return out
 
-    def checked(self, window: Seq[int]) -> Window:
+    def checked(self, window: Seq[int]) -> CanvasWindow:
         """A window, if it holds pixels and is not too far away.
 
         Raises:
             ParameterError: it is empty, or further away than images reach.
         """
-        found = Window(*window)
+        found = CanvasWindow(*window)
         if found.height < 1 or found.width < 1 or min(found) <= -_FAR or max(found) >= _FAR:
             raise ParameterError(
                 f"a window of {found.height}×{found.width} pixels from row {found.top} and column {found.left}",
@@ -157,7 +157,7 @@ def _bits_of(levels: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     return bits.reshape(-1).view(np.int32)
 
 
-def _surrounded(x: Array, out: Array, window: Window, border: str) -> Array:
+def _surrounded(x: Array, out: Array, window: CanvasWindow, border: str) -> Array:
     """Images with what lies beyond their border written around them, columns first."""
     height, width = x.shape[1:3]
     lines = out[:, -window.top : height - window.top]

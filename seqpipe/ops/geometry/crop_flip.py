@@ -25,6 +25,7 @@ class Crop(Windowed, Geometry):
 
     keeps_size = False
     whole_pixels = True
+    converted = ("moving",)
     examples = (
         {"crop": (3, 4)},
         {"crop": (2, 5), "crop_pos_x": (0.0, 1.0), "crop_pos_y": (0.0, 1.0), "seed": 2},
@@ -58,6 +59,7 @@ class Flip(Geometry):
 
     whole_pixels = True
     maps_rows = True
+    converted = ("moving",)
     examples = (
         {},
         {"horizontal": False, "vertical": True},

@@ -14,7 +14,7 @@ from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, levels, param
 from .borders import BORDERS
-from .canvas import Canvas, Window
+from .canvas import Canvas, CanvasWindow
 
 __all__ = ["Pad", "Paste", "Slice"]
 
@@ -116,7 +116,7 @@ class Pad(Canvas):
         extents = tuple(largest[axis] if extent < 0 else extent for axis, extent in shape.items())
         return type(self)(**{**self.settings(), "shape": extents})
 
-    def window(self, p: Any, height: int, width: int) -> Window:
+    def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The image, and what is added around it."""
         given = {"H": height, "W": width}
         shape, align = self._of_axes(self.shape, -1), self._of_axes(self.align, 1)
@@ -166,7 +166,7 @@ class Paste(Canvas):
         ({"paste_x": 1.5}, "paste_x=1.5 is not valid; allowed: a number from 0 to 1"),
     )
 
-    def window(self, p: Any, height: int, width: int) -> Window:
+    def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The canvas around the image."""
         least = math.floor(p.min_canvas_size)
         # in float32, as DALI: 1.3 times 10 is 13
@@ -263,7 +263,7 @@ class Slice(Canvas):
         """What is asked for."""
         return _POLICIES[self.out_of_bounds_policy]
 
-    def window(self, p: Any, height: int, width: int) -> Window:
+    def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The window.
 
         Raises:

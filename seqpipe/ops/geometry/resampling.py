@@ -24,9 +24,9 @@ __all__ = [
     "FILTERS",
     "ONE",
     "Axes",
-    "Axis",
     "Compat",
-    "Filter",
+    "FilterName",
+    "SampledAxis",
     "Taps",
     "cubic",
     "resampled",
@@ -34,12 +34,12 @@ __all__ = [
     "weights_of",
 ]
 
-Filter: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian", "area"]
+FilterName: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian", "area"]
 FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
 """The names of filters; triangular is linear, by another name."""
 
 Compat: TypeAlias = Literal["pillow", "opencv", "tf1"]
-COMPAT: Final[dict[Compat, tuple[Filter, ...]]] = {
+COMPAT: Final[dict[Compat, tuple[FilterName, ...]]] = {
     "pillow": ("nearest", "linear", "triangular", "cubic", "lanczos3"),
     "opencv": ("nearest", "linear", "triangular", "cubic", "area"),
     "tf1": ("nearest", "linear", "triangular", "cubic", "area"),
@@ -80,7 +80,7 @@ _SQUARE: Final = np.float32(3 / math.pi**2)
 Real: TypeAlias = npt.NDArray[Any]  # of float32
 
 
-class Axis(NamedTuple):
+class SampledAxis(NamedTuple):
     """How one axis of a source becomes one of a result; all that a kernel has to know of it.
 
     Attributes:
@@ -103,8 +103,8 @@ class Axis(NamedTuple):
 
     @classmethod
     def of(
-        cls, begin: float, step: float, kind: Filter, *, antialias: bool, compat: Compat | None = None
-    ) -> Axis:
+        cls, begin: float, step: float, kind: FilterName, *, antialias: bool, compat: Compat | None = None
+    ) -> SampledAxis:
         """The axis of a map ``source = begin + step * result``, in pixels.
 
         Args:
@@ -129,7 +129,7 @@ class Axis(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """Several axes: each attribute as :class:`Axis` has it, an array with a value for each of them, or one for all."""
+    """Several axes: each attribute of :class:`SampledAxis` as an array with a value for each, or one for all."""
 
     begin: IntArray
     step: IntArray
@@ -144,7 +144,7 @@ class Axes(NamedTuple):
         cls,
         begin: FloatArray,
         step: FloatArray,
-        kind: Filter,
+        kind: FilterName,
         *,
         antialias: bool,
         compat: Compat | None = None,
@@ -172,11 +172,11 @@ class Axes(NamedTuple):
         taps = -(-places >> 31)  # twice as many as places are whole, rounded up
         return cls(first, way, places, taps, number, scale.astype(np.float32), cut)
 
-    def each(self) -> list[Axis]:
+    def each(self) -> list[SampledAxis]:
         """One by one, as Python's numbers."""
         parts = np.broadcast_arrays(*self)
         columns = (list(part.flat) if part.dtype == np.float32 else part.ravel().tolist() for part in parts)
-        return [Axis(*values) for values in zip(*columns, strict=True)]
+        return [SampledAxis(*values) for values in zip(*columns, strict=True)]
 
     def where(self, chosen: npt.NDArray[np.bool_], other: Axes) -> Axes:
         """These where they are chosen, and others elsewhere."""
@@ -195,12 +195,12 @@ class Axes(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # most operators have the same axes in every call
-def _axis(begin: float, step: float, kind: Filter, antialias: bool, compat: Compat | None) -> Axis:
+def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
     made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
     return made.each()[0]
 
 
-def _moved(kind: Filter, step: IntArray, compat: Compat) -> IntArray | int:
+def _moved(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
     """How far the places of a library lie from ours, in units of 2⁻³².
 
     Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` reaches from ``k`` to ``k + 1``.
@@ -227,7 +227,7 @@ class Taps(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def taps_of(axis: Axis, size: int, length: int) -> Taps:
+def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     """What each pixel of an axis is made of.
 
     Args:
@@ -252,7 +252,7 @@ def taps_of(axis: Axis, size: int, length: int) -> Taps:
     return Taps(inside, weights, total)
 
 
-def weights_of(axis: Axis, distance: Real) -> Real:
+def weights_of(axis: SampledAxis, distance: Real) -> Real:
     """The weights of source pixels whose centers lie at some distances from that of a pixel.
 
     Args:

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from ...array import Array, FloatArray
 from ...errors import ParameterError
 from ..core.body import Body
-from ..core.distributions import Number
+from ..core.distributions import Distribution, Number, PerFrame, Table
+from ..core.nodes import DataNode
 from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import COMPUTED, RANGES, Spec
-from .base import Geometry
+from .base import Geometry, Interpolated
 from .interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, remapped
 from .mapping import Mapping
 from .window import Extent
@@ -54,6 +55,12 @@ class Warped(Extent, Geometry, register=False):
     # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
     # the other
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)
+
+    @property
+    def interpolation(self) -> Interpolated | None:
+        """That of its parameters."""
+        varies = isinstance(self.fill_value, (Distribution, Table, PerFrame, DataNode))
+        return None if varies else Interpolated(self.interp_type, self.fill_value)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""

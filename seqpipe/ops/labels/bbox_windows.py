@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...native import load_functions, memory
 
 __all__ = ["BboxWindows", "centered"]
 
@@ -41,18 +38,6 @@ class BboxWindows(NamedTuple):
         Returns:
             Left, top, right and bottom.
         """
-        native = _native()
-        if native is None:
-            return self._first(drawn, boxes, threshold)
-        boxes, found = np.ascontiguousarray(boxes), np.empty(4)
-        ranges = *self.scaling, *self.aspect_ratio, threshold, self.of_both, self.each
-        held = memory(boxes) if len(boxes) else None
-        suits = native.seqpipe_bbox_window(
-            memory(drawn), len(drawn), held, len(boxes), *ranges, memory(found)
-        )
-        return found if suits else None
-
-    def _first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
         windows = self._candidates(drawn)
         suited = self._suited(boxes, windows, threshold)
         if not suited.any():
@@ -106,14 +91,3 @@ def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> Float
 def _sides(boxes: FloatArray) -> FloatArray:
     found: FloatArray = boxes[..., 2:] - boxes[..., :2]
     return found
-
-
-@cache
-def _native() -> Any:
-    """``bbox_windows.c``; None where there is no C compiler."""
-    count, number, pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-    arguments = pointer, count, pointer, count, *[number] * 5, count, count, pointer
-    library = load_functions(__package__, "bbox_windows.c", {"bbox_window": arguments}, quick=True)
-    if library is not None:
-        library.seqpipe_bbox_window.restype = count
-    return library

@@ -16,7 +16,7 @@ from ..core.deferred import or_node
 from ..core.parameters import param
 from ..core.spec import Spec
 
-__all__ = ["Boxes"]
+__all__ = ["OnBoxes"]
 
 X = TypeVar("X")
 
@@ -25,7 +25,7 @@ _TYPES: Final = ("f4", "f8")  # as NumPy's types have it after the order of thei
 _SLACK: Final = 1e-4  # of the image: what rounding may have moved a box beyond the borders
 
 
-class Boxes(Declaration, register=False):
+class OnBoxes(Declaration, register=False):
     """An operator on boxes in parts of the image: 0 is its left and its top, 1 its right and its bottom."""
 
     takes: ClassVar[Takes] = "boxes"
@@ -77,7 +77,7 @@ class Boxes(Declaration, register=False):
             raise ParameterError(
                 f"boxes of {array.dtype} of shape {array.shape} on {device_of(array)}",
                 source=self.name,
-                allowed=f"{' or '.join(self.dtypes)} (…, 4) in main memory",
+                allowed=f"{' or '.join(self.traits.dtypes)} (…, 4) in main memory",
             )
         found = np.array(array, np.float64)
         if not self.ltrb:

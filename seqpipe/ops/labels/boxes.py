@@ -19,7 +19,7 @@ from ..core.distributions import Flag, Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from .bbox_windows import BboxWindows, centered
-from .box_base import Boxes
+from .box_base import OnBoxes
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
 
@@ -29,7 +29,7 @@ _TO: Final = np.array([2, 3, 2, 3])
 _AT_ONCE: Final = 64  # windows that are tried together, of those for one threshold
 
 
-class BbFlip(Boxes):
+class BbFlip(OnBoxes):
     """Mirror boxes, as :class:`Flip` mirrors their images.
 
     ``x`` becomes ``1 - x``; the left and the right side change places.
@@ -57,7 +57,7 @@ class BbFlip(Boxes):
         return found
 
 
-class BboxPaste(Boxes):
+class BboxPaste(OnBoxes):
     """Move boxes as their image is pasted on a larger canvas.
 
     ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
@@ -96,7 +96,7 @@ class BoxCrop(NamedTuple):
     labels: Any
 
 
-class RandomBboxCrop(Boxes):
+class RandomBboxCrop(OnBoxes):
     """Draw a window that overlaps enough with the boxes, as SSD does.
 
     One of the thresholds, or no crop, is drawn; then windows are, until one overlaps with the boxes by the threshold

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ParameterError
-from ..arrays.base import Held, NewAxis, Shaping
+from ..arrays.base import HeldArray, NewAxis, Shaping
 from ..core.parameters import param
 from ..core.rounding import typed
 from ..core.spec import MOVED
@@ -51,7 +51,7 @@ class OneHot(NewAxis, Shaping):
                 "num_classes=0 is not valid", source=self.name, allowed="a whole number of at least 1"
             )
 
-    def held(self, value: Any, layout: str | None = None) -> Held:
+    def held(self, value: Any, layout: str | None = None) -> HeldArray:
         """Labels as an array; one label alone is an array without axes.
 
         Raises:
@@ -59,7 +59,7 @@ class OneHot(NewAxis, Shaping):
         """
         return super().held(np.asarray(value) if isinstance(value, (int, np.integer)) else value, layout)
 
-    def shaped(self, held: Held) -> tuple[Array, str]:
+    def shaped(self, held: HeldArray) -> tuple[Array, str]:
         """On where the label is the number of the class."""
         axis, letters = self.new_axis(held, self.axis)
         values = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))

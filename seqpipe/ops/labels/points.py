@@ -124,7 +124,7 @@ class CoordTransform(Declaration):
 
     def _admitted(self, points: Any) -> Array:
         array = admitted(self, points)
-        if array.dtype.name not in self.dtypes or not array.ndim or array.shape[-1] != 2:
+        if array.dtype.name not in self.traits.dtypes or not array.ndim or array.shape[-1] != 2:
             raise ParameterError(
                 f"points of {array.dtype} of shape {tuple(array.shape)}",
                 source=self.name,

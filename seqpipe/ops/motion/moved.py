@@ -46,7 +46,7 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
             source=op.name,
             allowed=f"(F - stride, h, w, 2), for F = {spec.frames} frames",
         )
-    if not op.keeps_frames:
+    if not op.traits.keeps_frames:
         raise ParameterError(
             "flow with an operator that moves frames",
             source=op.name,

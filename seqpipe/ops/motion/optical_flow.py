@@ -13,12 +13,12 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
-from ...flow.pairs import Pairs, Settings, flow_on_cpu
+from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
 from ...opencv_threads import OPENCV
 from ...sequence import Batch, Sequence
-from ..arrays.base import Arrays, Held
+from ..arrays.base import Arrays, HeldArray
 from ..call.backends import on_device_of
 from ..call.inputs import gathered, like
 from ..call.threads import side_by_side, threads
@@ -187,7 +187,7 @@ class OpticalFlow(Arrays):
             made = [self._typed(getattr(found, name)) for name in self.asked]
             return [self._finished(value, one, letters) for one in made]
 
-    def _check(self, held: Held, letters: str) -> None:
+    def _check(self, held: HeldArray, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
             raise ParameterError(
                 f"images of layout {letters or 'unknown'}, which has no frames",
@@ -198,7 +198,7 @@ class OpticalFlow(Arrays):
             raise ParameterError(f"an array of shape {held.array.shape} holds no pixels", source=self.name)
 
     def _check_frames(self, frames: Array) -> None:
-        if frames.shape[4] not in self.channels:
+        if frames.shape[4] not in self.traits.channels:
             raise ParameterError(
                 f"pixels of {frames.shape[4]} values", source=self.name, allowed="1 (gray) or 3"
             )
@@ -211,8 +211,8 @@ class OpticalFlow(Arrays):
                 else "sequences of two frames or more",
             )
 
-    def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: Held) -> Pairs:
-        settings = Settings(
+    def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: HeldArray) -> Pairs:
+        settings = FlowSettings(
             preset=self.preset,
             grid=self.output_grid,
             forward=self.direction != "backward" or self.occlusion,

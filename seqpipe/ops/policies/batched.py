@@ -120,7 +120,7 @@ class BatchedOps(CutSource):
     @cached_property
     def text(self) -> str:
         """The source."""
-        alike = int(not any(op.body and "channel" in op.body.text for op in self.levels))
+        alike = int(not any(op.traits.body and "channel" in op.traits.body.text for op in self.levels))
         parts = [
             _PART.format(alike=alike, number=number, source=part.own)
             for number, part in enumerate(self._parts)
@@ -182,7 +182,7 @@ class BatchedOps(CutSource):
 
     def _step(self, op: type[Declaration]) -> str:
         """What an operator does to a level."""
-        return _STEP.format(number=self.levels.index(op), text=op.body.text if op.body else "")
+        return _STEP.format(number=self.levels.index(op), text=op.traits.body.text if op.traits.body else "")
 
     def _padded(self, row: str, length: int) -> str:
         """The fields of a part's row, which is as long as that of any other."""
@@ -208,4 +208,4 @@ def batched_ops(ops: tuple[type[Declaration], ...]) -> BatchedOps:
 @lru_cache(maxsize=512)
 def is_pointwise(op: type[Declaration]) -> bool:
     """Whether what becomes of a level depends on that level alone."""
-    return op.body is not None and op.body.kind == "value"
+    return op.traits.body is not None and op.traits.body.kind == "value"

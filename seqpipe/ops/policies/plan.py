@@ -41,7 +41,7 @@ class Act:
         rows["acts"] = 1
         for name, value in self.values.items():
             rows[name] = value
-        if self.op.derived and derives_anew(self.op, self.values.keys()):
+        if self.op.traits.derived and derives_anew(self.op, self.values.keys()):
             for name, value in self.op.derive(rows, self._spec).items():
                 rows[name] = value
         return rows
@@ -54,7 +54,7 @@ class Act:
     @cached_property
     def table(self) -> npt.NDArray[np.uint8] | None:
         """What becomes of each level of 8 bits, if that depends on the level alone."""
-        if not self.op.pointwise or self._spec.dtype != "uint8":
+        if not self.op.traits.pointwise or self._spec.dtype != "uint8":
             return None
         levels = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
         found: npt.NDArray[np.uint8] = applied(self.op, self.op.cpu, levels, self.p, fast=True).reshape(256)
@@ -93,4 +93,4 @@ def kernel_of_steps(channels: int) -> BatchedOps:
 def _kinds(channels: int) -> tuple[type[Declaration], ...]:
     """The operators of all steps that take images of so many channels, so that all policies share one kernel."""
     kinds = dict.fromkeys(step.op for step in STEPS.values())
-    return tuple(kind for kind in kinds if not kind.channels or channels in kind.channels)
+    return tuple(kind for kind in kinds if not kind.traits.channels or channels in kind.traits.channels)

@@ -13,9 +13,9 @@ from ..core.blocks import values_of_each
 from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import COMPUTED, RANGES, Spec
-from ..geometry.base import Geometry, Nearest
+from ..geometry.base import Geometry, Interpolated, Nearest
 from ..geometry.mapping import Mapping
-from ..geometry.resampling import COMPAT, FILTERS, Axes, Axis, Compat, Filter, resampled, taps_of
+from ..geometry.resampling import COMPAT, FILTERS, Axes, Compat, FilterName, SampledAxis, resampled, taps_of
 from .cpu import picked, quickly_resampled
 
 __all__ = ["Scaled"]
@@ -57,7 +57,7 @@ class Scaled(Geometry, register=False):
     way: Pillow and OpenCV levels between rows and columns, TensorFlow 1 the places of a cubic to 1/1024 of a pixel.
     """
 
-    interp_type: Filter = param(
+    interp_type: FilterName = param(
         "linear",
         "the filter; triangular is linear by another name, area the mean of what a pixel covers",
         choices=FILTERS,
@@ -75,6 +75,7 @@ class Scaled(Geometry, register=False):
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
+    resamples: ClassVar[bool] = True
     body: ClassVar[Body | None] = Body("resample")
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
@@ -93,6 +94,13 @@ class Scaled(Geometry, register=False):
             )
         if self.compat == "pillow" and not self.antialias:
             raise ParameterError("antialias=False with compat='pillow'", source=self.name, allowed="True")
+
+    @property
+    def interpolation(self) -> Interpolated | None:
+        """That of its filter; None where it is antialiased: one place cannot be the mean of many pixels."""
+        kind = "linear" if self.interp_type == "triangular" else self.interp_type
+        smooth = self.antialias and kind != "nearest"
+        return None if smooth or kind not in ("nearest", "linear", "cubic") else Interpolated(kind, None)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
@@ -119,13 +127,13 @@ class Scaled(Geometry, register=False):
         """
         return False, False
 
-    def axes(self, mapping: Mapping) -> tuple[Axis, Axis]:
+    def axes(self, mapping: Mapping) -> tuple[SampledAxis, SampledAxis]:
         """How columns and rows are made."""
         (across, _, left), (_, down, top), _ = (
             mapping.matrix.tolist()
         )  # Python's numbers are quicker one by one
         how: dict[str, Any] = {"kind": self.interp_type, "antialias": self.antialias, "compat": self.compat}
-        return Axis.of(left, across, **how), Axis.of(top, down, **how)
+        return SampledAxis.of(left, across, **how), SampledAxis.of(top, down, **how)
 
     def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
         """Those of a block's rows ``(R, 2)``; where the operator does not act, each pixel of the one that it is."""
@@ -184,7 +192,7 @@ class Scaled(Geometry, register=False):
         """The same for labels, whose places must be those of pixels to the last bit."""
         return _Picked.of(self)
 
-    def _taps(self, x: Array, p: Any) -> tuple[Axis, Axis, Mapping]:
+    def _taps(self, x: Array, p: Any) -> tuple[SampledAxis, SampledAxis, Mapping]:
         mapping = self.mapping(p, *x.shape[1:3])
         along, down = self.axes(mapping)
         if self.may_leave:
@@ -216,9 +224,9 @@ class _Picked(Nearest, register=False):
         return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).places[0]]
 
 
-def _nearest_axes(mapping: Mapping) -> tuple[Axis, Axis]:
+def _nearest_axes(mapping: Mapping) -> tuple[SampledAxis, SampledAxis]:
     matrix = mapping.matrix.tolist()
-    along, down = (Axis.of(matrix[i][2], matrix[i][i], "nearest", antialias=False) for i in (0, 1))
+    along, down = (SampledAxis.of(matrix[i][2], matrix[i][i], "nearest", antialias=False) for i in (0, 1))
     return along, down
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...array import IntArray
 from ...native import load_functions
-from ..geometry.resampling import Axis, Taps, resampled, taps_of
+from ..geometry.resampling import SampledAxis, Taps, resampled, taps_of
 
 __all__ = ["picked", "quickly_resampled"]
 
@@ -52,7 +52,7 @@ def _places(taps: Taps) -> IntArray | slice:
 
 
 def quickly_resampled(
-    x: npt.NDArray[Any], rows: tuple[Axis, int], columns: tuple[Axis, int], dtype: np.dtype[Any]
+    x: npt.NDArray[Any], rows: tuple[SampledAxis, int], columns: tuple[SampledAxis, int], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
     """What :func:`resampled` gives; without a C compiler by that.
 
@@ -113,7 +113,7 @@ class _Packed(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _packed(axis: Axis, size: int, length: int, values: int) -> _Packed:
+def _packed(axis: SampledAxis, size: int, length: int, values: int) -> _Packed:
     """See :class:`_Packed`; ``values`` is how many a source pixel has along the axis, ``length`` counts these."""
     places, weights, total = taps_of(axis, size, length)
     held = np.ascontiguousarray(places.T * values), np.ascontiguousarray(weights.T), total

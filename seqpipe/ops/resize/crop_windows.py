@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from ...array import IntArray
 from ...draws import Draws, Numbers
-from ...native import load_functions, memory
 
 __all__ = ["CropWindows"]
 
@@ -43,23 +39,7 @@ class CropWindows:
         """
         if not isinstance(rng, Draws):
             return self._some(Numbers.of(rng), height, width, frames)
-        found = self._by_native(rng, height, width) if frames is None else None
-        if found is None:
-            found = np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
-        return found
-
-    def _by_native(self, draws: Draws, height: int, width: int) -> IntArray | None:
-        """The window of each sample in C; None without it, and where one takes more steps than it does."""
-        native = _native()
-        if native is None:
-            return None
-        words = draws.words(_WORDS)
-        found = np.empty((len(words), 4), np.int64)
-        size = (*words.shape, height, width)
-        missing = native.seqpipe_crop_windows(
-            memory(words), *size, *self._ranges, self._attempts, memory(found)
-        )
-        return None if missing else found
+        return np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
 
     def _some(self, numbers: Numbers, height: int, width: int, frames: int | None) -> Any:
         if frames is None:
@@ -79,14 +59,3 @@ class CropWindows:
         columns = max(1, min(width, round(height * hi)))
         rows = max(1, min(height, round(width / lo)))
         return (width - columns) // 2, (height - rows) // 2, columns, rows
-
-
-@cache
-def _native() -> Any:
-    """``crop_windows.c``; None where there is no C compiler."""
-    count, pointer = ctypes.c_int64, ctypes.c_void_p
-    arguments = pointer, *[count] * 4, *[ctypes.c_double] * 4, count, pointer
-    library = load_functions(__package__, "crop_windows.c", {"crop_windows": arguments}, quick=True)
-    if library is not None:
-        library.seqpipe_crop_windows.restype = count
-    return library

@@ -55,6 +55,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
+    converted = ("moving", "levels")
     body: ClassVar[Body | None] = Body(
         "normalized",
         "const int k = min(channel, 3);  // of more than four channels, all have the same\n"

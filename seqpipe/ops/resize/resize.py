@@ -25,6 +25,7 @@ __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 class Resize(Sized):
     """Resample images, or a window of them, to a size."""
 
+    converted = ("scaling",)
     examples = (
         {"size": (4, 9)},
         {"resize_shorter": 8, "interp_type": "cubic"},
@@ -79,6 +80,7 @@ class ResizeCropMirror(Windowed, Sized):
 
     mirror: Flag = param(False, "mirror left to right")
 
+    converted = ("scaling",)
     examples = (
         {"size": (9, 10), "crop": (4, 4), "mirror": True, "roi_start": (0.5, 1.0), "roi_end": (5.0, 6.5)},
         {
@@ -149,7 +151,8 @@ class RandomResizedCrop(Extent, Scaled):
 
     maps_rows = True
     samples_together = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (*Scaled.derived, ("window", 4))
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (*Scaled.traits.derived, ("window", 4))
+    converted = ("scaling",)
     examples = (
         {"size": (4, 6)},
         {"size": (6, 4), "random_area": (0.5, 0.9), "interp_type": "cubic", "seed": 5},
@@ -174,6 +177,11 @@ class RandomResizedCrop(Extent, Scaled):
                     source=self.name,
                     allowed="(least, greatest)",
                 )
+
+    @property
+    def fixed_size(self) -> tuple[int, int] | None:
+        """The size that is asked for, if it acts on all samples."""
+        return self.size if self.p == 1 and isinstance(self.size, tuple) else None
 
     def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Seq
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,7 @@ class Normalize(Op):
     dtype: str = param("float32", "type of the result", choices=COMPUTED)
 
     derived = (("means", _CHANNELS), ("factors", _CHANNELS))
+    converted = ("levels",)
     examples = (
         {
             "mean": (120.0, 115.0, 100.0),
@@ -100,15 +101,14 @@ class Normalize(Op):
                 advice="Give batch=True for all samples that are given together",
             )
         at_most_one(self, "axis_names", "axes")
-        # of this object alone: what its parameters ask for
-        own = self.__dict__
         lengths = {name: len(getattr(self, name) or ()) for name in ("mean", "stddev")}
         several = [name for name, length in lengths.items() if length > 1]
-        own["channels"] = tuple({lengths[name] for name in several})
-        own["channels_from"] = several[0] if several else ""
+        self.restate(
+            channels=tuple({lengths[name] for name in several}), channels_from=several[0] if several else ""
+        )
         if self._computes:
-            own["keeps_frames"] = "F" not in names
-            own["body"] = None if names and not set("HW") <= set(names) else _Computed.body
+            body = None if names and not set("HW") <= set(names) else _Computed.traits.body
+            self.restate(keeps_frames="F" not in names, body=body)
 
     def _check_numbers(self) -> None:
         mean, stddev = self.mean or (), self.stddev or ()
@@ -160,7 +160,7 @@ class Normalize(Op):
         if not self.batch:
             return op
         with on_device_of(parts[0].array):
-            return _Found.of(op, *op.of_batch(parts))
+            return _ByStatistics.of(op, *op.of_batch(parts))
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
         """What is given, for each channel."""
@@ -195,7 +195,7 @@ class Normalize(Op):
         chosen = range(len(letters)) if self.axes is None else self.axes
         return "".join(letters[axis] for axis in axes_from_0(self, chosen, len(letters)))
 
-    body = Body(
+    body: ClassVar[Body | None] = Body(
         "value",
         f"const int at = channel < {_CHANNELS} ? channel : {_CHANNELS - 1};\n"
         "    value = (value - row.means[at]) * row.factors[at] + row.shift;",
@@ -259,23 +259,25 @@ class _Computed(Normalize, register=False, called="normalize"):
         return mean, np.asarray(squares / max(count - self.ddof, 1))
 
 
-class _Found(Normalize, register=False, called="normalize"):
+class _ByStatistics(Normalize, register=False, called="normalize"):
     """Normalization by statistics of a batch."""
 
-    body = Normalize.body
+    body = Normalize.traits.body
 
     @classmethod
-    def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _Found:
+    def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _ByStatistics:
         """What an operator does with mean and variance, ``(F, H, W, C)`` or with 1 in place of each."""
         made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
         mean, variance = (
             np.reshape(value, (1,) * (4 - value.ndim) + value.shape) for value in (mean, variance)
         )
-        own = made.__dict__
-        own["_statistics"] = mean, inverse_of(variance + op.epsilon)
-        own["channels"], own["channels_from"] = op.channels, op.channels_from
-        if max(*mean.shape[:3], *variance.shape[:3]) > 1 or mean.shape[3] > _CHANNELS:
-            own["body"] = None
+        made.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
+        has_body = max(*mean.shape[:3], *variance.shape[:3]) == 1 and mean.shape[3] <= _CHANNELS
+        made.restate(
+            channels=op.traits.channels,
+            channels_from=op.traits.channels_from,
+            body=made.traits.body if has_body else None,
+        )
         return made
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter

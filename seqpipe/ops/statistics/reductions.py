@@ -11,7 +11,7 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...sequence import Batch
-from ..arrays.base import Held, OnAxes
+from ..arrays.base import HeldArray, OnAxes
 from ..call.backends import on_device_of
 from ..call.inputs import admitted, gathered, like
 from ..core.deferred import or_node
@@ -66,7 +66,7 @@ class _Reduction(OnAxes, register=False):
         left = found if self.keep_dims else found.reshape(_left(held, axes))
         return left if isinstance(held.value, Batch) else like(x, left)
 
-    def _more(self, held: Held, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more
+    def _more(self, held: HeldArray, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more
         return more
 
 
@@ -193,7 +193,7 @@ class _Spread(_Float, register=False):
         found = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
         return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if found is None else found
 
-    def _more(self, held: Held, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
+    def _more(self, held: HeldArray, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
         mean = more["mean"]
         if mean is None:
             return {"mean": None}
@@ -241,6 +241,6 @@ def _mean_square(x: Array, axes: tuple[int, ...]) -> Array:
     return variance_of(x, namespace(x).zeros(()), axes) if found is None else found
 
 
-def _left(held: Held, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _left(held: HeldArray, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape without the axes that are reduced."""
     return tuple(n for axis, n in enumerate(held.array.shape) if axis not in axes)

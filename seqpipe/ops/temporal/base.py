@@ -101,7 +101,7 @@ class Order(Frames, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """A row for each frame of the result."""
-        order = self._all_orders(rows, spec) if self.rows_together else self.frame_order(rows, spec)
+        order = self._all_orders(rows, spec) if self.traits.rows_together else self.frame_order(rows, spec)
         made = np.zeros(order.size, self.kernel_dtype())
         made["shift"] = (order - np.arange(order.shape[-1])).ravel()
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -10,18 +10,26 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
+from .gather import gather
+from .mapping import Mapping3, turned
 from .ranges import moments
+from .stages import Blurred, Coarse, Kept, Stage, Step, Survey
 
 __all__ = [
+    "Anisotropy",
     "BiasField",
     "CoarseDropout3d",
     "GaussianBlur3d",
     "Ghosting",
     "Gibbs",
     "LowResolution",
+    "Median3d",
+    "Motion",
+    "Sharpen3d",
     "Spike",
 ]
 
@@ -47,6 +55,16 @@ class GaussianBlur3d(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Three sums of weighted neighbors, one for each axis."""
+        for axis, weights in self._weights(p):
+            x = _blurred(x, axis, weights)
+        return x
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Blurred(axis, weights) for axis, weights in self._weights(p)]
+
+    def _weights(self, p: Any) -> list[tuple[int, npt.NDArray[np.float32]]]:
+        """The axes along which it blurs, and the weights of neighbors."""
         sigma = np.asarray(p.sigma, np.float64)
         if self.unit == "mm":
             if p.spacing is None:
@@ -56,10 +74,7 @@ class GaussianBlur3d(Intensity):
                     advice="Give it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
                 )
             sigma = sigma / p.spacing
-        for axis in range(3):
-            if sigma[axis] > 0:
-                x = _blurred(x, axis, _gaussian(float(sigma[axis])))
-        return x
+        return [(axis, _gaussian(one)) for axis, one in enumerate(sigma.tolist()) if one > 0]
 
 
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
@@ -95,6 +110,99 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
     return total
 
 
+def _coarse(x: Array, sizes: tuple[int, int, int]) -> Array:
+    """The nearest of fewer voxels, and between them straight lines."""
+    xp, extents = namespace(x), x.shape
+    for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+        if few < n:
+            x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
+    for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
+        if few < n:
+            place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
+            first = np.minimum(place.astype(np.int64), max(few - 2, 0))
+            share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
+            before = x.take(xp.asarray(first), axis=axis)
+            behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
+            x = before + xp.asarray(share) * (behind - before)
+    return x
+
+
+class Sharpen3d(Intensity):
+    """Bring out what a Gaussian blur takes away ("unsharp masking"); what is outside mirrors what is inside."""
+
+    amount: Number = param(
+        (0.0, 1.0),
+        "how many times the difference from the blurred values is added",
+        lo=0,
+        hi=100,
+        identity=0.0,
+    )
+    sigma: float = param(1.0, "standard deviation of the blur", unit="voxels", lo=0.1, hi=100, drawn=False)
+
+    examples = (
+        {"amount": 0.7},
+        {"amount": (0.2, 2.0), "sigma": 0.6, "per_channel": True, "p": 0.5, "seed": 1},
+    )
+    errors = (({"amount": -1}, "sharpen3d: amount=-1 is not valid; allowed: a number from 0 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + amount · (x - blurred)``."""
+        blurred, weights = x, _gaussian(self.sigma)
+        for axis in range(3):
+            blurred = _blurred(blurred, axis, weights)
+        amount = np.float32(p.amount)
+        return (1 + amount) * x - amount * blurred
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        kept, weights = Kept(), _gaussian(self.sigma)
+        passes = [Blurred(axis, weights) for axis in range(3)]
+        return [kept, *passes, Step("mixed", (-float(p.amount), 1 + float(p.amount)), other=kept)]
+
+
+class Median3d(Intensity):
+    """The median of each voxel and its 26 neighbors; the border is repeated."""
+
+    examples = ({}, {"per_channel": True, "p_channel": 0.5, "p": 0.5, "seed": 1})
+    errors = (({"p": 2}, "median3d: p=2 is not valid; allowed: .*"),)
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """Slice by slice, so that the 27 values of a slice's voxels are all that is in memory."""
+        xp = namespace(x)
+        padded = xp.pad(x, 1, mode="edge")
+        found, (_, height, width) = xp.empty_like(x), x.shape
+        for d in range(x.shape[0]):
+            around = [padded[d + a, b : b + height, c : c + width] for a, b, c in product(range(3), repeat=3)]
+            found[d] = xp.median(xp.stack(around), axis=0)
+        return found
+
+
+class Anisotropy(Intensity):
+    """As if slices along one axis had been acquired farther apart, and drawn out again."""
+
+    factor: Number = param((1.5, 5.0), "how many times as far apart", lo=1, hi=100, identity=1.0)
+    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+
+    examples = ({"factor": 2.0, "axis": 1}, {"factor": (1.5, 5.0), "p": 0.5, "seed": 1})
+    errors = (({"factor": 0.5}, "anisotropy: factor=0.5 is not valid; allowed: a number from 1 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """The nearest voxels along the axis, and between them straight lines."""
+        return _coarse(x, self._sizes(p))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Coarse(self._sizes(p))]
+
+    def _sizes(self, p: Any) -> tuple[int, int, int]:
+        """How many slices, rows and columns are kept."""
+        d, h, w = (
+            max(1, round(n / float(p.factor))) if axis == int(p.axis) else n
+            for axis, n in enumerate(p.extent)
+        )
+        return d, h, w
+
+
 class LowResolution(Intensity):
     """As if it had been acquired with fewer voxels: the nearest of them are kept, and drawn out again."""
 
@@ -113,25 +221,18 @@ class LowResolution(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """The nearest voxels, and between them straight lines."""
-        factor = np.asarray(p.factor, np.float64)
-        factor = factor[[0, 0, 0]] if self.isotropic else factor.copy()
-        if self.in_plane:
-            factor[0] = 1
-        xp = namespace(x)
-        sizes = [max(1, round(n * f)) for n, f in zip(x.shape, factor, strict=True)]
-        extents = x.shape
-        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
-            if few < n:
-                x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
-        for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
-            if few < n:
-                place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
-                first = np.minimum(place.astype(np.int64), max(few - 2, 0))
-                share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
-                before = x.take(xp.asarray(first), axis=axis)
-                behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
-                x = before + xp.asarray(share) * (behind - before)
-        return x
+        return _coarse(x, self._sizes(p))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Coarse(self._sizes(p))]
+
+    def _sizes(self, p: Any) -> tuple[int, int, int]:
+        """How many slices, rows and columns are kept."""
+        first, *others = (float(one) for one in p.factor)
+        factors = (1.0 if self.in_plane else first, *([first] * 2 if self.isotropic else others))
+        d, h, w = (max(1, round(n * factor)) for n, factor in zip(p.extent, factors, strict=True))
+        return d, h, w
 
 
 class BiasField(Intensity):
@@ -147,15 +248,24 @@ class BiasField(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x · exp(Σ c · d^i · h^j · w^k)`` with ``i + j + k`` up to the order, and axes from -1 to 1."""
-        xp, terms = namespace(x), self.order + 1
-        rng, coefficients = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
+        xp, field = namespace(x), self._coefficients(p)
+        for n in x.shape:  # the first axis becomes the last, three times
+            powers = np.linspace(-1, 1, n) ** np.arange(self.order + 1)[:, None]
+            field = np.tensordot(field, powers, (0, 0))
+        return x * xp.exp(xp.asarray(field.astype(np.float32)))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("bias", table=self._coefficients(p).astype(np.float32), count=self.order)]
+
+    def _coefficients(self, p: Any) -> Any:
+        """Of the powers of slices, rows and columns."""
+        terms = self.order + 1
+        rng, found = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
         for powers in product(range(terms), repeat=3):
             if sum(powers) <= self.order:
-                coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
-        field: Any = coefficients
-        for n in x.shape:  # the first axis becomes the last, three times
-            field = np.tensordot(field, np.linspace(-1, 1, n) ** np.arange(terms)[:, None], (0, 0))
-        return x * xp.exp(xp.asarray(field.astype(np.float32)))
+                found[powers] = rng.uniform(-1, 1) * float(p.strength)
+        return found
 
 
 class Ghosting(Intensity):
@@ -178,6 +288,61 @@ class Ghosting(Intensity):
         shape = [-1 if a == axis else 1 for a in range(3)]
         spectrum = xp.fft.fft(x, axis=axis) * xp.asarray(np.fft.ifftshift(scale).reshape(shape))
         return xp.fft.ifft(spectrum, axis=axis).real.astype(np.float32)
+
+
+class Motion(Intensity):
+    """What moved while frequencies were acquired, line after line along an axis: some are of other poses.
+
+    The lines around the middle are of the volume as it is, so that labels still lie on it.
+    """
+
+    movements: Number = param(
+        2, "how often it moves, at times of which all are alike", kind=int, lo=0, hi=100
+    )
+    rotate: Number = param(
+        (0.0, 10.0), "most that a pose is turned about each axis", unit="degrees", lo=0, hi=180
+    )
+    translate_mm: Number = param(
+        (0.0, 10.0),
+        "most that a pose is shifted along each axis; voxels of volumes without a spacing are 1 mm long",
+        unit="mm",
+        lo=0,
+    )
+    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+
+    examples = (
+        {"movements": 3, "rotate": 5.0, "translate_mm": 2.0, "axis": 1},
+        {"rotate": (0.0, 4.0), "p": 0.5, "seed": 1},
+    )
+    errors = (
+        ({"movements": -1}, "motion: movements=-1 is not valid; allowed: a whole number from 0 to 100"),
+    )
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Frequencies along the axis, in parts those of the volume in other poses."""
+        xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        times = np.sort(rng.random(int(p.movements)))
+        ends = [0, *np.floor(times * n).astype(int).tolist(), n]
+        spectrum = xp.moveaxis(xp.fft.fft(x, axis=axis), axis, 0)
+        for first, end in pairwise(ends):
+            mapping = self._pose(p, x.shape, rng)
+            if first == end or first <= n // 2 < end:
+                continue
+            device = None if isinstance(x, np.ndarray) else cuda_device_of(x)
+            moved = gather(x[..., None], mapping, "linear", 0.0, device=device)[..., 0]
+            lines = xp.asarray((np.arange(first, end) - n // 2) % n)
+            spectrum[lines] = xp.moveaxis(xp.fft.fft(moved, axis=axis), axis, 0)[lines]
+        return xp.fft.ifft(xp.moveaxis(spectrum, 0, axis), axis=axis).real.astype(np.float32)
+
+    def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
+        """Where the voxels of a pose are in the volume."""
+        spacing = np.ones(3) if p.spacing is None else p.spacing
+        turn = turned(rng.uniform(-1, 1, 3) * float(p.rotate)).T * spacing / spacing[:, None]
+        shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
+        matrix, center = np.eye(4), (np.array(size) - 1) / 2
+        matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)
+        return Mapping3(size, matrix)
 
 
 class Spike(Intensity):
@@ -240,13 +405,24 @@ class CoarseDropout3d(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Boxes at places that are drawn, cut off at the borders."""
-        # one place for all channels, unless each has parameters of its own
-        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
         value = moments(x)[0] if self.fill_value is None else self.fill_value
         found = x.copy()
-        for _ in range(int(p.holes)):
-            first = [
-                int(rng.integers(0, max(1, n - size + 1))) for n, size in zip(x.shape, self.size, strict=True)
-            ]
-            found[tuple(slice(f, f + s) for f, s in zip(first, self.size, strict=True))] = value
+        for first, end in self._boxes(p):
+            found[tuple(map(slice, first, end))] = value
         return found
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        boxes = self._boxes(p).astype(np.int32)
+        if self.fill_value is not None:
+            return [Step("holes", (self.fill_value,), table=boxes, count=len(boxes))]
+        survey = Survey()
+        return [survey, Step("holes", before=survey, table=boxes, count=len(boxes))]
+
+    def _boxes(self, p: Any) -> npt.NDArray[np.int64]:
+        """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``."""
+        # one place for all channels, unless each has parameters of its own
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        room = np.maximum(1, np.array(p.extent) - self.size + 1)
+        first = rng.integers(0, room, (int(p.holes), 3))
+        return np.stack([first, first + self.size], axis=1)

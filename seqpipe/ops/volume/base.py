@@ -22,6 +22,7 @@ from .gather import Interpolation, reference_gather
 from .held import Grid
 from .mapping import Extent, Mapping3
 from .run import run
+from .stages import Call, Stage
 
 __all__ = ["Exact", "Intensity", "Spatial", "Volumetric", "alike", "bits", "generator", "spacing_of"]
 
@@ -220,26 +221,49 @@ class Intensity(Volumetric, register=False):
         Args:
             x: ``(D, H, W)``, float32.
             p: the parameters; ``p.key`` and ``p.channel`` are what all else that is random depends on, ``p.spacing``
-                the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None.
+                the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None, ``p.dtype`` the
+                name of the image's type, ``p.extent`` its slices, rows and columns.
         """
 
-    def done_to(self, values: Array, p: Drawn, place: int, more: dict[str, Any]) -> Array:
+    def stages(self, p: Any) -> list[Stage]:
+        """The same as kernels do it, stage after stage; by default :meth:`reference` with CuPy.
+
+        Args:
+            p: as :meth:`reference` is given it.
+        """
+        return [Call(lambda x: self.reference(x, p))]
+
+    @property
+    def asks_mask(self) -> bool:
+        """Whether it looks at ``p.mask``, which takes time to find."""
+        return False
+
+    def for_channel(self, p: Drawn, channel: int, about: dict[str, Any]) -> SimpleNamespace | None:
+        """What :meth:`reference` and :meth:`stages` are told of a channel; None if it stays as it is.
+
+        Args:
+            p: what was drawn for the sample.
+            channel: its number among those of all images of the sample.
+            about: what is told besides.
+        """
+        own = self.of_channel(p, channel)
+        return None if own is None else SimpleNamespace(**vars(own), **about)
+
+    def done_to(self, values: Array, p: Drawn, place: int, about: dict[str, Any]) -> Array:
         """An image with its channels changed.
 
         Args:
             values: ``(D, H, W, C)``.
             p: what was drawn for the sample.
             place: the number of the first channel among those of all images of the sample.
-            more: what :meth:`reference` is told besides.
+            about: what :meth:`reference` is told besides.
         """
         xp = namespace(values)
         out = values.astype(np.float32)
         for channel in range(values.shape[3]):
-            own = self.of_channel(p, place + channel)
+            own = self.for_channel(p, place + channel, about)
             if own is not None:
-                out[..., channel] = self.reference(
-                    out[..., channel], SimpleNamespace(**vars(own), **more, dtype=values.dtype.name)
-                )
+                out[..., channel] = self.reference(out[..., channel], own)
         if values.dtype.kind in "iu":
             info = np.iinfo(values.dtype)
             out = xp.rint(out).clip(info.min, info.max)

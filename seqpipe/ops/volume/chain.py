@@ -15,7 +15,9 @@ from ..core.deferred import Maker, or_node
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
 from .base import Exact, Volumetric
-from .run import Doing, run, sample_done
+from .held import state_of
+from .plan import plans_of
+from .run import ALONE, run
 
 __all__ = ["VolumeChain"]
 
@@ -143,9 +145,9 @@ class VolumeChain(Maker):
                 (names, "one gather" if geometric else "intensities") for names, geometric in self._groups()
             ]
         else:
-            doing = Doing()
-            sample_done(self.ops, x if isinstance(x, Mapping) else {"image": x}, layout, epoch, index, doing)
-            lines = doing.passes
+            sample = x if isinstance(x, Mapping) else {ALONE: x}
+            (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
+            lines = [(step.names, step.summary) for step in plan.steps]
         return "\n".join(f"{n}. {' → '.join(names)}: {how}" for n, (names, how) in enumerate(lines, 1))
 
     def _groups(self) -> Iterator[tuple[list[str], bool]]:

@@ -7,21 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.blocks import resolve, values_of
+from ..core.blocks import values_of
 from ..core.declaration import Declaration
-from ..core.spec import Spec
 
 __all__ = ["Drawn"]
 
 
 class Drawn(SimpleNamespace):
     """An operator's parameters for one sample, as attributes; ``acts`` says whether it does anything."""
-
-    @classmethod
-    def of(cls, op: Declaration, spec: Spec, epoch: int, index: int) -> Drawn:
-        """What is drawn for a sample."""
-        row = resolve(op, [spec], epoch, [index]).of(0, 1)[0]
-        return cls(**vars(values_of(row)))
 
     @classmethod
     def from_json(cls, op: Declaration, values: dict[str, Any]) -> Drawn:

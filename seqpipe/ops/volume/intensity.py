@@ -9,10 +9,12 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number
-from ..core.parameters import param
+from ..core.parameters import ANY, param
+from ..core.percentiles import Percentiles
 from ..noise.normal_numbers import fast_normal
-from .base import Intensity, bits
+from .base import Intensity, bits, generator
 from .ranges import Range, moments, percentiles, range_of, range_param
+from .stages import COUNTS, Stage, Step, Survey, scaled
 
 __all__ = [
     "BrightnessAdditive",
@@ -20,6 +22,8 @@ __all__ = [
     "Contrast3d",
     "Gamma3d",
     "GaussianNoise3d",
+    "HistogramStandardize",
+    "LocalGamma",
     "PercentileRescale",
     "RicianNoise",
     "Window",
@@ -45,6 +49,10 @@ class GaussianNoise3d(Intensity):
         """``x + sigma · n``."""
         return x + np.float32(p.sigma) * _normal(x, p)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("noise", (p.sigma,), p.key, 2 * int(p.channel))]
+
 
 class RicianNoise(Intensity):
     """The noise of magnitudes in magnetic resonance: that of the length of a complex number, of both its parts."""
@@ -58,6 +66,10 @@ class RicianNoise(Intensity):
         """``√((x + sigma · n)² + (sigma · m)²)``."""
         sigma = np.float32(p.sigma)
         return namespace(x).hypot(x + sigma * _normal(x, p), sigma * _normal(x, p, 1))
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("rician", (p.sigma,), p.key, 2 * int(p.channel))]
 
 
 class BrightnessMultiplicative(Intensity):
@@ -77,6 +89,10 @@ class BrightnessMultiplicative(Intensity):
         """``x · factor``."""
         return x * np.float32(p.factor)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [scaled(p.factor)]
+
 
 class BrightnessAdditive(Intensity):
     """Add a number to all values."""
@@ -89,6 +105,10 @@ class BrightnessAdditive(Intensity):
     def reference(self, x: Array, p: Any) -> Array:
         """``x + offset``."""
         return x + np.float32(p.offset)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [scaled(1.0, p.offset)]
 
 
 class Contrast3d(Intensity):
@@ -110,6 +130,11 @@ class Contrast3d(Intensity):
             return found
         finite = x[namespace(x).isfinite(x)]
         return found.clip(finite.min(), finite.max()) if finite.size else found
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        survey = Survey()
+        return [survey, Step("contrast", (p.factor, self.preserve_range), before=survey)]
 
 
 class Gamma3d(Intensity):
@@ -152,6 +177,20 @@ class Gamma3d(Intensity):
             )
         return -found if self.invert else found
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        given: Any = self.range
+        if isinstance(given, Percentiles):
+            return super().stages(p)
+        whole = isinstance(given, str) and given == "minmax"
+        lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
+        sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
+        power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)
+        found: list[Stage] = [before, power] if whole or self.retain_stats else [power]
+        if self.retain_stats:
+            return [*found, after, Step("restore", (0.0, 0.0, 0.0, sign), before=before, after=after)]
+        return [*found, scaled(-1.0)] if self.invert else found
+
 
 class ZScore(Intensity):
     """Bring values to the mean 0 and the standard deviation 1."""
@@ -186,6 +225,19 @@ class ZScore(Intensity):
         found = (x - np.float32(mean)) / np.float32(deviation if deviation > 0 else 1)
         return namespace(x).where(where, found, x) if self.keep_zeros and where is not None else found
 
+    @property
+    def asks_mask(self) -> bool:
+        """Whether the mask is what is counted."""
+        return self.of == "mask"
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        if self.of == "mask" and p.mask is None:
+            return super().stages(p)  # which says so
+        survey = Survey(self.of)
+        changed = self.of if self.keep_zeros else "all"
+        return [survey, Step("score", (COUNTS.index(changed),), before=survey)]
+
 
 class Window(Intensity):
     """What lies between two values, from 0 to 1; in CT they are Hounsfield units."""
@@ -207,6 +259,10 @@ class Window(Intensity):
         wide = max(float(p.hi) - float(p.lo), 1e-7)
         return ((x - np.float32(p.lo)) / np.float32(wide)).clip(0, 1)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return [Step("window", (p.lo, max(float(p.hi) - float(p.lo), 1e-7)))]
+
 
 class PercentileRescale(Intensity):
     """What lies between two percentiles of the values, from 0 to 1."""
@@ -221,3 +277,84 @@ class PercentileRescale(Intensity):
         """``(x - low) / (high - low)``, cut off at 0 and 1."""
         lo, hi = percentiles(x, (float(p.lower), float(p.upper)))
         return ((x - np.float32(lo)) / np.float32(max(hi - lo, 1e-7))).clip(0, 1)
+
+
+class HistogramStandardize(Intensity):
+    """Bring percentiles of the values to landmarks, and what is between them along straight lines (Nyúl and Udupa).
+
+    Landmarks of a dataset are the means of such percentiles of its volumes. Values beyond the ends go on along the
+    outermost lines.
+    """
+
+    landmarks: tuple[float, ...] = param(
+        (0.0, 25.0, 50.0, 75.0, 100.0),
+        "the value that each percentile becomes, rising",
+        size=ANY,
+        drawn=False,
+    )
+    percentiles: tuple[float, ...] = param(
+        (1.0, 25.0, 50.0, 75.0, 99.0), "of the values, rising, one for each landmark",
+        unit="%", lo=0, hi=100, size=ANY, drawn=False,
+    )  # fmt: skip
+
+    examples = ({}, {"landmarks": (0.0, 1.0), "percentiles": (2.0, 98.0), "p": 0.5, "seed": 1})
+    errors = (
+        (
+            {"landmarks": (0.0, 1.0, 2.0)},
+            "histogram_standardize: 3 landmarks and 5 percentiles; allowed: as many of both, two or more, rising",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rising = all(len(v) > 1 and (np.diff(v) > 0).all() for v in (self.landmarks, self.percentiles))
+        if len(self.landmarks) != len(self.percentiles) or not rising:
+            raise ParameterError(
+                f"{len(self.landmarks)} landmarks and {len(self.percentiles)} percentiles",
+                source=self.name,
+                allowed="as many of both, two or more, rising",
+            )
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The value on the line of the two percentiles that it lies between."""
+        xp = namespace(x)
+        known = x[xp.isfinite(x)]
+        if not known.size:
+            return x
+        places = np.array([float(v) for v in xp.percentile(known, xp.asarray(self.percentiles))])
+        landmarks = np.array(self.landmarks)
+        slopes = np.diff(landmarks) / np.maximum(np.diff(places), 1e-7)
+        number = xp.searchsorted(xp.asarray(places[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")
+        first, slope = (xp.asarray(v.astype(np.float32))[number] for v in (places[:-1], slopes))
+        return (x - first) * slope + xp.asarray(landmarks[:-1].astype(np.float32))[number]
+
+
+class LocalGamma(Intensity):
+    """Raise values to a power between their ends, most at a place that is drawn and less the farther from it."""
+
+    gamma: Number = param((0.7, 1.5), "the power at the place", lo=0.01, hi=100, identity=1.0)
+    reach: Number = param(
+        (0.2, 0.5),
+        "standard deviation of the Gaussian around the place, in parts of each axis",
+        lo=0.01,
+        hi=10,
+    )
+
+    examples = ({"gamma": 2.0}, {"gamma": (0.7, 1.5), "reach": 0.3, "p": 0.5, "seed": 1})
+    errors = (({"gamma": 0}, "local_gamma: gamma=0 is not valid; allowed: a number from 0.01 to 100"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
+        xp = namespace(x)
+        rng = generator(p.key, int(p.channel) if self.per_channel else 0, 2)
+        near: Any = np.ones((1, 1, 1))
+        for axis, (n, place) in enumerate(zip(x.shape, rng.random(3), strict=True)):
+            off = ((np.arange(n) + 0.5) / n - place) / float(p.reach)
+            near = near * np.exp(-0.5 * off**2).reshape([-1 if a == axis else 1 for a in range(3)])
+        known = x[xp.isfinite(x)]
+        if not known.size:
+            return x
+        lo, hi = float(known.min()), float(known.max())
+        wide = np.float32(max(hi - lo, 1e-7))
+        power = xp.asarray((float(p.gamma) ** near).astype(np.float32))
+        return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from ...array import FloatArray
 from .lattice import Lattice
 
-__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed"]
+__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed", "turned"]
 
 Extent: TypeAlias = tuple[int, int, int]
 """Slices, rows and columns."""
@@ -112,3 +113,13 @@ def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     given: FloatArray = np.asarray(places, np.float64)
     found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
     return found
+
+
+def turned(angles: FloatArray | Seq[float]) -> FloatArray:
+    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
+    (a, b, c), (u, v, w) = ([of(math.radians(float(x))) for x in angles] for of in (math.cos, math.sin))
+    return np.array([
+        [b * c, -b * w, -v],
+        [a * w - u * v * c, a * c + u * v * w, -u * b],
+        [u * w + a * v * c, u * c - a * v * w, a * b],
+    ])  # fmt: skip

@@ -13,12 +13,11 @@ from ..core.parameters import at_most_one, param
 from .base import Spatial, generator, spacing_of
 from .held import Grid
 from .lattice import FOLD_LIMIT, Lattice, nodes_for
-from .mapping import UNMOVED, Mapping3
+from .mapping import UNMOVED, Mapping3, turned
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
 _STILL: Final = (0.0, 0.0, 0.0)
-_PLANES: Final = ((1, 2), (0, 2), (0, 1))  # that a turn about an axis is in
 
 
 class RandomAffine3d(Spatial):
@@ -86,7 +85,7 @@ class RandomAffine3d(Spatial):
         scale = scale[[0, 0, 0]] if self.isotropic else scale.copy()
         if self.in_plane:
             scale[0] = 1
-        linear = _turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
+        linear = turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
         linear = linear * scale
         center = (np.array(grid.size) - 1) / 2
         matrix = UNMOVED.copy()
@@ -237,17 +236,6 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray |
     matrix[:3, 3] = (given - 1) / 2 - step * (size - 1) / 2
     d, h, w = (int(n) for n in size)
     return mapping.then(matrix, (d, h, w))
-
-
-def _turned(angles: FloatArray) -> FloatArray:
-    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
-    found: FloatArray = np.eye(3)
-    for (a, b), angle in zip(_PLANES, np.deg2rad(angles), strict=True):
-        one = np.eye(3)
-        one[a, a] = one[b, b] = np.cos(angle)
-        one[a, b], one[b, a] = -np.sin(angle), np.sin(angle)
-        found = found @ one
-    return found
 
 
 def _sheared(angles: FloatArray) -> FloatArray:

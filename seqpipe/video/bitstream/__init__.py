@@ -5,11 +5,34 @@ Nothing is decoded: the first bytes of a packet's units are read, as the codecs'
 
 from __future__ import annotations
 
-from .hevc import hevc_may_hide
-from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
-from .parameter_sets import ParameterSets, SetUp
-from .replenishment import REPLENISHED, UNREAD, Coded
-from .select import chroma_location, classifier, highest_temporal_layer
+from typing import TYPE_CHECKING
+
+from ...lazy import on_demand
+
+if TYPE_CHECKING:
+    from .hevc import hevc_may_hide
+    from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
+    from .parameter_sets import ParameterSets, SetUp
+    from .replenishment import REPLENISHED, UNREAD, Coded
+    from .select import chroma_location, classifier, highest_temporal_layer
+
+_LAZY = {
+    "Classifier": "kind",
+    "Coded": "replenishment",
+    "Leading": "kind",
+    "PacketKind": "kind",
+    "ParameterSets": "parameter_sets",
+    "Picture": "kind",
+    "REPLENISHED": "replenishment",
+    "SetUp": "parameter_sets",
+    "UNKNOWN": "kind",
+    "UNREAD": "replenishment",
+    "chroma_location": "select",
+    "classifier": "select",
+    "droppable": "kind",
+    "hevc_may_hide": "hevc",
+    "highest_temporal_layer": "select",
+}
 
 __all__ = [
     "REPLENISHED",
@@ -28,3 +51,10 @@ __all__ = [
     "hevc_may_hide",
     "highest_temporal_layer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    return __all__

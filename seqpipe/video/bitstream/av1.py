@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .av1_sequence import SELECT, Sequence, read_sequence
+from .av1_sequence import SELECT, SequenceHeader, read_sequence
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
 
@@ -38,7 +38,7 @@ class _Obu(NamedTuple):
     end: int
 
 
-class _Frame(NamedTuple):
+class _FrameHeader(NamedTuple):
     """One frame header: `slot` is the slot shown again, -1 for a coded frame."""
 
     slot: int
@@ -67,7 +67,7 @@ class Av1Classifier:
             return UNKNOWN
 
     def _read(self, packet: bytes | memoryview) -> PacketKind:
-        frames: list[_Frame] = []
+        frames: list[_FrameHeader] = []
         lasting = False
         for unit in _units(packet):
             payload = packet[unit.begin : min(unit.end, unit.begin + _HEADER_BYTES)]
@@ -87,7 +87,7 @@ class Av1Classifier:
             picture_type="I" if intra else "P",
         )
 
-    def _frame(self, bits: BitReader, unit: _Obu) -> _Frame:
+    def _frame(self, bits: BitReader, unit: _Obu) -> _FrameHeader:
         """Reads a frame header, and notes which slots it fills."""
         if self._sequence is None:
             raise BitstreamError("a frame before any sequence header")
@@ -96,7 +96,7 @@ class Av1Classifier:
             known = self._slots[frame.slot]
             if known is None:
                 raise BitstreamError("an unknown slot is shown")
-            frame = _Frame(frame.slot, known, True, _ALL_SLOTS if known == _KEY else 0)
+            frame = _FrameHeader(frame.slot, known, True, _ALL_SLOTS if known == _KEY else 0)
         for slot in range(8):
             if frame.refresh >> slot & 1:
                 self._slots[slot] = frame.frame_type
@@ -142,7 +142,7 @@ def av1_shows(packet: bytes) -> tuple[bool, bool, bool]:
     return bool(headers) and not earlier, earlier, any(unit.kind == _SEQUENCE_HEADER for unit in units)
 
 
-def av1_sequence(extradata: bytes) -> Sequence | None:
+def av1_sequence(extradata: bytes) -> SequenceHeader | None:
     """The sequence header in an av1C record or in plain units; None if there is none that can be read."""
     data = extradata[4:] if extradata[:1] == b"\x81" else extradata
     try:
@@ -166,12 +166,12 @@ def _leb128(data: bytes | memoryview, at: int) -> tuple[int, int]:
     raise BitstreamError("a length that does not end")
 
 
-def _read_frame(bits: BitReader, seq: Sequence, unit: _Obu) -> _Frame:
+def _read_frame(bits: BitReader, seq: SequenceHeader, unit: _Obu) -> _FrameHeader:
     """uncompressed_header (clause 5.9.2) up to refresh_frame_flags."""
     if seq.reduced:
-        return _Frame(-1, _KEY, True, _ALL_SLOTS)
+        return _FrameHeader(-1, _KEY, True, _ALL_SLOTS)
     if bits.flag():
-        return _Frame(bits.u(3), -1, True, 0)
+        return _FrameHeader(bits.u(3), -1, True, 0)
     frame_type, shown = bits.u(2), bits.flag()
     if shown:
         bits.skip(seq.presentation_bits)
@@ -191,10 +191,10 @@ def _read_frame(bits: BitReader, seq: Sequence, unit: _Obu) -> _Frame:
         bits.skip(3)  # primary_ref_frame
     if seq.modeled and bits.flag():
         _skip_removal_times(bits, seq, unit)
-    return _Frame(-1, frame_type, shown, _ALL_SLOTS if at_start or frame_type == _SWITCH else bits.u(8))
+    return _FrameHeader(-1, frame_type, shown, _ALL_SLOTS if at_start or frame_type == _SWITCH else bits.u(8))
 
 
-def _skip_removal_times(bits: BitReader, seq: Sequence, unit: _Obu) -> None:
+def _skip_removal_times(bits: BitReader, seq: SequenceHeader, unit: _Obu) -> None:
     for point in seq.points:
         within = point.layers >> unit.temporal_id & 1 and point.layers >> (unit.spatial_id + 8) & 1
         if point.timed and (within or not point.layers):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .bits import BitReader
 
-__all__ = ["SELECT", "OperatingPoint", "Sequence", "read_sequence"]
+__all__ = ["SELECT", "OperatingPoint", "SequenceHeader", "read_sequence"]
 
 SELECT = 2
 """Stands for a tool that each frame switches for itself."""
@@ -25,7 +25,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class SequenceHeader:
     """The fields of a sequence header on which the reading of frame headers depends, and the chroma siting.
 
     Attributes:
@@ -53,7 +53,7 @@ class Sequence:
     chroma_sample_position: int
 
 
-def read_sequence(bits: BitReader) -> Sequence:
+def read_sequence(bits: BitReader) -> SequenceHeader:
     """Reads a sequence header.
 
     Raises:
@@ -74,7 +74,7 @@ def read_sequence(bits: BitReader) -> Sequence:
     bits.skip(3)  # use_128x128_superblock, enable_filter_intra, enable_intra_edge_filter
     tools = _Tools() if reduced else _read_tools(bits)
     bits.skip(3)  # enable_superres, enable_cdef, enable_restoration
-    return Sequence(
+    return SequenceHeader(
         reduced=reduced,
         points=points,
         modeled=timing.modeled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .av1 import av1_sequence
 from .bits import BitReader, BitstreamError, unescape
 from .nal import NalFormat, avc_format, hevc_format, nal_spans
-from .sps import h264_chroma_location, hevc_chroma_location
+from .sps import h264_sequence, hevc_chroma_location
 
 __all__ = ["stream_chroma_location"]
 
@@ -39,7 +39,7 @@ def stream_chroma_location(codec: str, extradata: bytes, first_packet: bytes) ->
 def _h264(form: NalFormat, first_packet: bytes) -> int:
     for unit in _units(form, first_packet):
         if unit[0] & 31 == _H264_SPS:
-            return h264_chroma_location(BitReader(unescape(unit[1:])))
+            return h264_sequence(BitReader(unescape(unit[1:]))).chroma_location
     return 0
 
 

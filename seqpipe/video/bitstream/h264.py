@@ -1,10 +1,14 @@
-"""H.264: NAL unit types, nal_ref_idc, slice types, recovery points (ITU-T H.264, 7.3.1, 7.3.3, D.1)."""
+"""H.264: NAL types, nal_ref_idc, slice types, frame numbers, recovery points (ITU-T H.264, 7.3, 7.4.3, D.1)."""
 
 from __future__ import annotations
+
+import contextlib
 
 from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 from .nal import avc_format, nal_spans
+from .no_picture import h264_has_none, sei_number
+from .sps import H264Sequence, h264_sequence
 
 __all__ = ["H264Classifier"]
 
@@ -12,7 +16,7 @@ _SLICE_TYPES = frozenset({1, 2, 5})
 """Slice, data partition A, slice of an IDR picture. Partitions B and C repeat the nal_ref_idc of their A."""
 _LASTING_TYPES = frozenset({7, 8, 10, 11, 13, 15})
 """Parameter sets and the ends of sequence and stream: they matter to the pictures that follow."""
-_SEI = 6
+_SEI, _SPS, _PPS = 6, 7, 8
 _IDR = 5
 _RECOVERY_POINT = 6
 _HEADER_BYTES = 16
@@ -27,39 +31,87 @@ class H264Classifier:
     A packet is no reference if nal_ref_idc is 0 in all of its slices and it holds no parameter sets. Such
     pictures take no part in deriving any other picture's order count, frame number or reference lists.
 
+    References are numbered in a row, and others have the number of the next one. One that has another number
+    contradicts: where packets are missing, repeated or moved, libavcodec invents references for it without a word,
+    and then all packets before it have a part in it.
+
     Args:
         extradata: avcC record, Annex B parameter sets, or empty.
     """
 
     def __init__(self, extradata: bytes) -> None:
-        self._length_size = avc_format(extradata).length_size
+        form = avc_format(extradata)
+        self._length_size = form.length_size
+        self._sequences: dict[int, H264Sequence] = {}
+        self._sequence_of: dict[int, int] = {}
+        self._number: int | None = None  # of the last reference
+        for unit in form.parameter_sets:
+            self._learn(unit)
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
         """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
         try:
             return self._read(packet)
         except BitstreamError:
+            self._number = None
             return UNKNOWN
 
     def _read(self, packet: bytes | memoryview) -> PacketKind:
         reference = idr = recovery = False
         letters: set[Picture] = set()
-        for begin, end in nal_spans(packet, self._length_size):
+        first: bytes | memoryview = b""
+        spans = nal_spans(packet, self._length_size)
+        for begin, end in spans:
             header = packet[begin]
             kind = header & 31
             if kind in _SLICE_TYPES:
                 reference = reference or header & 0x60 != 0
                 idr = idr or kind == _IDR
-                letters.add(_slice_letter(packet[begin + 1 : min(end, begin + _HEADER_BYTES)]))
+                piece = packet[begin + 1 : min(end, begin + _HEADER_BYTES)]
+                letters.add(_slice_letter(piece))
+                first = first or piece
             elif kind == _SEI:
                 recovery = recovery or _recovers_at_once(unescape(packet[begin + 1 : end]))
             elif kind in _LASTING_TYPES:
                 reference = True
+                if kind in (_SPS, _PPS):
+                    self._learn(packet[begin:end])
         if not letters:
-            return NO_PICTURE
+            return NO_PICTURE if all(h264_has_none(bytes(packet[a:b])) for a, b in spans) else UNKNOWN
         picture_type: Picture = "B" if "B" in letters else "P" if "P" in letters else "I"
         access = idr or (True if recovery and picture_type == "I" else None if picture_type == "I" else False)
-        return packet_kind(reference or recovery, random_access=access, picture_type=picture_type)
+        contradicts = self._contradicts(first, reference=reference, checked=picture_type != "I")
+        return packet_kind(
+            reference or recovery, random_access=access, picture_type=picture_type, contradicts=contradicts
+        )
+
+    def _contradicts(self, header: bytes | memoryview, *, reference: bool, checked: bool) -> bool:
+        """Whether a picture's first slice has another frame number than the pictures before it let expect."""
+        bits = BitReader(unescape(header))
+        bits.ue()  # first_mb_in_slice
+        bits.ue()  # slice_type
+        sequence = self._sequences.get(self._sequence_of.get(bits.ue(), -1))
+        if sequence is None:
+            return False
+        number, before = bits.u(2 * sequence.planes_apart + sequence.number_bits), self._number
+        number &= (1 << sequence.number_bits) - 1
+        if reference:
+            self._number = number
+        if before is None or not checked:
+            return False
+        step = (number - before) % (1 << sequence.number_bits)
+        return reference and sequence.frames_only if step == 0 else step != 1 and not sequence.gaps
+
+    def _learn(self, unit: bytes | memoryview) -> None:
+        """Takes up a parameter set, with its NAL header; one that is broken leaves frame numbers unread."""
+        with contextlib.suppress(BitstreamError):
+            if unit[0] & 31 == _SPS:
+                sequence = h264_sequence(BitReader(unescape(unit[1:])))
+                self._sequences[sequence.number] = sequence
+            elif unit[0] & 31 == _PPS:
+                bits = BitReader(unescape(unit[1:_HEADER_BYTES]))
+                picture = bits.ue()
+                self._sequence_of[picture] = bits.ue()
 
 
 def _slice_letter(header: bytes | memoryview) -> Picture:
@@ -83,23 +135,12 @@ def _recovers_at_once(payload: bytes) -> bool:
     """
     at = 0
     while at + 2 < len(payload):
-        kind, at = _sei_number(payload, at)
-        size, at = _sei_number(payload, at)
+        kind, at = sei_number(payload, at)
+        size, at = sei_number(payload, at)
         if kind == _RECOVERY_POINT:
             return BitReader(payload[at : at + size]).ue() == 0
         at += size
     return False
-
-
-def _sei_number(payload: bytes, at: int) -> tuple[int, int]:
-    """A payload type or size: bytes of 255 and a last one below it, summed; and the position behind it."""
-    value = 0
-    for byte in payload[at:]:
-        value += byte
-        at += 1
-        if byte < 255:
-            return value, at
-    raise BitstreamError("an SEI message is cut")
 
 
 def _first_byte_table() -> tuple[Picture | None, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, Leading, PacketKind, Picture, packet_kind
 from .nal import hevc_format, nal_spans
+from .no_picture import hevc_has_none
 
 __all__ = ["HevcClassifier", "hevc_highest_layer", "hevc_may_hide"]
 
@@ -72,7 +73,8 @@ class HevcClassifier:
     def _read(self, packet: bytes | memoryview) -> PacketKind:
         slices: list[_Slice] = []
         lasting = False
-        for begin, end in nal_spans(packet, self._length_size):
+        spans = nal_spans(packet, self._length_size)
+        for begin, end in spans:
             kind = packet[begin] >> 1 & 63
             if end - begin < 2:
                 raise BitstreamError("a NAL unit without a header")
@@ -88,7 +90,7 @@ class HevcClassifier:
                 if kind == _PPS:
                     self._learn(packet[begin:end])
         if not slices:
-            return NO_PICTURE
+            return NO_PICTURE if all(hevc_has_none(bytes(packet[a:b])) for a, b in spans) else UNKNOWN
         return _summary(slices, lasting)
 
     def _slice(self, kind: int, layer: int, header: bytes | memoryview) -> _Slice:

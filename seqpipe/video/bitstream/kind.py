@@ -49,6 +49,7 @@ class PacketKind:
             predicted or repeated, else "I"; None if unknown. In MPEG-1, 2 and 4 "B" means reordering.
         leaves_state: it leaves more behind than reference frames (VP9: motion vectors, probabilities, …).
         takes_state: it reads what a packet with ``leaves_state`` just before it left behind.
+        contradicts: it is not what the packets before it let expect: some are missing, damaged or in the wrong place.
     """
 
     reference: bool
@@ -59,6 +60,7 @@ class PacketKind:
     picture_type: Picture | None = None
     leaves_state: bool = False
     takes_state: bool = False
+    contradicts: bool = False
 
 
 packet_kind = lru_cache(maxsize=1024)(PacketKind)

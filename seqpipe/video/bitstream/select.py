@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from typing import Any
 
 import av
 import av.codec
 
-from .av1 import Av1Classifier
-from .chroma import stream_chroma_location
-from .h264 import H264Classifier
-from .hevc import HevcClassifier, hevc_highest_layer
 from .kind import UNKNOWN, Classifier, PacketKind
-from .mpeg import Mpeg4Classifier, MpegClassifier
 from .replenishment import READ_THROUGH, Coded, ReplenishedClassifier
-from .vp8 import Vp8Classifier
-from .vp9 import Vp9Classifier
 
 __all__ = ["chroma_location", "classifier", "highest_temporal_layer"]
 
@@ -52,9 +46,10 @@ def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Clas
         where the codec never predicts one frame from another.
     """
     name, intra_only = _identity(codec)
-    make = _CLASSIFIERS.get(name)
-    if make is not None:
-        return make(extradata)
+    if name in _CLASSIFIERS:
+        module, make = _CLASSIFIERS[name]
+        found: Classifier = getattr(_of(module), make)(extradata)
+        return found
     if coded is not None and name in READ_THROUGH:
         return ReplenishedClassifier(name, coded)
     return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
@@ -72,7 +67,7 @@ def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
         The location by H.273 as FFmpeg numbers it: 1 left, 2 center, 3 top left, 4 top, 5 bottom left,
         6 bottom; 0 if nothing states it.
     """
-    return stream_chroma_location(_identity(codec)[0], extradata, first_packet)
+    return int(_of("chroma").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
 
 
 def highest_temporal_layer(codec: str, extradata: bytes) -> int:
@@ -82,7 +77,12 @@ def highest_temporal_layer(codec: str, extradata: bytes) -> int:
         codec: the name of FFmpeg's codec or of one of its decoders.
         extradata: the stream's codec configuration as the container holds it; may be empty.
     """
-    return hevc_highest_layer(extradata) if codec == "hevc" else 0
+    return int(_of("hevc").hevc_highest_layer(extradata)) if codec == "hevc" else 0
+
+
+def _of(module: str) -> Any:
+    """A module of this package, imported when a stream needs it: most programs read one codec."""
+    return importlib.import_module(f".{module}", __package__)
 
 
 def _identity(codec: str) -> tuple[str, bool]:
@@ -96,13 +96,14 @@ def _identity(codec: str) -> tuple[str, bool]:
     return known.canonical_name, known.intra_only and known.canonical_name not in _NOT_QUITE_INTRA
 
 
-_CLASSIFIERS: dict[str, Callable[[bytes], Classifier]] = {
-    "av1": Av1Classifier,
-    "h264": H264Classifier,
-    "hevc": HevcClassifier,
-    "mpeg1video": MpegClassifier,
-    "mpeg2video": MpegClassifier,
-    "mpeg4": Mpeg4Classifier,
-    "vp8": Vp8Classifier,
-    "vp9": Vp9Classifier,
+_CLASSIFIERS = {
+    "av1": ("av1", "Av1Classifier"),
+    "h264": ("h264", "H264Classifier"),
+    "hevc": ("hevc", "HevcClassifier"),
+    "mpeg1video": ("mpeg", "MpegClassifier"),
+    "mpeg2video": ("mpeg", "MpegClassifier"),
+    "mpeg4": ("mpeg", "Mpeg4Classifier"),
+    "vp8": ("vp8", "Vp8Classifier"),
+    "vp9": ("vp9", "Vp9Classifier"),
 }
+"""Of each codec that is read here, the module of its classifier and its class."""

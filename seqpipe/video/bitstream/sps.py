@@ -1,35 +1,59 @@
-"""Sequence parameter sets of H.264 and HEVC, read as far as the chroma sample location in their VUI.
+"""Sequence parameter sets of H.264 and HEVC: how frames are numbered, and the chroma sample location in their VUI.
 
 Sources: ITU-T H.264 clauses 7.3.2.1.1 and E.1.1; ITU-T H.265 clauses 7.3.2.2, 7.3.3, 7.3.4, 7.3.7 and E.2.1.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .bits import BitReader, BitstreamError
 
-__all__ = ["h264_chroma_location", "hevc_chroma_location", "hevc_sps_number"]
+__all__ = ["H264Sequence", "h264_sequence", "hevc_chroma_location", "hevc_sps_number"]
 
 _CHROMA_PROFILES = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244})
 _EXTENDED_SAR = 255
 _MOST_SETS = 64
 _MOST_PICTURES = 16
+_MOST_NUMBER_BITS = 16
 
 
-def h264_chroma_location(bits: BitReader) -> int:
-    """The chroma location of an H.264 sequence parameter set, FFmpeg's number; 0 if it states none.
+class H264Sequence(NamedTuple):
+    """What is read of an H.264 sequence parameter set.
+
+    Attributes:
+        number: its own.
+        number_bits: of the frame_num in slice headers.
+        gaps: whether frame numbers may be left out.
+        frames_only: no picture is a field.
+        planes_apart: slices say which color plane they are of.
+        chroma_location: FFmpeg's number; 0 if it states none.
+    """
+
+    number: int
+    number_bits: int
+    gaps: bool
+    frames_only: bool
+    planes_apart: bool
+    chroma_location: int
+
+
+def h264_sequence(bits: BitReader) -> H264Sequence:
+    """Reads an H.264 sequence parameter set.
 
     Args:
         bits: the parameter set behind its NAL header.
 
     Raises:
-        BitstreamError: it is cut.
+        BitstreamError: it is cut, or no parameter set.
     """
     profile = bits.u(8)
     bits.skip(16)
-    bits.ue()  # seq_parameter_set_id
-    if profile in _CHROMA_PROFILES:
-        _skip_h264_chroma_format(bits)
-    bits.ue()  # log2_max_frame_num_minus4
+    number = bits.ue()
+    planes_apart = _h264_chroma_format(bits) if profile in _CHROMA_PROFILES else False
+    number_bits = bits.ue() + 4
+    if number_bits > _MOST_NUMBER_BITS:
+        raise BitstreamError(f"frame numbers of {number_bits} bits")
     order_type = bits.ue()
     if order_type == 0:
         bits.ue()
@@ -38,14 +62,16 @@ def h264_chroma_location(bits: BitReader) -> int:
         _skip_codes(bits, 2)
         _skip_codes(bits, bits.ue())
     bits.ue()  # max_num_ref_frames
-    bits.skip(1)
+    gaps = bits.flag()
     _skip_codes(bits, 2)  # size in macroblocks
-    if not bits.flag():  # frame_mbs_only_flag
+    frames_only = bits.flag()
+    if not frames_only:
         bits.skip(1)
     bits.skip(1)
     if bits.flag():  # frame_cropping_flag
         _skip_codes(bits, 4)
-    return _vui_chroma_location(bits) if bits.flag() else 0
+    chroma = _vui_chroma_location(bits) if bits.flag() else 0
+    return H264Sequence(number, number_bits, gaps, frames_only, planes_apart, chroma)
 
 
 def hevc_chroma_location(bits: BitReader) -> int:
@@ -126,17 +152,17 @@ def _skip_codes(bits: BitReader, count: int) -> None:
         bits.ue()
 
 
-def _skip_h264_chroma_format(bits: BitReader) -> None:
+def _h264_chroma_format(bits: BitReader) -> bool:
+    """Passes over what high profiles add; gives separate_colour_plane_flag."""
     chroma = bits.ue()
-    if chroma == 3:
-        bits.skip(1)
+    planes_apart = bits.flag() if chroma == 3 else False
     _skip_codes(bits, 2)  # bit depths
     bits.skip(1)
-    if not bits.flag():  # seq_scaling_matrix_present_flag
-        return
-    for index in range(12 if chroma == 3 else 8):
-        if bits.flag():
-            _skip_h264_scaling_list(bits, 16 if index < 6 else 64)
+    if bits.flag():  # seq_scaling_matrix_present_flag
+        for index in range(12 if chroma == 3 else 8):
+            if bits.flag():
+                _skip_h264_scaling_list(bits, 16 if index < 6 else 64)
+    return planes_apart
 
 
 def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:

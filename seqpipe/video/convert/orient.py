@@ -15,7 +15,7 @@ from .scale import PlaneScaler
 from .scratch import ConversionScratch
 from .surface import Plane
 
-__all__ = ["OnGrid", "Scaled", "Turned", "Unscaled", "turned"]
+__all__ = ["OnGrid", "ScaledFrame", "Turned", "Unscaled", "turned"]
 
 # what mirroring left to right and then quarter turns counter-clockwise come to, in OpenCV's operations
 _TURN: Final[dict[tuple[bool, int], Callable[[Plane, Plane], object]]] = {
@@ -78,7 +78,7 @@ class Unscaled:
         return self._planes if self._upsampler is None else (*self._planes, *self._upsampler(planes[1:]))
 
 
-class Scaled:
+class ScaledFrame:
     """Planes scaled to the picture's grid; the arguments are those of :class:`Unscaled`, and where the picture lies."""
 
     def __init__(

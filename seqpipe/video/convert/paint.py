@@ -18,7 +18,7 @@ from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import AnySurface
 
-__all__ = ["AnyConverter", "HostPainter", "Painter", "Targets", "converter_key"]
+__all__ = ["HostPainter", "Painter", "Targets", "converter_key"]
 
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
 """By frame number: the pictures to be made of it, each by a converter at a place of its own."""
@@ -29,18 +29,6 @@ _KEPT = 64
 def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
     """What decides how the surfaces of a stream become pictures: streams that agree in it share a converter."""
     return resolve(info), output.place(info), info.pixel_format, info.width, info.height, output
-
-
-class AnyConverter(Protocol):
-    """What every converter tells of its pictures."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Of a picture, in the order of its layout."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of a value."""
 
 
 class Painter(Protocol):

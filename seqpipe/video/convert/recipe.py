@@ -19,11 +19,11 @@ from .color import ColorSpec, chroma_offset
 from .geometry import Placement
 from .matrix import output_matrix
 from .mix import Mixer
-from .orient import OnGrid, Scaled, Unscaled, turned
+from .orient import OnGrid, ScaledFrame, Unscaled, turned
 from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import Plane, Surface
-from .windowed import Rounded, Windowed, within_reach
+from .windowed import Rounded, WindowedSurface, within_reach
 
 __all__ = ["Recipe"]
 
@@ -81,9 +81,9 @@ class Recipe:
             grids = _grids(color, part, surface)[:needed]
             planes: OnGrid
             if part.window is not None:
-                planes = Windowed(grids, part.stretches, dtype, headroom)
+                planes = WindowedSurface(grids, part.stretches, dtype, headroom)
             elif part.is_scaled:
-                planes = Scaled(grids, part, dtype, headroom, scratch)
+                planes = ScaledFrame(grids, part, dtype, headroom, scratch)
             else:
                 planes = Unscaled(grids, dtype, headroom, scratch)
             planes = turned(planes, part, needed, dtype, scratch)

@@ -23,7 +23,7 @@ from .geometry import Placement, Stretch
 from .surface import Plane
 from .triangle import triangle
 
-__all__ = ["Bands", "Rounded", "Windowed", "bands_of", "within_reach"]
+__all__ = ["Bands", "Rounded", "WindowedSurface", "bands_of", "within_reach"]
 
 _PIXELS: Final = 8  # of an axis that one product makes: their samples lie side by side
 # Larger products BLAS would share out among threads of its own, of which every one of ours would have some.
@@ -111,7 +111,7 @@ def _band(begin: int, samples: IntArray, weights: npt.NDArray[Any]) -> _Band:
     return _Band(slice(begin, begin + count), slice(first, last), matrix.astype(np.float32))
 
 
-class Windowed:
+class WindowedSurface:
     """Planes of which a window is scaled to the picture's grid; see :class:`seqpipe.video.convert.orient.OnGrid`.
 
     It keeps the weights alone: every request may have a window of its own, so that many of these are kept.
@@ -165,7 +165,7 @@ def within_reach(placement: Placement) -> Placement:
 
 
 class Rounded:
-    """A window of a picture that is made at full size first, channel by channel; see :class:`Windowed`.
+    """A window of a picture that is made at full size first, channel by channel; see :class:`WindowedSurface`.
 
     Args:
         picture: makes the part of it that is shown, in memory of that shape.

@@ -1,4 +1,12 @@
-"""CPU PacketDecoder: libavcodec through PyAV, fed packet by packet."""
+"""CPU PacketDecoder: libavcodec through PyAV, fed packet by packet.
+
+A limit: libavcodec's HEVC decoder gives no sign of a slice that ends early, as one wrong bit makes it do, and leaves in
+the picture what the memory of its frame buffer held. That depends on the pictures before, so such a frame may look
+otherwise where others are asked for with it. PyAV does not let memory be given to a decoder, and holding on to
+pictures, so that none comes into used memory, would take gigabytes. Streams with checksums of their pictures
+(``hash=1`` of x265) do not have it: there the frame is lost. Nor does libavcodec tell where it fills a damaged slice of
+FFV1 without checksums (``slicecrc=0``, and versions before 3) from the picture before.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +26,7 @@ from av.codec.context import CodecContext
 from ...errors import BackendError
 from ..av_packet import av_packet, set_extradata
 from ..bitstream import REPLENISHED
+from ..bitstream.ffv1 import ffv1_is_sound, ffv1_may_check
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
@@ -81,6 +90,7 @@ class CpuDecoder:
         self._codec = index.info.codec
         self._size: tuple[int, int] | None = None
         self.threads = threads
+        self._checked = self._codec == "ffv1" and ffv1_may_check(index.extradata)
         self._begins_anew = self._codec in _KEEPS_STATE or not index.extradata
         self._open = partial(_opened, index, threads)
         self._context: VideoCodecContext | None = self._open()
@@ -92,6 +102,8 @@ class CpuDecoder:
             DecodeError: libavcodec refused one of them, or with threads: one that was fed shortly before.
         """
         for number, data, key, _ in packets:
+            if self._checked and not ffv1_is_sound(data):
+                raise DecodeError("the checksum of a slice is wrong", packet=number)
             packet = av_packet(data)
             # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
             packet.pts = packet.dts = number

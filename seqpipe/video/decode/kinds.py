@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import BoolArray, IntArray, distinct
 from ...errors import SourceError
 from ..bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable, highest_temporal_layer
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import reached_from
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "RefutedError", "learn", "note_kinds", "parts", "read_kind"]
+__all__ = ["HeldPackets", "RefutedError", "in_doubt", "learn", "note_kinds", "parts", "read_kind"]
 
 _PACKETS_AT_ONCE, _MOST_PACKETS_AT_ONCE = 1024, 1 << 14
 _BYTES_AT_ONCE = 16 << 20
@@ -135,9 +135,9 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
     if table.whole or not len(wanted):
         return
     reader.forget()
-    packets = np.unique(wanted)
+    packets = distinct(wanted)
     on_the_way = table.known[table.gop[packets[0]] : packets[-1] + 1]
-    if on_the_way.all() and not earlier and not table.leading[packets].any():
+    if on_the_way.all() and not earlier and not table.leads(packets).any():
         return  # nothing before the first one's key packet is needed
     # Whether a leading picture can be decoded from its own key frame is known only once it was looked at.
     for starts in (table.gop[packets], reached_from(table, packets, earlier)):
@@ -184,7 +184,20 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
 def note_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
     """Put into a table what some packets in a row are."""
     some = slice(first, first + len(kinds))
-    table.reference[some] = ~np.array(superfluous[: len(kinds)], dtype=bool) | table.key[some]
+    needed = ~np.array(superfluous[: len(kinds)], dtype=bool) | in_doubt(kinds, table.key[some])
+    table.reference[some] = needed | table.key[some]
     table.undecodable[some] = [kind.leading is Leading.RASL for kind in kinds]
     table.self_contained[some] = [kind.leading is Leading.RADL for kind in kinds]
     table.known[some] = True  # last: another thread may plan by it at once
+
+
+def in_doubt(kinds: list[PacketKind], key: BoolArray) -> BoolArray:
+    """Which packets in a row lie between the same two key packets as one that contradicts those before it.
+
+    What such packets say of themselves may be as wrong: each is taken for a reference, so that what is decoded does not
+    depend on which of them were asked for.
+    """
+    contradicts = np.array([kind.contradicts for kind in kinds], dtype=bool)
+    gop = np.cumsum(key)
+    found: BoolArray = np.isin(gop, gop[contradicts])
+    return found

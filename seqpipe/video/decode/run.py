@@ -7,13 +7,13 @@ decoder reports damage with the damaged frame, and a B-frame is presented before
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress, islice
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import Segment, awaited, damaged_by, make_plan, undecodable
@@ -74,45 +74,49 @@ class Decoding:
         self._threads = threads
         self._frame = index.packets.packet_frame
         self._flushed: tuple[int, PacketDecoder] | None = None
+        self._thorough = False
         self.damaged: set[int] = set()
-        self._missing = set(index.packets.frame_packet[np.unique(frames)].tolist())
+        self._missing = set(index.packets.frame_packet[distinct(frames)].tolist())
 
     def __iter__(self) -> Iterator[AnySurface | Lost]:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
             before = len(self._missing) - len(self.damaged)
-            error = yield from self._attempt(threads, earlier)
-            if error is not None and threads > 1:
+            yield from self._attempt(threads, earlier)
+            if not self._thorough:
                 # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
-                threads = 1
+                # And what is lost may not depend on what else was asked for: no packet is left out any more.
+                threads, self._thorough = 1, True
             elif len(self._missing) - len(self.damaged) < before:
                 earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
-                threads, earlier = 1, earlier + 1
+                earlier += 1
             else:
                 yield from self._lose_the_rest()
         self._give_back()
 
-    def _attempt(self, threads: int, earlier: int) -> Generator[AnySurface | Lost, None, str | None]:
-        """Run a plan for all that is missing; returns the decoder's complaint if it stopped at one."""
+    def _attempt(self, threads: int, earlier: int) -> Iterator[AnySurface | Lost]:
+        """Run a plan for all that is missing, up to its end or to the first complaint of the decoder."""
         decoder = self._decoder(threads)
         for segment in self._segments(earlier):
-            run = _Run(self._table, segment)
+            run = _DecodingRun(self._table, segment)
             try:
-                yield from self._run(run, decoder, threads)
+                yield from self._run(run, decoder)
             except DecodeError as error:
-                if threads == 1:
+                if self._thorough:
                     yield from self._lose(run.at if error.packet is None else error.packet, str(error))
-                return str(error)
+                return
         self._flushed = threads, decoder
-        return None
 
     def _segments(self, earlier: int) -> Iterator[Segment]:
         """The runs that deliver what is missing; what has to be known of packets for that is learned on the way."""
         for wanted in parts(self._table, np.sort(np.fromiter(self._missing, dtype=np.int64))):
             learn(self._index, self._reader, wanted, earlier=earlier)
-            yield from make_plan(self._table, wanted, earlier=earlier, damaged=self.damaged).segments
+            plan = make_plan(
+                self._table, wanted, earlier=earlier, damaged=self.damaged, thorough=self._thorough
+            )
+            yield from plan.segments
 
     def _decoder(self, threads: int) -> PacketDecoder:
         """The decoder of the attempt before, if it has as many threads, or another one."""
@@ -127,19 +131,19 @@ class Decoding:
             (threads, decoder), self._flushed = self._flushed, None
             self._decoders.give_back(self._index, threads, decoder)
 
-    def _run(self, run: _Run, decoder: PacketDecoder, threads: int) -> Iterator[AnySurface | Lost]:
+    def _run(self, run: _DecodingRun, decoder: PacketDecoder) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
         while part := run.part(list(islice(data, _FED_AT_ONCE))):
-            yield from self._sort(run, decoder, decoder.feed(part), threads)
-        yield from self._sort(run, decoder, decoder.flush(), threads)
+            yield from self._sort(run, decoder, decoder.feed(part))
+        yield from self._sort(run, decoder, decoder.flush())
         for packet in run.swallowed():
-            if threads > 1:
+            if not self._thorough:
                 raise DecodeError("the decoder gives no picture for it")
             yield from self._lose(packet, "the decoder gives no picture for it")
         yield from self._release(run, everything=True)
 
     def _sort(
-        self, run: _Run, decoder: PacketDecoder, steps: Iterator[DecodeResult], threads: int
+        self, run: _DecodingRun, decoder: PacketDecoder, steps: Iterator[DecodeResult]
     ) -> Iterator[AnySurface | Lost]:
         for result in steps:
             run.hear(result)
@@ -147,7 +151,7 @@ class Decoding:
             del result  # it holds pictures, of which a GPU has few
             for packet in damaged:
                 if packet not in run.undecodable:
-                    if threads > 1:
+                    if not self._thorough:
                         raise DecodeError("the decoder had to invent parts of a picture")
                     yield from self._lose(packet, "the decoder had to invent parts of its picture")
             if run.held:
@@ -155,7 +159,7 @@ class Decoding:
             if is_inherited(decoder):  # this was left at a picture, and is gone on with in a forked process
                 raise DecodeError("the threads of its decoder are another process's")
 
-    def _release(self, run: _Run, *, everything: bool = False) -> Iterator[AnySurface]:
+    def _release(self, run: _DecodingRun, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):
             if packet in self._missing:
                 self._missing.discard(packet)
@@ -179,7 +183,7 @@ class Decoding:
         self._missing.clear()
 
 
-class _Run:
+class _DecodingRun:
     """One segment on its way through a decoder.
 
     Attributes:

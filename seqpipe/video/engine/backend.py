@@ -13,7 +13,7 @@ from ..convert.surface import AnySurface
 from ..decode.packet_decoder import Decoders
 from ..decode.packets import PacketReader
 from ..decode.run import Lost
-from ..plan.jobs import Job, Video
+from ..plan.jobs import Job, PlannedVideo
 
 __all__ = ["DecodeBackend", "DecodedElsewhere", "Helpers", "WholeRun"]
 
@@ -35,10 +35,10 @@ class Helpers(Protocol):
     def count(self) -> int:
         """How many there are at most."""
 
-    def fit(self, video: Video) -> bool:
+    def fit(self, video: PlannedVideo) -> bool:
         """Whether a video may be left to them."""
 
-    def decode(self, video: Video, frames: IntArray) -> DecodedElsewhere | None:
+    def decode(self, video: PlannedVideo, frames: IntArray) -> DecodedElsewhere | None:
         """Begin to decode frames, perhaps once another one's are done; None where they are not ready yet."""
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class WholeRun(Protocol):
     """What decodes and paints all of a job at once, as long as nothing is wrong."""
 
     def __call__(
-        self, video: Video, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
+        self, video: PlannedVideo, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
     ) -> bool:
         """Do it, and say whether it is done; where it is not, all of it is left to other decoders.
 

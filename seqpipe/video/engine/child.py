@@ -23,7 +23,7 @@ from ..decode.packets import open_packets
 from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from ..source.source import open_source
 from .child_memory import FrameBuffer, LentFrame, Slots
 
@@ -130,7 +130,7 @@ class _Decoding:
 
     def __init__(self, memory: mmap.mmap) -> None:
         self.slots = Slots(memory)
-        self._pool, self._videos = DecoderPool(idle=_DECODERS), Recent[Video]()
+        self._pool, self._videos = DecoderPool(idle=_DECODERS), Recent[PlannedVideo]()
 
     def answers(self, request: DecodeRequest) -> Iterator[Answer]:
         """What to say to a request."""
@@ -140,12 +140,14 @@ class _Decoding:
         except SeqpipeError as error:
             yield Failed(error)
 
-    def _video(self, request: DecodeRequest) -> Video:
+    def _video(self, request: DecodeRequest) -> PlannedVideo:
         if request.file is not None:
-            self._videos.add(request.number, Video(open_source(request.file.path), request.file.stream))
+            self._videos.add(
+                request.number, PlannedVideo(open_source(request.file.path), request.file.stream)
+            )
         return self._videos.use(request.number)
 
-    def _results(self, video: Video, frames: IntArray) -> Iterator[ChildResult]:
+    def _results(self, video: PlannedVideo, frames: IntArray) -> Iterator[ChildResult]:
         items: list[ChildFrame | Lost] = []
         with contextlib.closing(open_packets(video.source, video.index)) as packets:
             for found in Decoding(video.index, packets, self._pool, frames):

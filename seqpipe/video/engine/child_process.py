@@ -14,21 +14,14 @@ from typing import Any, Final
 
 from ...array import IntArray
 from ...errors import BackendError
-from ...param import Param
 from ..convert.surface import Surface
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from .child import Answer, ChildFrame, ChildResult, DecodeRequest, Failed, File, Recent, ReleasedBuffers
 from .child_memory import SharedFrames
+from .processes import PROCESSES
 
-__all__ = ["PROCESSES", "ChildProcess"]
+__all__ = ["ChildProcess"]
 
-PROCESSES: Final = Param(
-    name="SEQPIPE_PROCESSES",
-    doc="Processes that decode small pictures on the CPU for each reader of many files; 0 for none; "
-    "by default one for each of 8 threads or more, 16 at most",
-    kind=int,
-    lo=0,
-)
 _RUN: Final = "import sys; sys.path.append(sys.argv[1]); from seqpipe.video.engine.child import main; main()"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 _ENDING_S: Final = 5.0
@@ -75,7 +68,7 @@ class ChildProcess:
         except (EOFError, OSError) as error:
             raise self._ended() from error
 
-    def ask(self, number: int, video: Video, frames: IntArray) -> None:
+    def ask(self, number: int, video: PlannedVideo, frames: IntArray) -> None:
         """Ask for frames of a video, whose number stands for it from now on.
 
         Raises:

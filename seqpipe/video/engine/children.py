@@ -8,7 +8,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
-from multiprocessing import parent_process
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -17,14 +16,12 @@ from ...errors import BackendError
 from ..convert.surface import Surface
 from ..decode.run import Lost
 from ..packet_index import PacketIndex
-from ..plan.jobs import Video
-from .child_process import PROCESSES, ChildProcess
+from ..plan.jobs import PlannedVideo
+from .child_process import ChildProcess
+from .processes import processes
 
-__all__ = ["ChildDecoding", "Children", "children", "processes"]
+__all__ = ["ChildDecoding", "Children", "children"]
 
-# threads that wait for Python's lock: on 16 cores as many children read 340×256 in half the time, on 2 they only cost
-_WORTH_THREADS: Final = 8
-_MOST_BY_DEFAULT: Final = 16
 _RUNS_BEFORE: Final = 4  # for each child, so that programs which are soon done start none
 _MOST_PIXELS: Final = 1 << 20  # of a frame: larger ones take so long that threads rarely meet
 
@@ -36,35 +33,11 @@ def children(threads: int, count: int | None = None, *, nice: int = 0) -> Childr
 
     Args:
         threads: how many would decode without them.
-        count: how many children; None for what :func:`processes` says.
+        count: how many children; None for what :func:`seqpipe.video.engine.processes.processes` says.
         nice: how far they stand back behind others that want a core.
     """
     count = processes(threads) if count is None else count
     return Children(count, runs_before=_RUNS_BEFORE * count, nice=nice) if count else None
-
-
-def processes(threads: int) -> int:
-    """How many processes decode for an engine: ``SEQPIPE_PROCESSES``, else as many as its threads are worth.
-
-    Args:
-        threads: how many would decode without them.
-
-    Raises:
-        ParameterError: the variable is no whole number of at least 0.
-        BackendError: the variable asks for some, but the system has no memory that processes can share in this backend.
-    """
-    text = os.environ.get(PROCESSES.name)
-    if text is None:
-        # who has many processes already, such as the workers of a loader, is not given as many for each of them
-        worth = threads >= _WORTH_THREADS and parent_process() is None and hasattr(os, "memfd_create")
-        return min(threads, _MOST_BY_DEFAULT) if worth else 0
-    count = int(PROCESSES.check(int(text) if text.strip().isdecimal() else text))
-    if count and not hasattr(os, "memfd_create"):
-        raise BackendError(
-            f"{PROCESSES.name}={count}, but this system has no memfd_create",
-            advice=f"Leave {PROCESSES.name} out: threads decode, in the same way",
-        )
-    return count
 
 
 class Children:
@@ -93,12 +66,12 @@ class Children:
         self._lock = threading.Condition()
         self._process = os.getpid()
 
-    def fit(self, video: Video) -> bool:
+    def fit(self, video: PlannedVideo) -> bool:
         """Whether a video may be left to them: a local file of small frames."""
         info = video.index.info
         return video.source.path is not None and info.width * info.height <= self._pixels
 
-    def decode(self, video: Video, frames: IntArray) -> ChildDecoding | None:
+    def decode(self, video: PlannedVideo, frames: IntArray) -> ChildDecoding | None:
         """Let a child decode frames; once all of them have started, wait until one is free.
 
         Args:

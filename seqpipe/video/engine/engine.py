@@ -28,11 +28,11 @@ from ..decode.pool import DecoderPool
 from ..index.library import Library
 from ..interruptible import Awaited
 from ..memory import host_array
-from ..plan.jobs import Job, JobQueue, Video, cut
+from ..plan.jobs import Job, JobQueue, PlannedVideo, cut
 from ..plan.request import Outcomes, Request, assembled, check_memory
 from .backend import DecodeBackend
-from .children import children
 from .fill import fill
+from .processes import processes as worth_processes
 from .read_ahead import ReadAhead
 from .workers import CLOSED_MEANWHILE, Workers
 
@@ -83,8 +83,9 @@ class Engine:
         threads: how many on the CPU; by default one per core that this process may use.
         cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each video, by its number in the container; None for the best one.
+        register: the path of a register of indexes, if there is one, see :mod:`seqpipe.video.index.shared`.
         processes: how many decode small frames for these threads; None for what the threads are worth,
-            see :func:`seqpipe.video.engine.children.processes`.
+            see :func:`seqpipe.video.engine.processes.processes`.
         backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
         allocate: allocates memory where these backends paint.
     """
@@ -95,6 +96,7 @@ class Engine:
         *,
         cache_dir: str | os.PathLike[str] | None = None,
         stream: int | None = None,
+        register: str | None = None,
         processes: int | None = None,
         backends: Seq[DecodeBackend] | None = None,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
@@ -105,14 +107,18 @@ class Engine:
         self._closing = contextlib.ExitStack()
         if backends is None:
             own = DecoderPool(idle=4 * self.threads)
-            helpers = children(self.threads, processes)
+            helpers = None
+            if count := worth_processes(self.threads) if processes is None else processes:
+                from .children import children  # here: it brings along what processes talk by
+
+                helpers = children(self.threads, count)
             backends = DecodeBackend("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
         for backend in backends:
             self._closing.callback(backend.close)
         self._backends = [(backend, self._executor_of(backend)) for backend in backends]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir, stream)
+        self._library = Library(cache_dir, stream, register)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
@@ -190,7 +196,7 @@ class Engine:
         """Open the videos, and put the runs that the requests need in the threads' queue."""
         by_video: dict[int, list[tuple[int, Request]]] = defaultdict(list)
         failed: Outcomes = {}
-        videos: dict[int, Video] = {}
+        videos: dict[int, PlannedVideo] = {}
         for place, request in enumerate(requests):
             try:
                 video = self._library.video(request.origin)
@@ -259,12 +265,12 @@ class Engine:
                     outcome[place] = assembled(video.index, request, memory[place], lost)
         return outcomes
 
-    def _keep(self, video: Video) -> None:
+    def _keep(self, video: PlannedVideo) -> None:
         """Keep what was learned of a video, on a thread that no GPU waits for: a file is written."""
         with contextlib.suppress(BackendError):  # closing keeps it as well
             self._executor.submit(partial(self._library.keep, video))
 
-    def _prepare(self, video: Video, request: Request, painter: Painter, targets: Targets) -> Array:
+    def _prepare(self, video: PlannedVideo, request: Request, painter: Painter, targets: Targets) -> Array:
         """Memory for a request, its padding filled, and its frames noted among the targets."""
         info = video.index.info
         converter = painter.converter(info, request.output)
@@ -285,7 +291,7 @@ class Engine:
                     painter.fill(pixels, part, value)
         return pixels
 
-    def _note(self, video: Video, name: str, frames: int, reason: str) -> None:
+    def _note(self, video: PlannedVideo, name: str, frames: int, reason: str) -> None:
         with self._lock:
             self._frames[name] += frames
             self._fallbacks[reason] += 1

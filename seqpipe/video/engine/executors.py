@@ -18,6 +18,7 @@ def engine_for(
     threads: int | None,
     cache_dir: str | os.PathLike[str] | None,
     stream: int | None = None,
+    register: str | None = None,
 ) -> Engine:
     """An engine whose sequences are on a device.
 
@@ -27,13 +28,21 @@ def engine_for(
         threads: CPU threads; by default one per core that this process may use.
         cache_dir: where indexes are kept.
         stream: which stream of each video, by its number in the container; None for the best one.
+        register: the path of a register of indexes, if there is one.
     """
     if device.kind == "cpu":
-        return Engine(threads, cache_dir=cache_dir, stream=stream)
+        return Engine(threads, cache_dir=cache_dir, stream=stream, register=register)
     from .gpu_backends import gpu_decode_backends
 
     backends, allocate = gpu_decode_backends(device.number, decode, threads or available_cores())
-    return Engine(threads, cache_dir=cache_dir, stream=stream, backends=backends, allocate=allocate)
+    return Engine(
+        threads,
+        cache_dir=cache_dir,
+        stream=stream,
+        register=register,
+        backends=backends,
+        allocate=allocate,
+    )
 
 
 def reader_context(device: Device, *, decode: Decode) -> ReaderContext:

@@ -15,7 +15,7 @@ from ..convert.surface import AnySurface
 from ..decode.packet_decoder import Decoders
 from ..decode.packets import PacketReader, open_packets
 from ..decode.run import Decoding, Lost
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from .backend import DecodeBackend, Helpers
 
 __all__ = ["Note", "fill"]
@@ -25,7 +25,7 @@ Note: TypeAlias = Callable[[str, int, str], None]
 
 
 def fill(
-    video: Video,
+    video: PlannedVideo,
     targets: Targets,
     backend: DecodeBackend,
     painter: Painter,
@@ -70,7 +70,7 @@ def fill(
 
 
 def _judged(
-    video: Video,
+    video: PlannedVideo,
     targets: Targets,
     backend: DecodeBackend,
     note: Note,
@@ -100,7 +100,7 @@ def _judged(
 
 
 def _painted(
-    video: Video,
+    video: PlannedVideo,
     targets: Targets,
     painter: Painter,
     reader: Callable[[], PacketReader],

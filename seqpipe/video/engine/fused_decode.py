@@ -22,7 +22,7 @@ from ..decode.packets import PacketReader
 from ..nvdec.arrays import PendingFrames
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.painting import PaintingOf
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from ..plan.plan import Segment, awaited, make_plan, undecodable
 
 __all__ = ["WholeRuns"]
@@ -42,10 +42,10 @@ class WholeRuns:
     def __init__(self, decoders: NvdecDecoders) -> None:
         self._decoders = decoders
         # where something was wrong with one run, it most likely is with the next one
-        self._odd: weakref.WeakSet[Video] = weakref.WeakSet()
+        self._odd: weakref.WeakSet[PlannedVideo] = weakref.WeakSet()
 
     def __call__(
-        self, video: Video, targets: Targets, painter: Any, reader: Callable[[], PacketReader]
+        self, video: PlannedVideo, targets: Targets, painter: Any, reader: Callable[[], PacketReader]
     ) -> bool:
         """Do a job, if it is a plain one and nothing is wrong.
 
@@ -75,7 +75,7 @@ class WholeRuns:
 
 
 def _run(
-    video: Video,
+    video: PlannedVideo,
     segments: Iterable[Segment],
     targets: Targets,
     painting: PaintingOf,
@@ -107,7 +107,7 @@ def _only_converter(targets: Targets) -> DeviceConverter | None:
     return next(iter(converters.values())) if len(converters) == 1 else None
 
 
-def _are_short(video: Video, segments: Iterable[Segment]) -> bool:
+def _are_short(video: PlannedVideo, segments: Iterable[Segment]) -> bool:
     sizes = video.index.packets.size
     return all(
         len(segment.packets) <= _MOST_PACKETS and int(sizes[segment.packets].sum()) <= _MOST_BYTES

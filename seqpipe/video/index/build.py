@@ -21,11 +21,19 @@ from ..bitstream import (
     classifier,
     droppable,
 )
-from ..decode.kinds import read_kind
+from ..decode.kinds import in_doubt, read_kind
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
-from ..probe.probe import FirstPicture, no_packets, open_container, stream_info, unreadable, video_stream
+from ..probe.probe import (
+    FirstPicture,
+    has_side_data,
+    no_packets,
+    open_container,
+    stream_info,
+    unreadable,
+    video_stream,
+)
 from ..source.outside import parsing
 from ..source.source import Source
 from .assemble import DEFAULT_RATE, finish
@@ -96,7 +104,7 @@ def _build(source: Source) -> PacketIndex:
             packets=_table(scan, info),
             dropped_at_start=0,
             end_s=0.0,
-            cut=_cut(scan, info, source),
+            cut=_cut(scan, info, source, _promised(stream)),
             set_ups=scan.set_ups,
             palettes=tuple(scan.palettes),
         )
@@ -127,14 +135,15 @@ def _scan(source: Source, container: InputContainer, stream: VideoStream, first:
             first.offer(packet)
             if packet.size:
                 data, before, number = bytes(packet), b"", len(scan.size)
-                if packet.has_sidedata("new_extradata"):
+                beside = has_side_data(packet)
+                if beside and packet.has_sidedata("new_extradata"):
                     before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
-                if packet.has_sidedata("palette"):
+                if beside and packet.has_sidedata("palette"):
                     _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
                 if packet.is_keyframe:
                     sets.look(number, data)
                 scan.kind.append(read_kind(classify(before + data), data, codec))
-                _note(scan, source, packet, data)
+                _note(scan, source, packet, data, beside=beside)
             elif packet.dts is not None:
                 scan.empty += 1
     except av.error.FFmpegError as error:
@@ -151,7 +160,7 @@ def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
         scan.palettes.append((number, colors))
 
 
-def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> None:
+def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes, *, beside: bool) -> None:
     scan.pts.append(packet.pts)
     scan.dts.append(packet.dts)
     scan.duration.append(packet.duration or 0)
@@ -162,15 +171,7 @@ def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes) -> N
     scan.checksum.append(zlib.crc32(data))
     # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
     sound = not scan.offset or scan.offset[-1] >= 0
-    plain = sound and not _has_side_data(packet)
-    scan.offset.append(_locate(source, packet.pos, data) if plain else -1)
-
-
-def _has_side_data(packet: av.Packet[Any]) -> bool:
-    try:
-        return any(True for _ in packet.iter_sidedata())
-    except IndexError:  # of a kind that PyAV has no name for
-        return True
+    scan.offset.append(_locate(source, packet.pos, data) if sound and not beside else -1)
 
 
 def _locate(source: Source, position: int | None, data: bytes) -> int:
@@ -202,7 +203,7 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
         # A key packet that nothing refers to still is where decoding starts.
-        reference=~np.array(droppable(kinds), dtype=bool) | key | gaps,
+        reference=~np.array(droppable(kinds), dtype=bool) | in_doubt(kinds, key) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
         damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),
@@ -317,14 +318,19 @@ def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
     return None in kinds or "B" in kinds
 
 
-def _cut(scan: _Scan, info: StreamInfo, source: Source) -> str:
+def _promised(stream: VideoStream) -> int:
+    """How many packets the demuxer is to give by a table of all; none that an edit list leaves out is in it."""
+    return min(stream.frames, len(stream.index_entries) or stream.frames)
+
+
+def _cut(scan: _Scan, info: StreamInfo, source: Source, promised: int) -> str:
     """Why the file holds less than it promises, or nothing."""
     stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
     if stated is not None and stated > held:
         return f"the file is cut: its header promises {stated} bytes, it has {held}"
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
-    if info.container.startswith("mov") and declared > seen:
-        return f"the file is cut: its header promises {declared} frames, {seen} are in it"
+    if info.container.startswith("mov") and promised > seen:
+        return f"the file is cut: its header promises {promised} frames, {seen} are in it"
     if info.container == "avi" and (counted := _counted(scan)) and declared > counted:
         return f"the file is cut or damaged: its header promises {declared} frames, {counted} are in it"
     if scan.error:

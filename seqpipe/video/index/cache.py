@@ -1,21 +1,16 @@
 """Indexes on disk: one small file per video, written whole or not at all, rebuilt when in doubt.
 
-A file is ``magic, header length, CRC-32 of the header, header (JSON), arrays``. The header alone answers how many
-frames a video has, so a data set of ten thousand files starts without touching their packets; how it starts without
-opening these files again: :mod:`seqpipe.video.index.register`. Nothing is pickled.
+A file holds a packed index, see :mod:`seqpipe.video.index.packed`. Its header alone tells what sampling needs, so a
+data set of ten thousand files starts without touching their packets; how it starts without opening these files again:
+:mod:`seqpipe.video.index.register`.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import logging
 import os
-import struct
 import tempfile
-import zlib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +19,13 @@ import numpy as np
 from ...errors import OutputError
 from ...param import check_path
 from ...whole_file import replacing
-from ..packet_index import LEARNED, PacketIndex, PacketTable
-from ..probe.facts import Facts, clock_of
+from ..packet_index import PacketIndex
+from ..probe.facts import Facts
 from ..probe.info import StreamInfo
 from ..source.source import Stamp
+from .packed import INDEX_FORMAT, Damaged, header_size, pack, read_header, unpack
 
 __all__ = [
-    "INDEX_FORMAT",
     "cache_directory",
     "cache_file",
     "check_writable",
@@ -40,12 +35,6 @@ __all__ = [
     "save_index",
 ]
 
-INDEX_FORMAT = 7
-"""What indexes of other versions do not have; all that is derived from an index and kept is of its format."""
-
-_MAGIC = b"SEQPIPE\x01"
-_PREFIX = struct.Struct("<8sII")
-_COLUMNS = tuple(field.name for field in fields(PacketTable))
 _HEAD_GUESS = 4096
 
 _log = logging.getLogger(__name__)
@@ -69,18 +58,18 @@ def cache_file(directory: Path, stamp: Stamp) -> Path:
 
 def load_summary(directory: Path, stamp: Stamp) -> StreamInfo | None:
     """The facts of an indexed video, its frames counted, from the header alone; None if there is no fresh index."""
-    header = _read(_place(directory, stamp), stamp, whole=False)
-    return None if header is None else _info(header[0], stamp)
+    found = _read(_place(directory, stamp), stamp, whole=False)
+    return None if found is None else _info(found[0], stamp)
 
 
 def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
     """What sampling needs to know of an indexed video, from the header alone; None if there is no fresh index."""
-    header = _read(_place(directory, stamp), stamp, whole=False)
-    if header is None:
+    found = _read(_place(directory, stamp), stamp, whole=False)
+    if found is None:
         return None
     try:
         # an index that was made before clocks were noted has none
-        return Facts.from_header(header[0]["info"], header[0].get("ticks"))
+        return Facts.from_header(found[0]["info"], found[0].get("ticks"))
     except (KeyError, ValueError) as error:
         _log.warning("the index of %s cannot be read (%s): it is built anew", stamp[0], error)
         return None
@@ -88,41 +77,18 @@ def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
 
 def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
     """The index of a video; None if there is none, or it is stale, damaged or of another format."""
-    path = cache_file(directory, stamp)
-    parts = _read(path, stamp, whole=True)
-    if parts is None:
+    path = _place(directory, stamp)
+    found = _read(path, stamp, whole=True)
+    if found is None:
         return None
-    header, body = parts
-    if zlib.crc32(body) != header["body_crc"]:
-        _log.warning("%s is damaged: the index is built anew", path)
-        return None
+    header, data = found
     try:
-        return _index(header, body)
+        return unpack(data, header)
+    except Damaged:
+        _log.warning("%s is damaged: the index is built anew", path)
     except (KeyError, TypeError, ValueError) as error:  # one that was made before all of this was noted
         _log.warning("the index of %s cannot be read (%r): it is built anew", stamp[0], error)
-        return None
-
-
-def _index(header: dict[str, Any], body: bytes) -> PacketIndex:
-    columns, position = {}, 0
-    for name, kind, count in header["columns"]:
-        columns[name] = np.frombuffer(body, dtype=kind, count=count, offset=position)
-        position += columns[name].nbytes
-    if len(columns["known"]):
-        columns.update({name: columns[name].copy() for name in LEARNED})  # they are added to
-    return PacketIndex(
-        info=StreamInfo.from_json(header["info"]),
-        extradata=base64.b64decode(header["extradata"]),
-        codec_tag=header["codec_tag"],
-        coded_bits=header["coded_bits"],
-        packets=PacketTable(**columns),
-        dropped_at_start=header["dropped_at_start"],
-        end_s=header["end_s"],
-        cut=header["cut"],
-        verified=header["verified"],
-        set_ups=tuple((number, base64.b64decode(units)) for number, units in header["set_ups"]),
-        palettes=tuple((number, base64.b64decode(colors)) for number, colors in header["palettes"]),
-    )
+    return None
 
 
 def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
@@ -132,30 +98,11 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
         OutputError: the cache directory cannot be written.
     """
     path = cache_file(directory, stamp)
-    arrays = [np.ascontiguousarray(getattr(index.packets, name)) for name in _COLUMNS]
-    body = b"".join(array.tobytes() for array in arrays)
-    header = {
-        "format": INDEX_FORMAT,
-        "stamp": list(stamp),
-        "info": index.info.to_json(),
-        "extradata": base64.b64encode(index.extradata).decode("ascii"),
-        "codec_tag": index.codec_tag,
-        "coded_bits": index.coded_bits,
-        "dropped_at_start": index.dropped_at_start,
-        "end_s": index.end_s,
-        "cut": index.cut,
-        "verified": index.verified,
-        "set_ups": [(number, base64.b64encode(units).decode("ascii")) for number, units in index.set_ups],
-        "palettes": [(number, base64.b64encode(colors).decode("ascii")) for number, colors in index.palettes],
-        "ticks": clock_of(index),
-        "columns": [[name, a.dtype.str, a.size] for name, a in zip(_COLUMNS, arrays, strict=True)],
-        "body_crc": zlib.crc32(body),
-    }
-    text = json.dumps(header, separators=(",", ":")).encode("ascii")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
-            part.write_bytes(_PREFIX.pack(_MAGIC, len(text), zlib.crc32(text)) + text + body)
+            part.write_bytes(pack(index, stamp))
     except OSError as error:
         raise _unwritable(directory, error) from error
 
@@ -188,28 +135,46 @@ def _place(directory: Path, stamp: Stamp) -> str:
     return f"{directory}/{digest[:2]}/{digest[2:]}.idx"
 
 
-def _read(path: str | Path, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], bytes] | None:
-    """Header and body of a cache file, or None if it is not there, not sound, or not for this content."""
+def _read(path: str, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], memoryview] | None:
+    """Header and bytes of a cache file, or None if it is not there, not sound, or not for this content."""
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  ten thousand of these at start-up
-            data = file.read() if whole else file.read(_HEAD_GUESS)
-            magic, length, crc = _PREFIX.unpack_from(data) if len(data) >= _PREFIX.size else (b"", 0, 0)
-            if not whole and len(data) < _PREFIX.size + length:
-                data += file.read(_PREFIX.size + length - len(data))
+        data = _bytes(path, whole=whole)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         _log.warning("%s cannot be read (%s): the index is built anew", path, error.strerror)
         return None
-    text = data[_PREFIX.size : _PREFIX.size + length]
-    if magic != _MAGIC or len(text) != length or zlib.crc32(text) != crc:
+    except Damaged:
+        data = memoryview(b"")
+    try:
+        header = read_header(data)
+    except Damaged:
         _log.warning("%s is damaged or of another version: the index is built anew", path)
         return None
-    header: dict[str, Any] = json.loads(text)
     if header["format"] != INDEX_FORMAT or tuple(header["stamp"]) != stamp:
         _log.debug("%s is stale: the index is built anew", path)
         return None
-    return header, data[_PREFIX.size + length :]
+    return header, data
+
+
+def _bytes(path: str, *, whole: bool) -> memoryview:
+    """All of a file, in memory of its own that is aligned for any column; or what its header takes, at the least.
+
+    Raises:
+        OSError: it cannot be read.
+        Damaged: it is no packed index.
+    """
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  ten thousand of these at start-up
+        if not whole:
+            data = file.read(_HEAD_GUESS)
+            if len(data) < (size := header_size(data)):
+                data += file.read(size - len(data))
+            return memoryview(data)
+        found = np.empty(os.fstat(file.fileno()).st_size, dtype=np.uint8).data.cast("B")
+        filled = 0
+        while filled < len(found) and (count := file.readinto(found[filled:])):
+            filled += count
+        return found[:filled]
 
 
 def _info(header: dict[str, Any], stamp: Stamp) -> StreamInfo | None:

@@ -14,8 +14,10 @@ from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
-from ..tables import matroska, mp4
+from ..tables import avi, matroska, mp4
+from ..tables.entries import check_first, read_entries, track_of
 from ..tables.facts import StreamFacts, facts_of
+from ..tables.fragments import read_fragments
 from ..tables.gate import Distrusted, Tables, check
 from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
 from .assemble import finish
@@ -85,23 +87,46 @@ def _index(source: Source) -> PacketIndex:
 
 def _read(source: Source) -> tuple[Tables, StreamFacts]:
     """What the container's tables say, and what the first packet does."""
-    begin = bytes(source.read([(0, 8)])[0])
+    begin = bytes(source.read([(0, 12)])[0])
     if begin[4:8] in mp4.FIRST_BOXES:
-        movie = mp4.read_movie(source)
-        if len(movie.tracks) != 1:
-            raise Distrusted("it has not one track of video")
-        (track,) = movie.tracks
-        tables = mp4.read_tables(movie, track)
-        check(tables, source.size())
-        head = _head(source, tables)
-        return tables, facts_of(source, tables, head, mp4.likeness(movie, track, tables, head))
+        return _read_movie(source)
     if begin[:4] == matroska.MAGIC and not source.slow:
         film = matroska.read_film(source)
         tables = matroska.read_tables(source, film)
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+    if avi.is_avi(begin) and not source.slow:
+        tables = avi.read_tables(source)
+        check(tables, source.size())
+        facts = facts_of(source, tables, _head(source, tables), ())
+        if facts.info.codec not in ALIKE:
+            raise Distrusted("pictures may be reordered, and no time tells")
+        return tables, facts
     raise Distrusted("its container has no tables that are read here")
+
+
+def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
+    movie = mp4.read_movie(source)
+    track = movie.tracks[0] if len(movie.tracks) == 1 else None
+    if track is None:
+        chosen = track_of(source)
+        track = next((track for track in movie.tracks if track.number == chosen), None)
+    if track is None:
+        raise Distrusted("it has no track of video")
+    try:
+        tables = read_fragments(source, movie, track) if movie.extends else mp4.read_tables(movie, track)
+    except mp4.InterpretedError:
+        if movie.extends:
+            raise
+        tables = mp4.as_interpreted(track, read_entries(source, ask_last=b"ctts" not in track.boxes))
+    check(tables, source.size())
+    head = _head(source, tables)
+    plain = len(movie.tracks) == 1 and not movie.extends
+    alike = mp4.likeness(movie, track, tables, head) if plain else ()
+    if movie.extends:
+        check_first(source, tables)
+    return tables, facts_of(source, tables, head, alike)
 
 
 def _head(source: Source, tables: Tables) -> bytes:
@@ -129,7 +154,7 @@ def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> 
     key = table.key & np.array([kind.random_access is not False for kind in kinds])
     if not key[0]:
         raise Distrusted("decoding cannot start at the first packet")
-    table.shown[:] = [kind.shown for kind in kinds]
+    table.shown[:] &= [kind.shown for kind in kinds]
     table = replace(table, key=key)
     note_kinds(table, 0, kinds, droppable(kinds))
     return table
@@ -144,7 +169,7 @@ def _unknown(tables: Tables) -> PacketTable:
         checksum=np.empty(0, dtype=np.uint32),
         key=tables.key,
         reference=np.ones(count, dtype=bool),
-        shown=np.ones(count, dtype=bool),
+        shown=tables.shown.copy(),
         damaged=np.zeros(count, dtype=bool),
         undecodable=np.zeros(count, dtype=bool),
         self_contained=np.zeros(count, dtype=bool),

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 from ..packet_index import PacketIndex
-from ..plan.jobs import Video
+from ..plan.jobs import PlannedVideo
 from ..source.source import Origin, Source, open_source
 from .learned import Learned
 from .open import open_index, reindexed
@@ -31,18 +31,24 @@ class Library:
     Args:
         cache_dir: where indexes are kept on disk, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each is meant; None for the best video.
+        register: the path of a register of their indexes, if there is one.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] | None, stream: int | None = None) -> None:
-        self._cache_dir, self._stream = cache_dir, stream
+    def __init__(
+        self,
+        cache_dir: str | os.PathLike[str] | None,
+        stream: int | None = None,
+        register: str | None = None,
+    ) -> None:
+        self._cache_dir, self._stream, self._register = cache_dir, stream, register
         # the origin stays with its video, so that no other object can come to have its id
-        self._videos: OrderedDict[Hashable, tuple[Origin, Video]] = OrderedDict()
+        self._videos: OrderedDict[Hashable, tuple[Origin, PlannedVideo]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
         self._learned = Learned(cache_dir)
         self._lock = threading.Lock()
 
-    def video(self, origin: Origin) -> Video:
+    def video(self, origin: Origin) -> PlannedVideo:
         """The open video.
 
         Raises:
@@ -55,20 +61,20 @@ class Library:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
         source = open_source(origin, stream=self._stream)
-        video = Video(source, self._index(source))
+        video = PlannedVideo(source, self._index(source))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))
             while len(self._videos) > _OPEN_VIDEOS:
                 self._videos.popitem(last=False)
         return video
 
-    def reindexed(self, video: Video) -> Video:
+    def reindexed(self, video: PlannedVideo) -> PlannedVideo:
         """A video by a scan, in the place of one whose tables were refuted.
 
         Raises:
             SourceError: its frames have other numbers or times by that.
         """
-        found = Video(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
+        found = PlannedVideo(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
         with self._lock:
             for key in [key for key, (_, known) in self._videos.items() if known is video]:
                 del self._videos[key]
@@ -76,11 +82,11 @@ class Library:
                 self._bytes -= _bytes(self._indexes.pop(place))
         return found
 
-    def due(self, video: Video) -> bool:
+    def due(self, video: PlannedVideo) -> bool:
         """Whether much was learned of a video's packets that is not on disk yet."""
         return self._learned.due(video.index)
 
-    def keep(self, video: Video) -> None:
+    def keep(self, video: PlannedVideo) -> None:
         """Keep on disk what was learned of a video's packets, if it is much. Takes milliseconds of waiting."""
         self._learned.keep(video.index)
 
@@ -104,7 +110,7 @@ class Library:
             if key in self._indexes:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
-        index = open_index(source, cache_dir=self._cache_dir)
+        index = open_index(source, cache_dir=self._cache_dir, register=self._register)
         self._learned.note(index, stamp)
         with self._lock:
             if key not in self._indexes:

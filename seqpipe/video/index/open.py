@@ -30,6 +30,7 @@ def open_index(
     whole: bool = False,
     verified: bool = False,
     stream: int | None = None,
+    register: str | None = None,
 ) -> PacketIndex:
     """The index of a video.
 
@@ -40,6 +41,8 @@ def open_index(
             do, see :mod:`seqpipe.video.tables`.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
         stream: which of its streams, by its number in the container; None for the best video.
+        register: the path of a register that is asked where the cache has none, see
+            :mod:`seqpipe.video.index.shared`; it holds indexes of best videos.
 
     Raises:
         SourceNotFoundError: it is not there.
@@ -55,6 +58,13 @@ def open_index(
         check_picture(cached.info.width, cached.info.height, source.name)
     if cached is not None and (cached.verified or not verified) and (cached.packets.whole or not whole):
         return replace(cached, info=with_source(cached.info, source.name))
+    if register is not None and source.stream is None:
+        from .shared import shared_register
+
+        found = shared_register(register).index(source, stamp, whole=whole, verified=verified)
+        if found is not None:
+            check_picture(found.info.width, found.info.height, source.name)
+            return replace(found, info=with_source(found.info, source.name))
     index = _built(source, cached, whole=whole, verified=verified)
     try:
         save_index(directory, stamp, index)

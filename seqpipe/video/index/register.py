@@ -21,7 +21,7 @@ import numpy as np
 from ...whole_file import replacing
 from ..probe.facts import Facts
 from ..source.source import Stamp
-from .cache import INDEX_FORMAT
+from .packed import INDEX_FORMAT
 
 __all__ = ["Register"]
 

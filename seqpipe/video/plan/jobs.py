@@ -15,18 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...array import IntArray
+from ...array import IntArray, distinct
 from ..interruptible import Awaited
 from ..packet_index import PacketIndex
 from ..source.source import Source
 from .plan import DecodePlan, make_plan
 from .request import Outcomes, Request
 
-__all__ = ["Job", "JobQueue", "Video", "cut"]
+__all__ = ["Job", "JobQueue", "PlannedVideo", "cut"]
 
 
 @dataclass(frozen=True, eq=False)
-class Video:
+class PlannedVideo:
     """An open video, shared by the threads."""
 
     source: Source
@@ -47,7 +47,7 @@ class Job:
         future: will hold what became of the requests.
     """
 
-    video: Video
+    video: PlannedVideo
     requests: tuple[tuple[int, Request], ...]
     first: int
     last: int
@@ -66,7 +66,7 @@ class Job:
         return self.video.index is other.video.index and self.first <= other.last and other.first <= self.last
 
 
-def cut(video: Video, group: Seq[tuple[int, Request]]) -> Iterator[Job]:
+def cut(video: PlannedVideo, group: Seq[tuple[int, Request]]) -> Iterator[Job]:
     """Cut a video's requests where no decoding run of one overlaps that of another."""
     table = video.index.packets
     spans = []
@@ -95,7 +95,7 @@ class _Span(NamedTuple):
     request: tuple[int, Request]
 
 
-def _job(video: Video, island: Seq[_Span]) -> Job:
+def _job(video: PlannedVideo, island: Seq[_Span]) -> Job:
     segments = [segment.packets for span in island for segment in span.plan.segments]
     return Job(
         video,
@@ -103,7 +103,7 @@ def _job(video: Video, island: Seq[_Span]) -> Job:
         first=island[0].first,
         last=max(span.last for span in island),
         cost=sum(span.plan.cost for span in island),
-        packets=np.unique(np.concatenate(segments)) if segments else np.empty(0, np.int64),
+        packets=distinct(np.concatenate(segments)) if segments else np.empty(0, np.int64),
     )
 
 

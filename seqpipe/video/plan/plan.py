@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...array import BoolArray, IntArray
+from ...array import BoolArray, IntArray, distinct
 from ..packet_index import PacketTable
 
 __all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "reached_from", "undecodable"]
@@ -45,7 +45,12 @@ class DecodePlan:
 
 
 def make_plan(
-    table: PacketTable, wanted: IntArray, *, earlier: int = 0, damaged: Collection[int] = ()
+    table: PacketTable,
+    wanted: IntArray,
+    *,
+    earlier: int = 0,
+    damaged: Collection[int] = (),
+    thorough: bool = False,
 ) -> DecodePlan:
     """The cheapest way to the frames of the given packets.
 
@@ -55,11 +60,13 @@ def make_plan(
         earlier: how many key frames before the nearest one to start, for streams whose key frames do not hold
             what they promise.
         damaged: packets that were found not to decode: they are not fed again, and nothing that is wanted needs them.
+        thorough: leave nothing out, and begin anew at every key frame that a wanted frame can be reached from. For
+            damaged streams: what they say of their packets may be wrong, and a decoder may keep what damage has left.
 
     Returns:
         Segments in file order; every wanted packet is in exactly one of them.
     """
-    packets = np.unique(np.asarray(wanted, dtype=np.int64))
+    packets = distinct(wanted)
     if not packets.size:
         return DecodePlan(())
     starts = reached_from(table, packets, earlier)
@@ -67,10 +74,11 @@ def make_plan(
     first = int(starts[0])
     before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
     saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
-    ends = [*(np.flatnonzero(saved > 0) + 1).tolist(), packets.size]
+    apart = np.diff(starts) > 0 if thorough else saved > 0
+    ends = [*(np.flatnonzero(apart) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
-            _segment(table, int(starts[begin]), packets[begin:end], damaged)
+            _segment(table, int(starts[begin]), packets[begin:end], damaged, thorough=thorough)
             for begin, end in zip([0, *ends], ends, strict=False)
         )
     )
@@ -79,7 +87,7 @@ def make_plan(
 def reached_from(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
     """The key packet from which each of some ascending packets is reached."""
     starts = table.gop[packets]
-    back = (table.leading[packets] & ~table.self_contained[packets]).astype(np.int64) + earlier
+    back = (table.leads(packets) & ~table.self_contained[packets]).astype(np.int64) + earlier
     for _ in range(int(back.max())):
         step = (back > 0) & (starts > 0)
         starts = np.where(step, table.gop[np.maximum(starts - 1, 0)], starts)
@@ -92,7 +100,7 @@ def reached_from(table: PacketTable, packets: IntArray, earlier: int) -> IntArra
 def undecodable(table: PacketTable, segment: Segment) -> BoolArray:
     """Which packets of a segment are fed for their place among the others only: leading pictures of its key frame."""
     packets = segment.packets
-    leading: BoolArray = table.leading[packets] & (table.gop[packets] == packets[0])
+    leading: BoolArray = table.leads(packets) & (table.gop[packets] == packets[0])
     if leading.any():
         leading &= ~np.isin(packets, segment.wanted)
     return leading
@@ -117,16 +125,18 @@ def damaged_by(table: PacketTable, packet: int) -> IntArray:
     later_keys = np.flatnonzero(table.key[packet + 1 :])
     end = packet + 1 + int(later_keys[0]) if later_keys.size else len(table)
     if table.undecodable[packet] or table.self_contained[packet]:
-        followers: IntArray = np.flatnonzero(table.leading[packet:end]) + packet
+        followers: IntArray = np.flatnonzero(table.leads(slice(packet, end))) + packet
         return np.union1d(followers, packet)
     end_leading = packet + 1 + int(later_keys[1]) if later_keys.size > 1 else len(table)
-    leading = np.flatnonzero(table.leading[end:end_leading]) + end
+    leading = np.flatnonzero(table.leads(slice(end, end_leading))) + end
     return np.concatenate([np.arange(packet, end), leading])
 
 
-def _segment(table: PacketTable, start: int, wanted: IntArray, damaged: Collection[int]) -> Segment:
+def _segment(
+    table: PacketTable, start: int, wanted: IntArray, damaged: Collection[int], *, thorough: bool
+) -> Segment:
     last = int(wanted[-1])
-    feed = table.reference[start : last + 1].copy()
+    feed = table.reference[start : last + 1] | thorough
     # Leading reference pictures of H.264 are fed even though they cannot be decoded from here: leaving them out would
     # open a gap in frame_num, which the decoder fills with inventions. HEVC leaves its RASL pictures out by design.
     feed &= ~(table.undecodable[start : last + 1] & (table.gop[start : last + 1] == start))

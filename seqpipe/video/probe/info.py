@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -110,7 +110,9 @@ class StreamInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON; fractions become ``"num/den"``."""
-        return {k: str(v) if isinstance(v, Fraction) else v for k, v in asdict(self).items()}
+        values = {name: getattr(self, name) for name in _NAMES}
+        streams = [dict(vars(stream)) for stream in self.streams]
+        return {k: str(v) if isinstance(v, Fraction) else v for k, v in values.items()} | {"streams": streams}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> StreamInfo:

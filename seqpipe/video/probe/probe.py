@@ -34,6 +34,7 @@ __all__ = [
     "Demuxer",
     "FirstPicture",
     "bounded",
+    "has_side_data",
     "no_packets",
     "open_container",
     "probe",
@@ -313,6 +314,14 @@ def stream_info(
         stream=stream.index,
         streams=_entries(container),
     )
+
+
+def has_side_data(packet: av.Packet[Any]) -> bool:
+    """Whether the container keeps something beside a packet's bytes that its decoder is to be told."""
+    try:
+        return any(True for _ in packet.iter_sidedata())
+    except IndexError:  # of a kind that PyAV has no name for
+        return True
 
 
 def no_packets(source: Source) -> UnreadableSourceError:

@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
@@ -27,7 +28,8 @@ from ...forks import renew_after_fork
 from ...limits import DOWNLOAD_GIB
 from ..finalizers import Afterwards
 from .byte_ranges import cut_out, merged
-from .http_ranges import NoRangesError, http_ranges, http_whole
+from .http_ranges import ChangedError, NoRangesError, RefusedError, http_ranges, http_whole
+from .s3_ranges import s3_ranges
 
 __all__ = ["Origin", "Source", "Stamp", "open_source"]
 
@@ -41,6 +43,7 @@ Stamp: TypeAlias = tuple[str, int, str]
 _URL = re.compile(r"(?:[a-z][a-z0-9+_.-]*::)*[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
 _BLOCK = 1 << 20
 _WORTH_A_REQUEST = 1 << 18
+_LOOK_AGAIN_S = 1.0
 # Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
 _WORTH_A_CALL = 1 << 15
 
@@ -278,14 +281,9 @@ class _Remote(Source):
         self._whole: int | None = None
         self._closing: Afterwards | None = None
         details = self._connect()
-        tag = (
-            details.get("ETag")
-            or details.get("LastModified")
-            or details.get("Last-Modified")
-            or details.get("mtime")
-            or details.get("created")
-        )
-        self._tag = None if tag is None else str(tag)
+        self._tag = _tag_of(details)
+        self._etag = None if details.get("ETag") is None else str(details["ETag"])
+        self._looked_s = time.monotonic()
         size = details.get("size")
         self._size = -1 if size is None else int(size)
         if self._size < 0 or details.get("partial") is False:
@@ -343,9 +341,11 @@ class _Remote(Source):
         except Exception as error:
             # Every storage package has errors of its own (botocore's are no OSError); all of them end here.
             raise SourceError(
-                f"cannot be reached ({error})", source=url, advice="Check URL and credentials"
+                f"cannot be reached ({_said(error)})", source=url, advice="Check URL and credentials"
             ) from error
-        self._over_http = {"http", "https"} & {*_as_tuple(self._fs.protocol)} and self._fs.async_impl
+        protocols = {*_as_tuple(self._fs.protocol)}
+        self._over_s3 = bool({"s3", "s3a"} & protocols) and hasattr(self._fs, "_call_s3")
+        self._over_http = bool({"http", "https"} & protocols) and self._fs.async_impl
         self._process = os.getpid()
         return details
 
@@ -361,18 +361,27 @@ class _Remote(Source):
         try:
             if whole is None and self._over_http:
                 try:
-                    parts = http_ranges(self._fs, self._path, runs, self._size)
+                    parts = http_ranges(self._fs, self._path, runs, self._size, self._etag)
                 except NoRangesError:
                     whole = self._download()
+            elif whole is None and self._over_s3 and self._etag:
+                parts = s3_ranges(self._fs, self._path, runs, self._etag)
             elif whole is None:
+                self._look_again()
                 begins, ends = [begin for begin, _ in runs], [end for _, end in runs]
                 parts = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
             if whole is not None:
                 parts = [os.pread(whole, end - begin, begin) for begin, end in runs]
         except SeqpipeError:
             raise
+        except ChangedError as error:
+            raise SourceError(
+                f"it was replaced while it was open: {error}", source=self.name, advice="Open it again"
+            ) from error
         except Exception as error:
-            raise SourceError(f"cannot be read ({error})", source=self.name) from error
+            refused = isinstance(error, (PermissionError, RefusedError)) or "expired" in str(error).lower()
+            advice = "The credentials may have expired: renew them, and open it again" if refused else None
+            raise SourceError(f"cannot be read ({_said(error)})", source=self.name, advice=advice) from error
         for (begin, end), part in zip(runs, parts, strict=True):
             if len(part) != end - begin:
                 raise SourceError(
@@ -381,6 +390,19 @@ class _Remote(Source):
                     advice="The object may have changed: open it again",
                 )
         return parts
+
+    def _look_again(self) -> None:
+        """See now and then that the object is the one that was opened, where requests cannot say which one is meant.
+
+        Raises:
+            ChangedError: it is not.
+        """
+        if self._tag is None or time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
+            return
+        self._looked_s = time.monotonic()
+        self._fs.invalidate_cache(self._path)
+        if (tag := _tag_of(self._fs.info(self._path))) != self._tag:
+            raise ChangedError(f"it was of {self._tag}, and is of {tag or 'another time'}")
 
     def _download(self) -> int:
         """Read all of it into a temporary file, which goes when nothing refers to it; returns its descriptor.
@@ -394,7 +416,7 @@ class _Remote(Source):
             gib = DOWNLOAD_GIB.value()
             try:
                 with tempfile.TemporaryFile(prefix="seqpipe-") as file:
-                    size = http_whole(self._fs, self._path, cast("BinaryIO", file), gib * 2**30)
+                    size = http_whole(self._fs, self._path, cast("BinaryIO", file), gib * 2**30, self._etag)
                     file.flush()
                     whole = os.dup(file.fileno())
                 closing = Afterwards(os.close, whole)
@@ -440,6 +462,18 @@ class _View:
 
     def close(self) -> None:
         """What is shared stays open."""
+
+
+def _tag_of(details: dict[str, Any]) -> str | None:
+    """What a file system says of an object that is another for another content; None if it says nothing of that."""
+    names = ("ETag", "LastModified", "Last-Modified", "mtime", "created")
+    tag = next((details[name] for name in names if details.get(name)), None)
+    return None if tag is None else str(tag)
+
+
+def _said(error: Exception) -> str:
+    """An error's words; some have none."""
+    return str(error) or type(error).__name__
 
 
 def open_source(origin: Origin, *, stream: int | None = None) -> Source:

@@ -35,6 +35,7 @@ class Tables:
         size: bytes.
         offset: where the packet's bytes lie in the file.
         key: the container says that decoding can start here.
+        shown: the container does not say that it is to be discarded once it is decoded.
         delta: ticks from each packet to the next in decode order; 0 where that differs.
         duration: ticks for which the packet of the last frame is shown; 0 if untold.
         declared: packets that the container promises; 0 if it promises none.
@@ -47,6 +48,7 @@ class Tables:
     size: IntArray
     offset: IntArray
     key: BoolArray
+    shown: BoolArray
     delta: int
     duration: int
     declared: int
@@ -62,7 +64,7 @@ def check(tables: Tables, file_size: int) -> None:
         Distrusted: they are not; says why.
     """
     count = len(tables)
-    columns = (tables.size, tables.offset, tables.key)
+    columns = (tables.size, tables.offset, tables.key, tables.shown)
     if not count or any(len(column) != count for column in columns):
         raise Distrusted("there are no packets, or not as many in each table")
     if int(tables.size.min()) <= 0 or int(tables.size.max()) > _LARGEST_PACKET:

@@ -16,7 +16,7 @@ __all__ = ["ALIKE", "READ_THROUGH", "before_first_slice", "check_keys", "check_s
 READ_THROUGH = frozenset({"vp8", "vp9"})
 """Codecs whose packets may be hidden: each is looked at."""
 
-ALIKE = frozenset({"dnxhd", "ffv1", "mjpeg", "prores"})
+ALIKE = frozenset({"dnxhd", "ffv1", "ffvhuff", "huffyuv", "mjpeg", "prores"})
 """Codecs whose packets each hold one picture, and say nothing else that matters."""
 
 _READ_CODECS = frozenset({"h264", "hevc", "av1"}) | READ_THROUGH | ALIKE

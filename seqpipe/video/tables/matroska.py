@@ -5,10 +5,8 @@ Cues name some key frames only, so that the number of a frame is known once the 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -21,6 +19,7 @@ from ...native import load_functions, memory
 from ..source.source import Source
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
+from .read_at import ReadAt, descriptor_of, reading
 
 __all__ = ["MAGIC", "Film", "likeness", "read_film", "read_tables"]
 
@@ -43,7 +42,6 @@ _BLOCK, _REFERENCE, _DURATION, _ADDITIONS, _ENCRYPTED = 0xA1, 0xFB, 0x9B, 0x75A1
 _VIDEO = 1
 _DEFAULT_SCALE = 1_000_000
 _AHEAD = 512
-_BEFORE_DATA = 64
 _LARGEST_HEADER = 1 << 20
 
 _ROOM = 1 << 16
@@ -58,7 +56,6 @@ _ENDS = {
 }
 """Why a pass ends, by the numbers that ``blocks.c`` has for it."""
 
-_ReadAt: TypeAlias = Callable[[int, int], bytes]
 _Columns: TypeAlias = "tuple[npt.NDArray[Any], ...]"
 
 
@@ -108,7 +105,7 @@ def read_film(source: Source) -> Film:
         SourceError: the source cannot be read.
     """
     held = source.size()
-    with _reading(source) as read:
+    with reading(source) as read:
         head = _Window(read, held)
         identity, begin, end = head.element(0)
         if identity != _EBML:
@@ -193,6 +190,7 @@ def read_tables(source: Source, film: Film) -> Tables:
         size=size,
         offset=offset,
         key=key.astype(bool),
+        shown=np.ones(len(key), dtype=bool),
         delta=0,
         duration=int(duration[last]) if len(pts) and duration[last] >= 0 else film.duration,
         declared=0,
@@ -205,7 +203,7 @@ def _by_c(source: Source, film: Film) -> _Columns | None:
     if native is None or source.path is None:
         return None
     state, parts = np.array([0, film.begin, _FULL], np.int64), list[_Columns]()
-    with _descriptor(source) as descriptor:
+    with descriptor_of(source) as descriptor:
         while state[2] == _FULL:
             columns = tuple(np.empty(_ROOM, kind) for kind in _KINDS)
             arguments = (descriptor, film.end, film.track, _ROOM)
@@ -228,7 +226,7 @@ def _native() -> Any:
 def _by_python(source: Source, film: Film) -> _Columns:
     """The blocks."""
     blocks = _Blocks()
-    with _reading(source) as read:
+    with reading(source) as read:
         window = _Window(read, film.end)
         at = film.begin
         while at < film.end:
@@ -299,7 +297,7 @@ class _Window:
         end: where there is nothing more to read.
     """
 
-    def __init__(self, read: _ReadAt, end: int) -> None:
+    def __init__(self, read: ReadAt, end: int) -> None:
         self._read, self._end = read, end
         self._data, self._begin = b"", 0
 
@@ -365,24 +363,3 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _value(parts: dict[int, bytes], identity: int, default: int) -> int:
     data = parts.get(identity)
     return default if data is None else int.from_bytes(data[:8], "big")
-
-
-@contextlib.contextmanager
-def _reading(source: Source) -> Iterator[_ReadAt]:
-    """Reads a source at many places."""
-    if source.path is None:
-        yield lambda count, at: source.read([(at, count)])[0]
-        return
-    with _descriptor(source) as descriptor:
-        yield lambda count, at: os.pread(descriptor, count, at)
-
-
-@contextlib.contextmanager
-def _descriptor(source: Source) -> Iterator[int]:
-    """The open file of a source that has a path."""
-    source.read([(0, 1)])  # says why it cannot be opened, if so
-    descriptor = os.open(source.path or "", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -17,10 +17,25 @@ import numpy.typing as npt
 
 from ...array import BoolArray, IntArray
 from ..source.source import Source
+from .entries import Entries
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
 
-__all__ = ["FIRST_BOXES", "Movie", "Track", "likeness", "read_movie", "read_tables"]
+__all__ = [
+    "FIRST_BOXES",
+    "InterpretedError",
+    "Movie",
+    "Samples",
+    "Track",
+    "as_interpreted",
+    "boxes_in",
+    "edits_of",
+    "likeness",
+    "number",
+    "read_movie",
+    "read_tables",
+    "samples_of",
+]
 
 FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"})
 """Types of boxes that such a file may begin with."""
@@ -42,6 +57,10 @@ _AUDIO = re.compile(rb"esds.{4}\x03\x80{0,3}..{3}\x04\x80{0,3}.(.)", re.DOTALL)
 
 _Box: TypeAlias = tuple[bytes, memoryview]
 _Words: TypeAlias = npt.NDArray[np.uint32]
+
+
+class InterpretedError(Distrusted):
+    """The tables are sound as far as is seen, and which packets are shown when follows from rules of FFmpeg's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +98,7 @@ class Movie:
         tracks: those of video.
         kinds: what FFmpeg tells of each track of any kind.
         cover: whether pictures are attached to the file, or may be.
-        fragmented: whether there are packets that ``moov`` says nothing of.
+        extends: the body of ``mvex``; there are packets that ``moov`` says nothing of, unless it is empty.
     """
 
     place: tuple[int, int]
@@ -89,7 +108,28 @@ class Movie:
     tracks: tuple[Track, ...]
     kinds: tuple[bytes, ...]
     cover: bool
-    fragmented: bool
+    extends: memoryview
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The packets in a sample table, one entry each, in decode order.
+
+    Attributes:
+        dts: decoding time in ticks.
+        duration: ticks from each to the next.
+        moved: ticks from decoding to presentation; None if both are at once.
+        size: bytes.
+        offset: where its bytes lie in the file.
+        key: the table says that decoding can start here.
+    """
+
+    dts: IntArray
+    duration: IntArray
+    moved: IntArray | None
+    size: IntArray
+    offset: IntArray
+    key: BoolArray
 
 
 def read_movie(source: Source) -> Movie:
@@ -99,14 +139,14 @@ def read_movie(source: Source) -> Movie:
         Distrusted: there is none, or it is not plain.
         SourceError: the source cannot be read.
     """
-    begin, brand, body = _moov(source)
-    matrix, ticks, tracks, kinds, fragmented = b"", 0, [], list[bytes](), False
-    for kind, box in _boxes(body):
+    place, brand, body = _moov(source)
+    matrix, ticks, tracks, kinds, extends = b"", 0, [], list[bytes](), memoryview(b"")
+    for kind, box in boxes_in(body):
         if kind == b"mvhd":
-            ticks = _number(box, 20 if _is_long(box) else 12)
+            ticks = number(box, 20 if _is_long(box) else 12)
             matrix = bytes(box[48 if _is_long(box) else 36 :][:36])
         elif kind == b"mvex":
-            fragmented = True
+            extends = box
         elif kind == b"cmov":
             raise Distrusted("its header is compressed")
         elif kind == b"trak":
@@ -114,14 +154,14 @@ def read_movie(source: Source) -> Movie:
             if kinds[-1].startswith(b"vide"):
                 tracks.append(_track(box))
     return Movie(
-        place=(begin, begin + len(body)),
+        place=place,
         brand=brand,
         matrix=matrix,
         ticks=ticks,
         tracks=tuple(tracks),
         kinds=tuple(kinds),
         cover=_COVER in bytes(body),
-        fragmented=fragmented,
+        extends=extends,
     )
 
 
@@ -129,43 +169,112 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     """The packets of a track.
 
     Raises:
+        InterpretedError: FFmpeg's index tells what the tables mean, see :func:`as_interpreted`.
         Distrusted: the tables are not plain.
     """
-    if movie.fragmented:
-        raise Distrusted("it is fragmented")
-    boxes = track.boxes
-    if not track.ticks:
-        raise Distrusted("it has no clock")
-    if b"stps" in boxes or _groups(track):
-        raise Distrusted("it has key packets of several kinds")
-    size = _sizes(boxes)
-    count = len(size)
-    deltas = _runs(boxes, b"stts", count)
-    if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
-        raise Distrusted("times do not ascend")
-    dts = np.cumsum(deltas) - deltas
-    moved = _runs(boxes, b"ctts", count)
-    if moved is not None and int(moved.min()) < 0:
-        raise Distrusted("packets are shown before they are decoded")
-    pts = dts if moved is None else dts + moved
+    samples = samples_of(track)
+    dts, deltas, pts = samples.dts, samples.duration, samples.dts
+    if samples.moved is not None:
+        if int(samples.moved.min()) < 0:
+            raise InterpretedError("packets are shown before they are decoded")
+        pts = dts + samples.moved
     last = int(np.argmax(pts))
+    if not deltas[last]:
+        raise InterpretedError("it does not say for how long its last frame is shown")
     end = int(pts[last] + deltas[last])
     before, start = _edited(movie, track, pts, end)
     # writers count the time before the first frame in, or what an edit takes off, or neither
     length = int(dts[-1] + deltas[-1])
     if not length <= track.length <= before + max(length, end):
-        raise Distrusted("its length is not that of its packets together")
+        raise InterpretedError("its length is not that of its packets together")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
         format=bytes(track.description[:4]).decode("latin-1"),
         pts=pts + (before - start),
-        size=size,
-        offset=_offsets(boxes, size),
-        key=_keys(boxes, count),
+        size=samples.size,
+        offset=samples.offset,
+        key=samples.key,
+        shown=np.ones(len(pts), dtype=bool),
         delta=int(deltas[0]) if (deltas == deltas[0]).all() else 0,
         duration=int(deltas[last]),
-        declared=count,
+        declared=len(pts),
+    )
+
+
+def samples_of(track: Track) -> Samples:
+    """The packets of which ``moov`` says where they lie.
+
+    Raises:
+        InterpretedError: FFmpeg's index tells what the tables mean, see :func:`as_interpreted`.
+        Distrusted: the tables are not plain.
+    """
+    found = track.boxes
+    if not track.ticks:
+        raise Distrusted("it has no clock")
+    if b"stps" in found or _groups(track):
+        raise InterpretedError("it has key packets of several kinds")
+    size = _sizes(found)
+    count = len(size)
+    deltas = _runs(found, b"stts", count)
+    if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
+        raise Distrusted("times do not ascend")
+    return Samples(
+        dts=np.cumsum(deltas) - deltas,
+        duration=deltas,
+        moved=_runs(found, b"ctts", count),
+        size=size,
+        offset=_offsets(found, size),
+        key=_keys(found, count),
+    )
+
+
+def as_interpreted(track: Track, entries: Entries) -> Tables:
+    """The packets of a track as FFmpeg's index has them, with the presentation times of the file's own tables.
+
+    FFmpeg leaves out and moves packets by the edit list, but keeps the distance from each one's decoding time to its
+    presentation time, to which it adds one number throughout where some of these distances are negative.
+
+    Args:
+        track: the track of video.
+        entries: FFmpeg's index of it.
+
+    Raises:
+        Distrusted: the two are not of the same packets.
+    """
+    size = _sizes(track.boxes)
+    offset, count = _offsets(track.boxes, size), len(size)
+    deltas, moved = _runs(track.boxes, b"stts", count), _runs(track.boxes, b"ctts", count)
+    if entries.track != track.number or deltas is None:
+        raise Distrusted("FFmpeg takes another track for the video")
+    order = np.argsort(offset, kind="stable")
+    found = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
+    if not (np.array_equal(offset[found], entries.position) and np.array_equal(size[found], entries.size)):
+        raise Distrusted("FFmpeg's index is of other packets")
+    if len(np.unique(found)) < len(found):
+        raise Distrusted("its edits show packets twice")
+    pts = entries.dts + (0 if moved is None else moved[found])
+    shifts = {packet.pts - int(pts[n]) for n, packet in enumerate(entries.first) if packet.pts is not None}
+    if len(shifts) != 1 or any(packet.pts is None for packet in entries.first):
+        raise Distrusted("FFmpeg moves presentation times by no one number")
+    pts += shifts.pop()
+    last = int(np.argmax(np.where(entries.shown, pts, np.iinfo(np.int64).min)))
+    # FFmpeg takes a table's word for it only where that of presentation times is there, too
+    duration = entries.last_duration if moved is None else int(deltas[found[last]])
+    if not duration:
+        raise Distrusted("it does not say for how long its last frame is shown")
+    return Tables(
+        track=track.number,
+        tick=Fraction(1, track.ticks),
+        format=bytes(track.description[:4]).decode("latin-1"),
+        pts=pts,
+        size=entries.size,
+        offset=entries.position,
+        key=entries.key,
+        shown=entries.shown,
+        delta=int(deltas[0]) if (deltas == deltas[0]).all() else 0,
+        duration=duration,
+        declared=entries.declared,
     )
 
 
@@ -213,8 +322,8 @@ def _without_rate(entry: bytes) -> bytes:
     return b"".join([*kept, entry[at:]])
 
 
-def _moov(source: Source) -> tuple[int, bytes, memoryview]:
-    """Where ``moov`` begins, what kind of file it is in, and its body."""
+def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
+    """Where ``moov`` begins and ends, what kind of file it is in, and its body."""
     held = source.size()
     head = memoryview(source.read([(0, min(_HEAD, held))])[0])
     at, brand = 0, b""
@@ -241,14 +350,14 @@ def _moov(source: Source) -> tuple[int, bytes, memoryview]:
             body = inside if len(inside) == size else memoryview(source.read([(at, size)])[0])
             if len(body) != size:
                 raise Distrusted("its tables are cut")
-            return at, brand, body[before:]
+            return (at, at + size), brand, body[before:]
         if kind == b"ftyp":
             brand = bytes(head[at : at + size])
         at += size
     raise Distrusted("it has no tables")
 
 
-def _boxes(data: memoryview) -> Iterator[_Box]:
+def boxes_in(data: memoryview) -> Iterator[_Box]:
     """The types and bodies of the boxes that follow one another in a body.
 
     Raises:
@@ -272,7 +381,7 @@ def _boxes(data: memoryview) -> Iterator[_Box]:
 def _inside(data: memoryview, *kinds: bytes) -> memoryview:
     """The body of the first box of a kind inside of one of a kind …; nothing if there is none."""
     for kind in kinds:
-        data = next((body for found, body in _boxes(data) if found == kind), memoryview(b""))
+        data = next((body for found, body in boxes_in(data) if found == kind), memoryview(b""))
     return data
 
 
@@ -299,7 +408,7 @@ def _track(trak: memoryview) -> Track:
     long = _is_long(clock)
     boxes: dict[bytes, memoryview] = {}
     groups = 0
-    for kind, body in _boxes(_inside(media, b"minf", b"stbl")):
+    for kind, body in boxes_in(_inside(media, b"minf", b"stbl")):
         if kind in (b"sbgp", b"sgpd"):
             groups += 1
             kind = kind + b"%d" % groups
@@ -307,17 +416,17 @@ def _track(trak: memoryview) -> Track:
             raise Distrusted("a table is there twice")
         boxes[kind] = body
     descriptions = boxes.get(b"stsd", memoryview(b""))
-    if _number(descriptions, 4) != 1:
+    if number(descriptions, 4) != 1:
         raise Distrusted("its format changes on the way")
     entry = descriptions[8:]
     return Track(
-        number=_number(header, 20 if _is_long(header) else 12),
+        number=number(header, 20 if _is_long(header) else 12),
         header=header,
-        description=entry[4 : max(8, _number(entry, 0))],
-        ticks=_number(clock, 20 if long else 12),
+        description=entry[4 : max(8, number(entry, 0))],
+        ticks=number(clock, 20 if long else 12),
         boxes=boxes,
         edits=_inside(trak, b"edts", b"elst"),
-        length=_number(clock, 24, 8) if long else _number(clock, 16),
+        length=number(clock, 24, 8) if long else number(clock, 16),
     )
 
 
@@ -327,7 +436,7 @@ def _groups(track: Track) -> bool:
     return bool(kinds & {b"rap ", b"sync"})
 
 
-def _number(data: memoryview, at: int, size: int = 4) -> int:
+def number(data: memoryview, at: int, size: int = 4) -> int:
     """A number, with the sign bit as its highest.
 
     Raises:
@@ -343,7 +452,7 @@ def _table(boxes: dict[bytes, memoryview], kind: bytes, width: int, before: int 
     body = boxes.get(kind)
     if body is None:
         return None
-    count = _number(body, before)
+    count = number(body, before)
     begin = before + 4
     if len(body) < begin + 4 * width * count:
         raise Distrusted("a table is cut")
@@ -365,13 +474,13 @@ def _runs(boxes: dict[bytes, memoryview], kind: bytes, count: int) -> IntArray |
 def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
     body = boxes.get(b"stsz")
     if body is not None:
-        if _number(body, 4):
+        if number(body, 4):
             raise Distrusted("all packets are of one size")
         sizes = _table(boxes, b"stsz", 1, before=8)
         assert sizes is not None
         return sizes[:, 0].astype(np.int64)
     body = boxes.get(b"stz2", memoryview(b""))
-    bits, count = _number(body, 4) & 255, _number(body, 8)
+    bits, count = number(body, 4) & 255, number(body, 8)
     packed = np.frombuffer(body, np.uint8, offset=12)
     if bits not in (4, 8, 16) or 8 * len(packed) < bits * count:
         raise Distrusted("a table is cut")
@@ -423,32 +532,55 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
     return key
 
 
+def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
+    """How many ticks its edits put before the first frame, and with which tick of its clock they begin.
+
+    Raises:
+        InterpretedError: they put something together from several parts.
+    """
+    rows = _rows_of_edits(movie, track)
+    if not rows:
+        return 0, 0
+    before = (rows[0][0] * track.ticks + movie.ticks // 2) // movie.ticks if len(rows) == 2 else 0
+    return before, rows[-1][1]  # rounded as FFmpeg does
+
+
+def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
+    """Length and begin of each edit: of one that shows something, and of one before it that shows nothing."""
+    edits = track.edits
+    if not len(edits):
+        return []
+    count, width = number(edits, 4), 8 if _is_long(edits) else 4
+    rows = []
+    for row in range(min(count, 3)):
+        at = 8 + row * (2 * width + 4)
+        if number(edits, at + 2 * width) != 1 << 16:
+            raise InterpretedError("it is edited")
+        rows.append((number(edits, at, width), number(edits, at + width, width)))
+    nothing = (1 << 8 * width) - 1
+    if (
+        not movie.ticks
+        or not 1 <= count <= 2
+        or [begin == nothing for _, begin in rows] != [True, False][-count:]
+    ):
+        raise InterpretedError("it is edited")
+    return rows
+
+
 def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
     """How many ticks its edits put before the first frame, and how many they take off all times.
 
     Raises:
-        Distrusted: edits leave something out, or put something in between.
+        InterpretedError: edits leave something out, or put something in between.
     """
-    edits = track.edits
-    if not len(edits):
+    rows = _rows_of_edits(movie, track)
+    if not rows:
         return 0, 0
-    count, long = _number(edits, 4), _is_long(edits)
-    width = 8 if long else 4
-    rows = []
-    for row in range(min(count, 3)):
-        at = 8 + row * (2 * width + 4)
-        rows.append([_number(edits, at + n * width, size) for n, size in enumerate((width, width, 4))])
-    if not movie.ticks or not 1 <= count <= 2 or any(rate != 1 << 16 for _, _, rate in rows):
-        raise Distrusted("it is edited")
-    before = 0
-    if count == 2:
-        if rows[0][1] != (1 << 8 * width) - 1:
-            raise Distrusted("it is edited")
-        before = (rows[0][0] * track.ticks + movie.ticks // 2) // movie.ticks  # rounded as FFmpeg does
-    length, begin, _ = rows[-1]
+    before, begin = edits_of(movie, track)
+    length = rows[-1][0]
     # the edit's end is rounded to the movie's clock
     whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
     if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
-        raise Distrusted("it is edited")
+        raise InterpretedError("it is edited")
     return before, begin

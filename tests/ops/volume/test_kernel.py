@@ -11,6 +11,7 @@ from seqpipe.ops.volume.gather import gather
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.parts import Labels
+from seqpipe.sequence import Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
 
 TURN = np.array([[0.9, 0.2, -0.1, 1.0], [-0.2, 0.95, 0.1, 2.0], [0.1, -0.1, 1.05, -1.0], [0, 0, 0, 1]])
@@ -58,6 +59,75 @@ def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
             )
 
 
+VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
+EMULATED = pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+
+
+@EMULATED
+@pytest.mark.parametrize("name", VOLUMES)
+def test_emulated_kernels_do_what_operators_do_on_the_cpu(rng, name):
+    """Batches of several samples and channels, of floats and of whole numbers, with and without a mask."""
+    affine = np.diag([2.0, 1.0, 1.5, 1.0])
+    labels = rng.integers(0, 3, (7, 9, 11)).astype(np.uint8)
+    for arguments in ops.REGISTRY[name].traits.examples:
+        op = ops.REGISTRY[name](**{**arguments, "p": 1.0})
+        for dtype, scale in (("float32", 1.0), ("int16", 500.0)):
+            samples = [
+                {
+                    "image": Sequence(
+                        (rng.random((7, 9, 11, 2)) * scale).astype(dtype), "DHWC", affine=affine
+                    ),
+                    "label": Labels(labels),
+                }
+                for _ in range(2)
+            ]
+            judged = VolumeChain(op)(samples, index=3)
+            found = VolumeChain(op)(samples, index=3, backend="cuda", device=EmulatedDevice())
+            for one, other in zip(found, judged, strict=True):
+                a, b = one["image"].data.astype(float), other["image"].data.astype(float)
+                assert a.shape == b.shape
+                assert np.abs(a - b).max() <= (1 if dtype == "int16" else 1e-4 * max(1, np.ptp(b)))
+                assert (one["label"].array != other["label"].array).mean() < 1e-2
+                assert one.history == other.history
+
+
+@EMULATED
+def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng):
+    from seqpipe import recipes
+
+    chain = recipes.nnunet((8, 10, 12))
+    chain = VolumeChain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
+    samples = [
+        {
+            "image": rng.normal(size=(3, 12, 13, 14)).astype(np.float32),
+            "label": Labels(np.ones((1, 12, 13, 14), np.int16)),
+        }
+        for _ in range(3)
+    ]
+    device = EmulatedDevice()
+    found = chain(samples, layout="CDHW", index=5, backend="cuda", device=device)
+    judged = chain(samples, layout="CDHW", index=5)
+    assert device.launches <= 24
+    for number, (one, other) in enumerate(zip(found, judged, strict=True)):
+        assert np.abs(one["image"] - other["image"]).max() < 1e-4 * np.ptp(other["image"])
+        alone = chain(
+            samples[number], layout="CDHW", index=5 + number, backend="cuda", device=EmulatedDevice()
+        )
+        assert np.array_equal(alone["image"], one["image"])
+        assert np.array_equal(alone["label"].array, one["label"].array)
+
+
+@EMULATED
+def test_many_volumes_of_a_batch_are_one_launch(rng):
+    batch = rng.random((12, 6, 7, 8)).astype(np.float32)
+    chain = VolumeChain(ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(spacing=9))
+    device = EmulatedDevice()
+    found = chain(batch, layout="NDHW", backend="cuda", device=device)
+    assert device.launches == 1
+    assert found.flags.c_contiguous
+    assert np.abs(found - chain(batch, layout="NDHW")).max() < 1e-4
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
 def test_the_gpu_agrees_with_the_cpu(rng, dtype):
@@ -80,18 +150,14 @@ def test_the_gpu_agrees_with_the_cpu(rng, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "name", [n for n, cls in ops.REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe]
-)
+@pytest.mark.parametrize("name", VOLUMES)
 def test_every_operator_agrees_on_the_gpu(rng, name):
     import cupy
-
-    from seqpipe.sequence import Sequence
 
     affine = np.diag([2.0, 1.0, 1.5, 1.0])
     image = rng.random((16, 20, 24, 2)).astype(np.float32)
     labels = rng.integers(0, 4, (16, 20, 24)).astype(np.uint8)
-    for arguments in ops.REGISTRY[name].examples:
+    for arguments in ops.REGISTRY[name].traits.examples:
         op = ops.REGISTRY[name](**{**arguments, "p": 1.0})
         judged = op({"image": Sequence(image, "DHWC", affine=affine), "label": Labels(labels)}, index=3)
         given = {
@@ -104,6 +170,18 @@ def test_every_operator_agrees_on_the_gpu(rng, name):
             1, np.ptp(judged["image"].data)
         )
         assert (found["label"].array.get() != judged["label"].array).mean() < 1e-3
+
+
+@pytest.mark.gpu
+def test_what_is_no_number_is_said_by_a_later_call(rng):
+    import cupy
+
+    volume = cupy.asarray(rng.random((20, 20, 20)).astype(np.float32))
+    volume[1, 2, 3] = cupy.nan
+    ops.ZScore()(volume)
+    cupy.cuda.Device().synchronize()
+    with pytest.warns(UserWarning, match="1 voxels of 'image' are NaN or infinite"):
+        ops.Flip3d(width=True)(volume)
 
 
 @pytest.mark.gpu

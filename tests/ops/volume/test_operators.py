@@ -16,8 +16,10 @@ from seqpipe.ops import REGISTRY, VolumeChain
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
-NAMES = sorted(name for name, cls in REGISTRY.items() if cls.takes == "volumes" and cls.of_seqpipe)
-CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].examples))]
+NAMES = sorted(
+    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe
+)
+CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].traits.examples))]
 GEOMETRY = [
     ops.RandomAffine3d(rotate=(-40, 40), scale=(0.8, 1.2), shear=(-10, 10), translate_mm=(-3, 3)),
     ops.Elastic3d(spacing=6, amplitude=0.3),
@@ -31,7 +33,7 @@ GEOMETRY = [
 
 
 def built(case):
-    return REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 1.0})
+    return REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": 1.0})
 
 
 def small(rng, shape=(9, 10, 11)):
@@ -84,7 +86,7 @@ def test_types_are_kept_and_nothing_that_was_given_is_written(case, dtype, rng):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_does_not_act_changes_nothing(case, rng):
     volume = small(rng)
-    op = REGISTRY[case[0]](**{**REGISTRY[case[0]].examples[case[1]], "p": 0.0})
+    op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": 0.0})
     assert np.array_equal(op(volume), volume)
 
 
@@ -267,6 +269,56 @@ def test_low_resolution_is_nearest_down_and_linear_up():
     small = torch.nn.functional.interpolate(torch.from_numpy(volume)[None, None], few, mode="nearest-exact")
     judged = torch.nn.functional.interpolate(small, volume.shape, mode="trilinear")[0, 0].numpy()
     assert np.abs(ops.LowResolution(factor=0.6)(volume) - judged).max() < 1e-5
+
+
+def test_sharpening_the_median_and_landmarks_are_those_of_scipy_and_numpy(volume):
+    blurred = ndimage.gaussian_filter(volume, 1.0, truncate=6, mode="reflect")
+    sharp = ops.Sharpen3d(amount=0.7, sigma=1.0)(volume)
+    assert np.abs(sharp - (volume + 0.7 * (volume - blurred))).max() < 1e-4
+    assert np.array_equal(ops.Median3d()(volume), ndimage.median_filter(volume, 3, mode="nearest"))
+    percentiles, landmarks = (1, 25, 50, 75, 99), (0, 10, 40, 80, 100)
+    found = ops.HistogramStandardize(landmarks=landmarks, percentiles=percentiles)(volume)
+    ends = np.percentile(volume, percentiles)
+    inside = (volume >= ends[0]) & (volume <= ends[-1])
+    assert np.abs(found - np.interp(volume, ends, landmarks))[inside].max() < 1e-3
+    assert found.min() < 0, "what is below the first percentile goes on along its line"
+    with_nan = volume.copy()
+    with_nan[0, 0, 0] = np.nan
+    with pytest.warns(UserWarning, match="NaN"):
+        assert np.isnan(ops.HistogramStandardize()(with_nan)[0, 0, 0])
+
+
+def test_anisotropy_changes_one_axis_and_local_gamma_one_place(volume):
+    torch = pytest.importorskip("torch")
+    found = ops.Anisotropy(factor=2.0, axis=0)(volume)
+    given = torch.from_numpy(volume)[None, None]
+    few = torch.nn.functional.interpolate(given, (9, *volume.shape[1:]), mode="nearest-exact")
+    judged = torch.nn.functional.interpolate(few, volume.shape, mode="trilinear")[0, 0].numpy()
+    assert np.abs(found - judged).max() < 1e-5
+    strong = ops.LocalGamma(gamma=3.0, reach=0.2)(volume, index=2)
+    assert strong.min() >= volume.min() - 1e-5
+    assert strong.max() <= volume.max() + 1e-5
+    changed = np.abs(strong - volume)
+    place = np.unravel_index(changed.argmax(), volume.shape)
+    far = np.linalg.norm(
+        (np.indices(volume.shape).T - place).T / np.array(volume.shape)[:, None, None, None], axis=0
+    )
+    assert changed[far > 0.8].mean() < 0.1 * changed[far < 0.1].mean()
+
+
+def test_motion_leaves_the_middle_of_the_frequencies_as_it_is(volume):
+    still = ops.Motion(rotate=0.0, translate_mm=0.0)(volume)
+    assert np.abs(still - volume).max() < 1e-4
+    moved = ops.Motion(movements=2, rotate=8.0, translate_mm=3.0, axis=1)(volume, index=4)
+    given, found = (np.fft.fftshift(np.fft.fft(one, axis=1), axes=1) for one in (volume, moved))
+    # the inverse keeps the real part: of each line the mean of it and of the mirrored line's conjugate
+    off = np.abs(found - given).mean(axis=(0, 2)) / np.abs(given).mean()
+    assert off[volume.shape[1] // 2] < 1e-4
+    assert off.max() > 0.01
+    held = ops.Motion(movements=2, rotate=8.0, translate_mm=3.0)(
+        {"image": space(volume), "m": Labels(volume > 0)}
+    )
+    assert np.array_equal(held["m"].array, volume > 0)
 
 
 def test_acquisitions_leave_the_mean(volume):

@@ -1,0 +1,114 @@
+"""Command group, and the exit codes and messages of errors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import ParameterError, SeqpipeError
+from ..interrupts import INTERRUPTED
+from .terminal.wording import option_names, worded
+
+__all__ = ["main"]
+
+_NAMES = ("doctor", "export", "flow", "index", "probe")
+_DEBUG = "SEQPIPE_DEBUG"
+_FAILED, _USAGE = 1, 2
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+class _Commands(click.Group):
+    """A group whose commands end with a message and an exit code, never with a traceback.
+
+    A command's module is imported when it is run, or when the help names them all.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  Click's
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  Click's
+        if cmd_name not in _NAMES:
+            return None
+        module = importlib.import_module(f".commands.{cmd_name}", __package__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        _complete_streams()
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:
+            # An error with a file name belongs to a file that the command writes; one without is stdout's. Click
+            # handles closed pipes.
+            if error.errno not in _NO_ROOM or error.filename is not None or os.environ.get(_DEBUG):
+                raise
+            click.echo(f"Error: cannot write to stdout ({error.strerror}).", err=True)
+            sys.exit(_FAILED)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _terminate_as_interrupt():
+                return super().invoke(ctx)
+        except SeqpipeError as error:
+            if os.environ.get(_DEBUG):
+                raise
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            click.echo(f"Error: {worded(error, option_names(command))}", err=True)
+            ctx.exit(_USAGE if isinstance(error, ParameterError) else _FAILED)
+        except KeyboardInterrupt as interrupt:
+            click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)
+            ctx.exit(INTERRUPTED)
+
+
+def _complete_streams() -> None:
+    """Open standard streams that are closed, and escape characters that their encoding lacks.
+
+    Services may start programs with closed streams. The next opened file would take a closed stream's descriptor, and
+    libraries would write their messages into that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            taken = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is the stream's
+            os.set_inheritable(taken, True)
+            setattr(sys, name, open(taken, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115, PTH123  kept open
+        elif number and stream.errors == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM, which job schedulers send, as Ctrl-C, unless a handler is installed already."""
+    in_main = (
+        threading.current_thread() is threading.main_thread()
+    )  # only the main thread may set signal handlers
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="seqpipe")
+def main() -> None:
+    """Video files in, exact frames and sequences out.
+
+    Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted or terminated. SEQPIPE_DEBUG=1 shows
+    tracebacks.
+    """

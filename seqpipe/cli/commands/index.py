@@ -1,0 +1,137 @@
+"""``seqpipe index``: packet indexes, built ahead of time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import ParameterError, SeqpipeError, printable
+from ...video.device import STREAM
+from ..input.files import InputFile, find_inputs
+from ..input.volumes import check_volume, split
+from ..terminal import options
+from ..terminal.progress import say
+from ..terminal.wording import worded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...video.packet_index import PacketIndex
+
+__all__ = ["index"]
+
+
+@click.command()
+@options.inputs
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Decode each video once on the CPU and store which packets are damaged; GPU decoders conceal some damage.",
+)
+@options.option(STREAM)
+@click.option(
+    "--register",
+    type=click.Path(dir_okay=False),
+    help="Also collect the indices in this file, to be shared with others who have the videos: its paths are relative "
+    "to its folder. Data sets find it by themselves if it is called seqpipe.register and lies in their folder.",
+)
+@options.jobs
+@options.json_lines
+@options.cache_dir
+def index(
+    paths: tuple[str, ...],
+    verify: bool,
+    stream: int | None,
+    register: str | None,
+    jobs: int | None,
+    as_json: bool,
+    cache_dir: str | None,
+) -> None:
+    """Build the indexes of videos and keep them in the cache; fresh indexes are not built again.
+
+    Volumes need no index: they are read through once, and damaged ones are named.
+
+    With --register, indices are collected in one file for a team or a cluster, where a data set of these videos finds
+    them. What it has is left alone, so an interrupted run goes on where it was, and several may add to one file.
+
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
+    """
+    from ...video.index.cache import cache_directory, check_writable
+    from ...video.index.shared import SharedRegister
+    from ..input.indexing import for_each_index, is_indexed
+
+    if register is not None and stream is not None:
+        raise ParameterError(
+            "a register holds the best video of each file", advice="Leave out --stream or --register"
+        )
+    volumes, found = split(find_inputs(paths))
+    counts: Counter[str] = Counter()
+    with contextlib.ExitStack() as closing:
+        shared = None if register is None else closing.enter_context(SharedRegister(register, add=True))
+        chosen: dict[str, Any] = {"whole": True, "verified": verify, "stream": stream, "register": shared}
+        inputs = [item.path for item in found if isinstance(item, InputFile)]
+        fresh = {path for path in inputs if is_indexed(path, cache_dir, **chosen)}
+        if len(fresh) < len(inputs):
+            check_writable(cache_directory(cache_dir))  # an unwritable cache fails before any work is done
+        for volume in volumes:
+            counts[_index_volume(volume, as_json=as_json)] += 1
+        indexed = for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, **chosen)
+        closing.enter_context(contextlib.closing(indexed))
+        counts += _tell(indexed, fresh, as_json=as_json)
+    summary = {status: counts[status] for status in ("built", "fresh", "failed")}
+    if as_json:
+        click.echo(json.dumps({"type": "summary", **summary}))
+    say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
+    click.get_current_context().exit(1 if counts["failed"] else 0)
+
+
+def _tell(
+    indexed: Iterator[tuple[str, tuple[int, int, str] | SeqpipeError]], fresh: set[str], *, as_json: bool
+) -> Counter[str]:
+    """Say what became of each video; returns how many became what."""
+    counts: Counter[str] = Counter()
+    for source, result in indexed:
+        values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
+        if isinstance(result, SeqpipeError):
+            values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}
+            say(f"Error: {worded(result)}")
+        else:
+            frames, lost, cut = result
+            values |= {"frames": frames, "lost": lost, "error": cut or None}
+            if cut:
+                say(f"Warning: {printable(source)}: {cut}.")
+            if lost:
+                say(f"Warning: {printable(source)}: {lost:,} of {frames:,} frames are damaged.")
+        counts[values["status"]] += 1
+        if as_json:
+            click.echo(json.dumps({"type": "index", **values}))
+    return counts
+
+
+def _index_volume(volume: InputFile, *, as_json: bool) -> str:
+    """Read a whole volume to find damage; volumes need no index."""
+    try:
+        values = check_volume(volume)
+    except SeqpipeError as error:
+        values = {
+            "source": volume.path,
+            "status": "failed",
+            "frames": None,
+            "lost": None,
+            "error": worded(error),
+        }
+        say(f"Error: {worded(error)}")
+    if as_json:
+        click.echo(json.dumps({"type": "index", **values}))
+    return str(values["status"])
+
+
+def _facts(_: InputFile, index: PacketIndex) -> tuple[int, int, str]:
+    from ...video.index.verify import lost_frames
+
+    return len(index), len(lost_frames(index)), index.cut

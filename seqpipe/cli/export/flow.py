@@ -1,0 +1,144 @@
+"""Writers of optical flow: flo, png (KITTI), npz, and its colors as jpg and mp4; and the command's options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
+
+from ...errors import ParameterError
+from ...sequence import Sequence
+from ..output.images import Content, Encoder, EncoderSetup, write_jpeg
+from ..plan.request import Options
+
+if TYPE_CHECKING:
+    from ...ops import OpticalFlow
+    from ...video.device import Device
+
+__all__ = ["FORMATS", "FlowEncoder", "FlowOptions"]
+
+_FIELDS: Final = ("flo", "png", "npz")  # formats that hold vectors
+_PICTURES: Final = ("jpg", "mp4")  # formats that hold colors
+FORMATS: Final = (*_FIELDS, *_PICTURES)
+_SHARE: Final = 1 / 40  # default motion of full color, as a share of the longer side
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowOptions(Options):
+    """The options of ``seqpipe flow`` as they were typed; see its help."""
+
+    preset: str
+    output_grid: int
+    direction: str
+    backend: str
+    max_motion: float | None
+
+    takes_volumes: ClassVar[bool] = False
+
+    def encoder(self) -> FlowEncoder:
+        """The encoder that computes flow and writes it.
+
+        Raises:
+            ParameterError: an option is out of bounds, or does not go with the format.
+        """
+        from ...ops import OpticalFlow
+
+        if self.quality is not None and self.format != "jpg":
+            raise ParameterError(
+                f"quality={self.quality} means nothing for {self.format}", allowed="jpg with a quality"
+            )
+        if self.max_motion is not None and self.format in _FIELDS:
+            raise ParameterError(
+                f"max_motion={self.max_motion} means nothing for {self.format}, which holds the vectors",
+                allowed=" or ".join(_PICTURES),
+            )
+        operator = OpticalFlow(
+            preset=self.preset,
+            output_grid=self.output_grid,
+            direction=self.direction,
+            backend=self.backend,
+        )
+        made = FlowEncoder(
+            name=self.format,
+            write=partial(_write, name=self.format, operator=operator, max_motion=self.max_motion),
+            packed=self.format in ("npz", "mp4"),
+            lossy=self.format == "jpg",
+            largest=65_500 if self.format == "jpg" else None,
+            pairs=True,
+            streamed=self.format == "mp4",
+            settings=f"{operator!r}, {self.max_motion}",
+            operator=operator,
+            max_motion=self.max_motion,
+        )
+        return made if self.quality is None else replace(made, quality=self.quality)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowEncoder(Encoder):
+    """Computes the flow between frames and writes it in one format.
+
+    Attributes:
+        operator: computes the flow.
+        max_motion: the length in pixels that has full color; None for a 40th of the longer side.
+    """
+
+    operator: OpticalFlow
+    max_motion: float | None
+
+    def shape(self, width: int, height: int) -> tuple[int, int]:
+        """(columns, rows) of the flow between frames of (columns, rows)."""
+        grid = self.operator.output_grid
+        return -(-width // grid), -(-height // grid)
+
+    def form(self, device: Device, threads: int) -> EncoderSetup:
+        """The encoder's set-up for a device; flow is computed where the frames are.
+
+        Raises:
+            BackendError: the GPU's optical flow engine is asked for and unavailable.
+        """
+        from ...flow.nvofa import MOST_IDLE, engine_caps
+
+        if self.operator.backend == "nvofa":
+            engine_caps(device.number, self.operator.name)
+        threads = (
+            threads if device.kind == "cpu" else min(threads, MOST_IDLE)
+        )  # each thread has a session of its own
+        return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
+
+    def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
+        return [partial(self, one) for one in sequences]
+
+    def colored(self, frames: Sequence) -> Sequence:
+        """The colors of the flow between frames."""
+        return _colored(frames, self.operator, self.max_motion)
+
+
+def _colored(frames: Sequence, operator: OpticalFlow, max_motion: float | None) -> Sequence:
+    from ...flow import to_rgb
+
+    longest = max_motion or _SHARE * max(frames.shape[1:3])
+    found: Sequence = to_rgb(operator(frames), longest)
+    return found
+
+
+def _write(
+    frames: Sequence,
+    file: BinaryIO,
+    quality: int,
+    *,
+    name: str,
+    operator: OpticalFlow,
+    max_motion: float | None,
+) -> None:
+    """Write the flow between two frames, or between those of a sequence."""
+    if name in _FIELDS:
+        from ...flow import encode
+
+        file.write(encode(operator(frames), name))
+    elif name == "jpg":
+        write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
+    else:
+        from ...video.film import write_film
+
+        write_film(file, [_colored(frames, operator, max_motion)])

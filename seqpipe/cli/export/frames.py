@@ -1,0 +1,112 @@
+"""Shared parts of exports: their state, outcome, frames as sequences, and rows of losses."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...array import Array, IntArray
+from ...errors import DamagedSourceError, SeqpipeError
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.reader import VideoReader
+from ..output.manifest import Manifest
+from ..output.sheet import Thumbnail
+from ..plan.request import ExportRequest
+from ..plan.source_plan import SourcePlan
+from ..terminal.progress import Bar
+
+__all__ = ["ExportWork", "SourceOutcome", "clock_of", "record_losses", "stacked"]
+
+
+@dataclass(frozen=True)
+class ExportWork:
+    """State shared by the exports of all sources.
+
+    Attributes:
+        request: what is wanted.
+        threads: for one source; as many decode as encode.
+        manifest: takes the rows.
+        bar: the progress bar, which counts finished frames.
+        stop: set when the work must end early.
+    """
+
+    request: ExportRequest
+    threads: int
+    manifest: Manifest
+    bar: Bar
+    stop: threading.Event
+
+    def open(self, source: str, device: Device) -> VideoReader:
+        """Open a source with the options of the export.
+
+        Args:
+            source: its path or URL.
+            device: where frames are decoded.
+        """
+        options = self.request.options
+        return VideoReader(
+            source,
+            device=str(device),
+            decode=options.decode,
+            stream=options.stream,
+            threads=self.threads,
+            output=self.request.output,
+            cache_dir=options.cache_dir,
+        )
+
+
+@dataclass
+class SourceOutcome:
+    """Result of one source: thumbnails for the contact sheet, number of lost files, and the error."""
+
+    thumbnails: list[Thumbnail] = field(default_factory=list)
+    lost: int = 0
+    error: SeqpipeError | None = None
+
+
+def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: SourceOutcome) -> None:
+    """Add manifest rows for the files that a source failed to deliver.
+
+    Args:
+        plan: of the source.
+        files: their numbers.
+        work: the shared state.
+        outcome: the source's result; its error is the reason in the rows.
+    """
+    outcome.lost = len(files)
+    if len(files) and outcome.error is None:
+        outcome.error = DamagedSourceError(f"{len(files)} outputs got no frame", source=plan.source)
+    reason = outcome.error.fact if outcome.error else None
+    for file in files.tolist():
+        work.manifest.add(plan.row(file, status="lost", error=reason))
+        work.bar.advance(plan.frames.shape[1])
+
+
+def stacked(members: list[Sequence]) -> Sequence:
+    """Stack single frames into one sequence, in the memory that they are in."""
+    clocks = [clock_of(member) for member in members]
+    pixels = [member.data for member in members]
+    return Sequence(
+        np.stack(pixels) if members[0].device == "cpu" else _stacked_there(pixels),
+        "FHWC",
+        members[0].source,
+        frames=np.array([number for number, _ in clocks], dtype=np.int64),
+        timestamps=np.array([time_s for _, time_s in clocks], dtype=np.float64),
+    )
+
+
+def _stacked_there(pixels: list[Array]) -> Array:
+    """Stack frames into one array on their GPU."""
+    from ...ops import Stack
+
+    return Stack()(pixels)
+
+
+def clock_of(frame: Sequence) -> tuple[int, float]:
+    """The number and the time of a single frame."""
+    assert frame.frames is not None
+    assert frame.timestamps is not None
+    return int(frame.frames[0]), float(frame.timestamps[0])

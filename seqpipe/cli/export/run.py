@@ -1,0 +1,333 @@
+"""Execution of ``seqpipe export``: plan all sources, refuse what cannot succeed, export or list source by source."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import threading
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import click
+import numpy as np
+
+from ...array import IntArray
+from ...errors import DamagedSourceError, OutputError, SeqpipeError, printable
+from ...interrupts import working
+from ...video.engine.engine import Engine, available_cores
+from ...video.packet_index import PacketIndex
+from ...video.reader import VideoReader
+from ..input.files import InputFile, find_inputs, write_whole
+from ..input.indexing import for_each_index
+from ..input.volumes import refuse_mixture, split
+from ..job.claims import claimed
+from ..job.lock import held
+from ..job.record import NOTE, OptionDigests, note, own_path
+from ..job.resume import Finished, finished
+from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows, written_by_manifest
+from ..output.sheet import Gallery, Panel
+from ..plan.request import ExportRequest, Options
+from ..plan.source_plan import SourcePlan, check_collisions, first_existing, make_plan
+from ..terminal.progress import progress_bar
+from .frames import ExportWork, SourceOutcome
+from .report import ExportReport
+from .source import export_source
+
+__all__ = ["run", "show_plans"]
+
+_DONE, _FAILED = 0, 1
+_FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
+_SHEET = "contact_sheet.html"
+
+PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
+
+
+def run(options: Options) -> int:
+    """Export, and return the exit code.
+
+    Raises:
+        ParameterError: options conflict.
+        OutputError: a file cannot be written.
+        SeqpipeError: the first error of an input, with ``--on-error raise``.
+        KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
+    """
+    volumes, others = split(find_inputs(options.paths))
+    if volumes and options.takes_volumes:
+        if any(isinstance(item, InputFile) for item in others):
+            raise refuse_mixture()
+        from .volumes import run_volumes
+
+        return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
+    request = ExportRequest.of(options)
+    report = ExportReport(as_json=options.as_json)
+    planned = _plan_all(request)
+    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
+    _refuse_collisions(plans, request)
+    if options.dry_run:
+        errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
+        show_plans(plans, _look_back(plans, request), errors, request, report)
+        return _FAILED if errors else _DONE
+    with working(_FAREWELL), _claimed(plans, request):
+        before = _look_back(plans, request)
+        sources = (plan.source for plan in plans)
+        note(request.folder, sources, OptionDigests.of(request), anew=options.overwrite)
+        try:
+            _export_to_manifest(planned, before, request, report)
+        except KeyboardInterrupt:
+            _sum_up(planned, before, request, report)
+            raise
+    _sum_up(planned, before, request, report)
+    return _DONE if report.all_done else _FAILED
+
+
+def _sum_up(
+    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
+) -> None:
+    kept = sum(int(files.sum()) for files in before.files)
+    report.summary(sources=len(planned), kept=kept, out=request.options.out)
+
+
+@contextlib.contextmanager
+def _claimed(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
+    """Keep other exports off the files, the manifest and the contact sheet.
+
+    Raises:
+        OutputError: another export is writing one of them.
+    """
+    with contextlib.ExitStack() as stack:
+        if request.manifest is not None:
+            stack.enter_context(held(request.manifest, "this manifest"))
+        if request.options.contact_sheet:
+            stack.enter_context(held(own_path(request.folder, _SHEET), "the contact sheet of this folder"))
+        stack.enter_context(claimed(plans, request.folder, request.options.out))
+        yield
+
+
+@dataclass(frozen=True)
+class _ExportRun:
+    """State of one run."""
+
+    request: ExportRequest
+    report: ExportReport
+    manifest: Manifest
+    gallery: Gallery | None
+
+    @property
+    def raises(self) -> bool:
+        """Whether the first error of an input ends the run."""
+        return self.request.options.on_error == "raise"
+
+    def pictures(self, plan: SourcePlan, place: int) -> IntArray:
+        """The frames of the ``place``-th plan that the contact sheet shows."""
+        return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
+
+    def show(self, panel: Panel) -> None:
+        """Add a source to the contact sheet, if there is one."""
+        if self.gallery is not None:
+            self.gallery.add(panel)
+
+    def fail(self, source: str, error: SeqpipeError) -> None:
+        """Record and report a failed source.
+
+        Raises:
+            SeqpipeError: that error, with ``--on-error raise``.
+        """
+        self.manifest.add(ManifestRow(source=source, status="failed", error=error.fact))
+        self.tell(error)
+
+    def tell(self, error: SeqpipeError) -> None:
+        """Report an error whose rows are in the manifest.
+
+        Raises:
+            SeqpipeError: that error, with ``--on-error raise``.
+        """
+        if self.raises:
+            raise error
+        self.report.error(error)
+
+
+def _export_to_manifest(
+    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
+) -> None:
+    """Export everything, with the manifest and the contact sheet."""
+    gallery = Gallery(request.options.sheet_grid, len(planned)) if request.options.contact_sheet else None
+    manifest = Manifest(request.manifest, before.kept, listener=report.row)
+    try:
+        _export_all(planned, before, _ExportRun(request, report, manifest, gallery))
+        if gallery is not None:
+            page = gallery.page().encode("utf-8")
+            write_whole(request.folder / _SHEET, lambda file: file.write(page))
+    finally:
+        manifest.close()
+
+
+def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
+    """For each source, its path and its plan or the error that prevents one."""
+    options = request.options
+
+    def plan(found: InputFile, index: PacketIndex) -> SourcePlan:
+        return make_plan(found, index, request)
+
+    planned: list[tuple[str, PlanOrError]] = []
+    found = list(find_inputs(options.paths))
+    for source, result in for_each_index(
+        found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
+    ):
+        if isinstance(result, SeqpipeError) and options.on_error == "raise":
+            raise result
+        planned.append((source, result))
+    return planned
+
+
+def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
+    note_place = own_path(request.folder, NOTE)
+    others = {os.path.relpath(note_place, request.folder): "the note of what is in this folder"}
+    if request.options.contact_sheet:
+        others[_SHEET] = "the contact sheet"
+    for path in () if request.manifest is None else written_by_manifest(request.manifest):
+        others[os.path.relpath(path, request.folder)] = "the manifest"
+    try:
+        check_collisions(plans, others)
+    except OutputError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+
+
+def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
+    """The files that an earlier run finished, with ``--resume``; else none."""
+    options, manifest = request.options, request.manifest
+    if options.resume:
+        return finished(
+            plans, request.folder, read_rows(manifest) if manifest else (), OptionDigests.of(request)
+        )
+    if not options.overwrite:
+        there = first_existing(plans, request.folder, *[_SHEET] * options.contact_sheet)
+        if there is None and manifest is not None and manifest_exists(manifest):
+            there = manifest
+        if there is not None:
+            raise click.UsageError(
+                f"{printable(str(there))} exists already. Use --resume to continue, or --overwrite to replace files.",
+                click.get_current_context(),
+            )
+    return Finished([np.zeros(len(plan), dtype=bool) for plan in plans])
+
+
+def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _ExportRun) -> None:
+    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
+    todo = [np.flatnonzero(~files) for files in before.files]
+    jobs = run.request.options.jobs or available_cores()
+    frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
+    at_once = max(1, min(jobs, len(plans)))
+    stop, devices = threading.Event(), run.request.devices
+    with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
+        work = ExportWork(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
+
+        def job(place: int) -> SourceOutcome:
+            try:
+                device = devices[place % len(devices)]
+                outcome = export_source(
+                    plans[place], todo[place], run.pictures(plans[place], place), work, device
+                )
+            except BaseException:
+                stop.set()
+                raise
+            if outcome.error is not None and run.raises:
+                stop.set()
+            return outcome
+
+        outcomes = engine.map(job, range(len(plans)))
+        try:
+            for source, plan in planned:
+                if isinstance(plan, SeqpipeError):
+                    run.show(Panel(source, "", errors=[plan.fact]))
+                    run.fail(source, plan)
+                else:
+                    _conclude(plan, next(outcomes), run)
+                bar.finish_input()
+        finally:
+            # Stop the threads: the engine joins them at the end of the block.
+            stop.set()
+
+
+def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
+    """Record and report the errors of one source.
+
+    Raises:
+        SeqpipeError: the first error, with ``--on-error raise``.
+    """
+    errors = [] if outcome.error is None else [outcome.error]
+    if plan.cut:
+        errors.append(
+            DamagedSourceError(plan.cut, source=plan.source, advice="The readable part was exported")
+        )
+    run.show(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
+    if outcome.error is not None:
+        run.tell(outcome.error)
+    if plan.cut:
+        run.fail(plan.source, errors[-1])
+
+
+_SHOWN = 20
+
+
+def show_plans(
+    plans: Seq[SourcePlan],
+    before: Finished,
+    errors: Seq[SeqpipeError],
+    request: ExportRequest,
+    report: ExportReport,
+) -> None:
+    """Print the plans on stdout and the errors on stderr. Decodes one frame to estimate the size of files.
+
+    Args:
+        plans: what would be exported.
+        before: what is finished already.
+        errors: of the sources without a plan.
+        request: what is wanted.
+        report: takes the errors, and JSON lines if they are wanted.
+    """
+    counts = [len(plan) - int(files.sum()) for plan, files in zip(plans, before.files, strict=True)]
+    for error in errors:
+        report.error(error)
+    for number, (plan, count) in enumerate(zip(plans, counts, strict=True)):
+        first, last = plan.name(0), plan.name(len(plan) - 1)
+        size = {"width": plan.width, "height": plan.height}
+        report.json("plan", {"source": plan.source, "files": count, "first": first, "last": last, **size})
+        if number < _SHOWN and not request.options.as_json:
+            names = printable(first) + (f" … {printable(last)}" if len(plan) > 1 else "")
+            click.echo(f"{printable(plan.source)}: {count:,} files of {plan.width}x{plan.height}, {names}")
+    estimate = _estimate(plans, counts, request)
+    totals = {"sources": len(plans), "failed": len(errors), "files": sum(counts), "bytes": estimate}
+    report.json("summary", totals)
+    if not request.options.as_json:
+        more = f"… and {len(plans) - _SHOWN:,} more sources.\n" if len(plans) > _SHOWN else ""
+        about = "" if estimate is None else f", about {estimate / 1e6:,.1f} MB,"
+        click.echo(f"{more}{sum(counts):,} files{about} would be written to {request.options.out}.")
+
+
+def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) -> int | None:
+    """Estimated bytes of all files, from a frame of the first source; None if it cannot be decoded."""
+    if not plans:
+        return 0
+    if request.encoder.streamed:  # the size of a film depends on how much its frames differ
+        return None
+    sample = plans[0].frames[len(plans[0]) // 2].tolist()
+    file = io.BytesIO()
+    try:
+        with VideoReader(
+            plans[0].source,
+            stream=request.options.stream,
+            output=request.output,
+            cache_dir=request.options.cache_dir,
+        ) as reader:
+            request.encoder(reader.frames(sample[:2]) if plans[0].between else reader[sample[0]], file)
+    except SeqpipeError:
+        return None
+    pixels: list[int] = [
+        count * (plan.frames.shape[1] - plan.between) * plan.width * plan.height
+        for plan, count in zip(plans, counts, strict=True)
+    ]
+    per_pixel = file.tell() / (plans[0].width * plans[0].height)
+    return round(sum(pixels) * per_pixel)

@@ -1,0 +1,242 @@
+"""Export of one source: decode in order, encode, write, and record the result of each file or film."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+
+from ...array import BoolArray, IntArray, distinct
+from ...errors import OutputError, SeqpipeError
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.engine.engine import Engine, available_cores
+from ...video.film import write_film
+from ...video.reader import VideoReader
+from ..input.files import write_whole
+from ..output.images import thumbnail
+from ..output.manifest import ManifestRow
+from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
+from ..plan.source_plan import SourcePlan
+from .flow import FlowEncoder
+from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
+
+__all__ = ["export_films", "export_source"]
+
+Piece: TypeAlias = tuple[int, Sequence]
+"""Position of a file among the files to be written, and its content."""
+
+
+def export_source(
+    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+) -> SourceOutcome:
+    """Export the files of one source.
+
+    Args:
+        plan: what to export of it.
+        todo: the numbers of the files that are still to be written.
+        pictures: the frame numbers that the contact sheet wants.
+        work: what all sources share.
+        device: where frames are decoded.
+
+    Returns:
+        The outcome; the rows of all files are in the manifest, unless the work was stopped.
+
+    Raises:
+        OutputError: files cannot be written; the export of all sources ends.
+    """
+    outcome = SourceOutcome()
+    encoder = work.request.encoder
+    if encoder.streamed:
+        return export_films(plan, todo, pictures, work, device)
+    long = plan.sequence is not None and encoder.packed
+    assembler = _Assembler(plan.frames[todo], together=long or encoder.pairs)
+    form = encoder.form(device, work.threads)
+    pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=form.host)
+
+    def write(batch: Seq[Piece]) -> list[ManifestRow]:
+        rows = []
+        contents = form.contents([sequence for _, sequence in batch])
+        for (place, _), content in zip(batch, contents, strict=True):
+            file = int(todo[place])
+            size = write_whole(work.request.folder / plan.name(file), content)
+            rows.append(plan.row(file, status="done", bytes=size))
+        return rows
+
+    # A packed file is as large as its sequence, so only one at a time is kept in memory.
+    for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
+        for row in rows:
+            work.manifest.add(row)
+            work.bar.advance(plan.frames.shape[1])
+    if not work.stop.is_set():
+        record_losses(plan, todo[~assembler.delivered], work, outcome)
+    return outcome
+
+
+class _Assembler:
+    """Collects frames, which arrive in ascending order, into the contents of files.
+
+    Args:
+        frames: the frame numbers of each file, ``(files, frames in a file)``.
+        together: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
+
+    Attributes:
+        delivered: which files got all of their frames.
+    """
+
+    def __init__(self, frames: IntArray, *, together: bool) -> None:
+        self._frames, self._together = frames, together
+        self._last = frames.max(axis=1, initial=-1)
+        self._order = np.argsort(self._last, kind="stable").tolist()
+        self._next = 0
+        self._held: dict[int, Sequence] = {}
+        self._needed_until = _last_uses(frames, self._last) if frames.shape[1] > 1 else {}
+        self.wanted: IntArray = distinct(frames)
+        self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
+
+    def add(self, number: int, frame: Sequence) -> Iterator[Piece]:
+        """Yield the files that this frame completes, each with its content."""
+        self._held[number] = frame
+        while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
+            file = self._order[self._next]
+            self._next += 1
+            members = [self._held[n] for n in self._frames[file].tolist() if n in self._held]
+            if len(members) == self._frames.shape[1]:
+                self.delivered[file] = True
+                yield file, stacked(members) if self._together else members[0]
+        self._held = {n: held for n, held in self._held.items() if self._needed_until.get(n, n) > number}
+
+
+def _pieces(
+    plan: SourcePlan,
+    pictures: IntArray,
+    work: ExportWork,
+    assembler: _Assembler,
+    outcome: SourceOutcome,
+    device: Device,
+    *,
+    host: bool,
+) -> Iterator[Piece]:
+    """Decode, and yield each file's content as soon as its last frame is decoded.
+
+    An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
+    outcome.
+    """
+    shown = set(pictures.tolist())
+    wanted = distinct(np.concatenate([assembler.wanted, pictures])).tolist()
+    if not wanted:
+        return
+    try:
+        with work.open(plan.source, device) as reader:
+            for frame in reader.stream(wanted, host=host):
+                if work.stop.is_set():
+                    return
+                number, time_s = clock_of(frame)
+                if number in shown:
+                    picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+                    outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, picture))
+                yield from assembler.add(number, frame)
+    except SeqpipeError as error:
+        outcome.error = error
+
+
+def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
+    """Groups of consecutive items; the last group may be smaller."""
+    while batch := list(islice(pieces, size)):
+        yield batch
+
+
+def _mapped(
+    function: Callable[[Seq[Piece]], list[ManifestRow]], items: Iterator[list[Piece]], threads: int
+) -> Iterator[list[ManifestRow]]:
+    """Like :func:`map`, with several threads if ``threads`` is above 1."""
+    if threads == 1:
+        yield from map(function, items)
+        return
+    with Engine(threads) as engine:
+        yield from engine.map(function, items)
+
+
+def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
+    """For each frame, the last frame of the last file that holds it; the frame is kept until then."""
+    numbers, places = np.unique(frames, return_inverse=True)
+    uses = np.zeros(len(numbers), dtype=np.int64)
+    np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
+    return dict(zip(numbers.tolist(), uses.tolist(), strict=True))
+
+
+class _StoppedError(Exception):
+    """Another source has stopped the export."""
+
+
+def export_films(
+    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+) -> SourceOutcome:
+    """Export the films of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
+
+    A film whose source is damaged is not written.
+
+    Raises:
+        OutputError: files cannot be written.
+    """
+    outcome, lost = SourceOutcome(), list[int]()
+    for file in todo.tolist():
+        try:
+            with work.open(plan.source, device) as reader:
+                film = _Film(plan, file, pictures, work, outcome)
+                place = work.request.folder / plan.name(file)
+                colors = film.colors(reader, host=device.kind == "cpu")
+                size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
+        except _StoppedError:
+            return outcome
+        except OutputError:
+            raise
+        except SeqpipeError as error:
+            outcome.error = error
+            lost.append(file)
+            continue
+        work.manifest.add(plan.row(file, status="done", bytes=size))
+        work.bar.advance(plan.frames.shape[1])
+    record_losses(plan, np.array(lost, np.int64), work, outcome)
+    return outcome
+
+
+class _Film:
+    """One film of a plan."""
+
+    def __init__(
+        self, plan: SourcePlan, file: int, pictures: IntArray, work: ExportWork, outcome: SourceOutcome
+    ) -> None:
+        known = {picture.frame for picture in outcome.thumbnails}
+        self._plan, self._work, self._outcome = plan, work, outcome
+        self._frames = distinct(plan.frames[file])
+        self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
+
+    def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
+        """The colors of the film's flow, in groups of frames.
+
+        Raises:
+            SeqpipeError: the source is damaged.
+        """
+        encoder, held = self._work.request.encoder, list[Sequence]()
+        assert isinstance(encoder, FlowEncoder)
+        at_once = max(2, available_cores()) + 1  # one pair for each core
+        for frame in reader.stream(self._frames.tolist(), host=host):
+            if self._work.stop.is_set():
+                raise _StoppedError
+            self._show(frame)
+            held.append(frame)
+            if len(held) == at_once:
+                yield encoder.colored(stacked(held))
+                held = held[-1:]
+        if len(held) > 1:
+            yield encoder.colored(stacked(held))
+
+    def _show(self, frame: Sequence) -> None:
+        number, time_s = clock_of(frame)
+        if number in self._shown:
+            picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+            self._outcome.thumbnails.append(Thumbnail(number, time_s - self._plan.start_s, picture))

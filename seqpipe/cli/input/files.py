@@ -1,0 +1,187 @@
+"""Input files, found in folders and on standard input, and atomic output files: only complete files become visible."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from ...content import HEAD, kind_of_head
+from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
+from ...video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
+from ...whole_file import open_new, replacing
+from ..terminal.progress import say
+
+__all__ = ["InputFile", "find_inputs", "temporary_path", "told", "write_whole"]
+
+_PIECE = 1 << 20
+_VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
+_DICOM_ENDINGS = ("", ".dcm", ".ima")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One video to work on.
+
+    Attributes:
+        path: the path or URL to open it by.
+        stem: its name without the ending.
+        parent: its folder relative to the input folder that was searched, else the name of its folder.
+    """
+
+    path: str
+    stem: str
+    parent: str
+
+
+def find_inputs(paths: Iterable[str]) -> Iterator[InputFile | SeqpipeError]:
+    """The videos named by files, folders (searched recursively) and URLs, each once, in the order of the arguments.
+
+    Yields:
+        An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        for found in _expand(path):
+            if isinstance(found, SeqpipeError):
+                yield found
+                continue
+            identity = found.path if "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
+            if identity not in seen:
+                seen.add(identity)
+                yield found
+
+
+def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
+    if path == "-":
+        try:
+            yield InputFile(_standard_input(), "stdin", "_")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
+    elif "://" in path:
+        name = PurePosixPath(unquote(urlsplit(path).path))
+        yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
+    elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
+        yield from _search(Path(path))
+    else:
+        yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+
+
+@functools.cache
+def _standard_input() -> str:
+    """Copy standard input to a temporary file, kept until the program ends, because decoding needs random access."""
+    import atexit
+    import shutil
+    import sys
+    import tempfile
+
+    file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
+    atexit.register(file.close)
+    shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
+    file.flush()
+    return file.name
+
+
+def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
+    failures: list[OSError] = []
+    found, passed = False, PassedOver()
+    for root, folders, names in os.walk(folder, onerror=failures.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(root)
+        if _is_series(here, names):
+            found = True
+            folders.clear()
+            above = here.parent.relative_to(folder).as_posix() if here != folder else "."
+            yield InputFile(root, _stem(here.absolute().name), above)
+            continue
+        for name in sorted(name for name in names if not name.startswith(".")):
+            if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
+                found, path = True, Path(root, name)
+                yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
+            else:
+                passed.note(name)
+    for failure in failures:
+        yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
+    if found and passed:
+        say(f"{printable(str(folder))}: {passed} skipped: their names do not have an ending of a video.")
+    if not found and not failures:
+        yield UnreadableSourceError(
+            f"there is no video in this folder{f', only {passed}' if passed else ''}",
+            source=str(folder),
+            allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+            advice="Pass the files themselves if they have another ending",
+        )
+
+
+def _is_series(folder: Path, names: Iterable[str]) -> bool:
+    """Whether a folder is one volume: a DICOM series, or a Zarr array."""
+    if folder.name.endswith(".zarr"):
+        return True
+    likely = sorted(n for n in names if not n.startswith(".") and Path(n).suffix.lower() in _DICOM_ENDINGS)
+    if not likely:
+        return False
+    try:
+        with (folder / likely[0]).open("rb") as file:
+            return kind_of_head(file.read(HEAD)) == "dicom"
+    except OSError:
+        return False
+
+
+def _stem(name: str) -> str:
+    """A file's name without its ending, or both endings of ``.nii.gz``."""
+    return Path(name.removesuffix(".gz") if name.lower().endswith(".nii.gz") else name).stem
+
+
+def temporary_path(path: Path, ending: str) -> Path:
+    """The hidden file of some ending beside a path. Its name is a digest, so it is never too long."""
+    digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
+    return path.with_name(f".{digest}.{ending}")
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Convert an ``OSError`` of the block into an error that names the file.
+
+    Raises:
+        OutputError: the block raised it, or an ``OSError``.
+    """
+    try:
+        yield
+    except SeqpipeError:
+        raise
+    except OSError as error:
+        advice = "Free space or choose a writable folder; --resume then continues from here"
+        if error.errno == errno.ENAMETOOLONG:
+            advice = "Use shorter names, by --out or --pattern"
+        raise OutputError(
+            f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice
+        ) from error
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
+    """Write a temporary file beside a path, and rename it once it is complete.
+
+    Args:
+        path: the file; its folder is created if it is missing, and an existing file is replaced.
+        write: writes the content into a binary file.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        OutputError: the folder is not a folder or not writable, or the disk is full. No file is left behind.
+    """
+    partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
+    with told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path, beside=partial), open_new(partial) as file:
+            write(file)
+            return file.tell()

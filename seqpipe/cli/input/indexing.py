@@ -1,0 +1,109 @@
+"""Indexes of many videos, loaded from the cache or built in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from collections.abc import Sequence as Seq
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ...errors import SeqpipeError
+from ..terminal.progress import progress_bar
+from .files import InputFile
+
+if TYPE_CHECKING:
+    from ...video.index.shared import SharedRegister
+    from ...video.packet_index import PacketIndex
+
+__all__ = ["for_each_index", "is_indexed"]
+
+ResultT = TypeVar("ResultT")
+
+
+def for_each_index(
+    found: Seq[InputFile | SeqpipeError],
+    use: Callable[[InputFile, PacketIndex], ResultT],
+    *,
+    jobs: int | None,
+    cache_dir: str | None,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
+    register: SharedRegister | None = None,
+) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
+    """Call a function with the index of each video, several at a time, and keep only its result.
+
+    Args:
+        found: the videos, and the errors of inputs that cannot be used.
+        use: called with each video and its index; any thread may call it.
+        jobs: how many threads; None for one per core.
+        cache_dir: folder of the index cache; None for the user's cache folder.
+        whole: whether the index must come from a scan of all packets instead of the container's tables.
+        verified: whether the index must hold the damage found by decoding the whole video.
+        stream: the stream of each file; None for the best video stream.
+        register: takes each index, unless it has it.
+
+    Yields:
+        For each of ``found``, in order: its path, and the result or the error.
+    """
+    from ...video.engine.engine import Engine, available_cores
+    from ...video.index.open import open_index
+    from ...video.source.source import open_source
+
+    get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
+
+    def work(item: InputFile | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
+        if isinstance(item, SeqpipeError):
+            return item.source or "", item
+        try:
+            if register is None:
+                return item.path, use(item, get(item.path))
+            source = open_source(item.path)
+            stamp = source.stamp()
+            index = stamp and register.index(source, stamp, whole=whole, verified=verified)
+            if not index:
+                index = get(source)
+                if stamp is not None:
+                    register.add(source, stamp, index)
+            return item.path, use(item, index)
+        except SeqpipeError as error:
+            error.source = error.source or item.path
+            return item.path, error
+
+    threads = max(1, min(jobs or available_cores(), len(found)))
+    with progress_bar("Indexing", len(found), "files", len(found)) as bar, Engine(threads) as engine:
+        for result in engine.map(work, found):
+            bar.advance(1)
+            bar.finish_input()
+            yield result
+
+
+def is_indexed(
+    path: str,
+    cache_dir: str | None,
+    *,
+    whole: bool = False,
+    verified: bool = False,
+    stream: int | None = None,
+    register: SharedRegister | None = None,
+) -> bool:
+    """Whether the cache, or a register in its place, holds a fresh index of a video.
+
+    ``whole`` and ``verified`` are as in :func:`for_each_index`. False for a video that cannot be opened.
+    """
+    from ...video.index.cache import cache_directory, load_index, load_summary
+    from ...video.source.source import open_source
+
+    try:
+        source = open_source(path, stream=stream)
+        stamp = source.stamp()
+        if stamp is not None and register is not None:
+            return register.index(source, stamp, whole=whole, verified=verified) is not None
+    except SeqpipeError:
+        return False
+    if stamp is None:
+        return False
+    if whole or verified:
+        index = load_index(cache_directory(cache_dir), stamp)
+        return index is not None and index.packets.whole and (index.verified or not verified)
+    return load_summary(cache_directory(cache_dir), stamp) is not None

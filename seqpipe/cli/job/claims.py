@@ -1,0 +1,86 @@
+"""Claims of output files by concurrent exports: no two exports may write the same file.
+
+Each export keeps a hidden, locked file with digests of its file names in the output folder while it runs. Collisions
+are found whatever sources and patterns the names come from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import OutputError, printable
+from ...interrupts import tidied
+from ..input.files import told
+from ..plan.source_plan import SourcePlan
+from .lock import ADVICE, WAIT_S, Lock, held
+from .record import own_path
+
+__all__ = ["claimed"]
+
+_Digests: TypeAlias = NDArray[np.uint64]
+
+
+@contextlib.contextmanager
+def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
+    """Claim the files of these plans while the block runs.
+
+    Args:
+        plans: what is exported.
+        folder: the output folder, which is made if it is not there.
+        out: as it was typed, for the message.
+
+    Raises:
+        OutputError: another running export writes one of them, or the claim cannot be written.
+    """
+    digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
+    claim = Lock(own_path(folder, f"{uuid.uuid4().hex}.lock"))
+    with tidied(claim.give_back):
+        try:
+            with held(
+                own_path(folder, "claims"),
+                "the list of what is being written into this folder",
+                wait_s=WAIT_S,
+            ):
+                for others in _others(folder):
+                    _refuse_shared(plans, digests, others, out)
+                with told(claim.path):
+                    claim.take()
+                    claim.path.write_bytes(np.concatenate([*digests, np.empty(0, np.uint64)]).tobytes())
+            yield
+        finally:
+            claim.give_back()
+
+
+def _others(folder: Path) -> Iterator[_Digests]:
+    """The claims of running exports; claims of killed exports are removed."""
+    for path in folder.glob(own_path(Path(), "*.lock").name):
+        left = Lock(path)
+        with told(path):
+            if left.take():
+                left.give_back()
+                continue
+            with contextlib.suppress(FileNotFoundError):  # the export has ended meanwhile
+                yield np.frombuffer(path.read_bytes(), np.uint64)
+
+
+def _refuse_shared(plans: Seq[SourcePlan], digests: Seq[_Digests], others: _Digests, out: str) -> None:
+    for plan, own in zip(plans, digests, strict=True):
+        if (shared := np.flatnonzero(np.isin(own, others))).size:
+            name = printable(plan.name(int(shared[0])))
+            raise OutputError(
+                f"another export is writing {name} into {out}", source=plan.source, advice=ADVICE
+            )
+
+
+def _digest(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little")

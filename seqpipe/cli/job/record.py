@@ -1,0 +1,133 @@
+"""Note of the options that files in an output folder were made with; ``--resume`` compares its options.
+
+``DIR/.seqpipe-export.json`` has an entry for each source. The manifest is no substitute: it is optional, and states
+which frame a file holds, but not how its pixels were made. The note is a file, because image-folder data sets take
+sub-folders for classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..input.files import told, write_whole
+from ..plan.request import ExportRequest
+from .lock import WAIT_S, held
+
+__all__ = ["NOTE", "NoteEntry", "OptionDigests", "note", "own_path", "read_entries", "source_key"]
+
+_OWN = ".seqpipe-"
+NOTE = "export.json"
+
+
+@dataclass(frozen=True)
+class OptionDigests:
+    """Digests of the options that determine a file's content.
+
+    Attributes:
+        pixels: digest of the options that determine pixels and encoding.
+        frames: digest of the options that select frames and name files.
+    """
+
+    pixels: str
+    frames: str
+
+    @classmethod
+    def of(cls, request: ExportRequest) -> OptionDigests:
+        """The digests of an export's options."""
+        encoder = request.encoder
+        others: list[Any] = [encoder.settings] if encoder.settings else []
+        # added only with a stream, so that the digests of other exports stay as they were before --stream existed
+        others += [] if request.options.stream is None else [request.options.stream]
+        return cls.by(
+            (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
+            (request.selection, request.pattern.text),
+        )
+
+    @classmethod
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> OptionDigests:
+        """The digests of options that determine pixels, and of options that select frames and name files."""
+        return cls(_digest(*pixels), _digest(*frames))
+
+
+@dataclass(frozen=True)
+class NoteEntry:
+    """The options that the files of one source were made with.
+
+    Attributes:
+        pixels: as in :class:`OptionDigests`.
+        frames: as in :class:`OptionDigests`.
+        since_ns: start of the first export with these options, by the file system's clock; older files belong to
+            another export.
+    """
+
+    pixels: str
+    frames: str
+    since_ns: int
+
+    def is_of(self, settings: OptionDigests) -> bool:
+        """Whether the files were made with these options."""
+        return (self.pixels, self.frames) == (settings.pixels, settings.frames)
+
+
+def own_path(folder: Path, name: str) -> Path:
+    """The path of a file that seqpipe keeps for itself in an output folder."""
+    return folder / f"{_OWN}{name}"
+
+
+def source_key(source: str) -> str:
+    """The key of a source in the note: its absolute path, or its URL."""
+    return source if "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
+
+
+def read_entries(folder: Path) -> dict[str, NoteEntry]:
+    """The entries by source; none if the note is missing or unreadable."""
+    try:
+        found = json.loads(own_path(folder, NOTE).read_bytes())
+        return {source: NoteEntry(**values) for source, values in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def note(folder: Path, sources: Iterable[str], settings: OptionDigests, *, anew: bool) -> None:
+    """Record the options of an export before its first file is written.
+
+    Args:
+        folder: the output folder, which is created if it is missing.
+        sources: the paths and URLs of this export.
+        settings: its options.
+        anew: whether existing files are replaced although they were made with the same options.
+
+    Raises:
+        OutputError: the folder is not writable.
+    """
+    place = own_path(folder, NOTE)
+    with held(place, "the note of what is in this folder", wait_s=WAIT_S):
+        entries = read_entries(folder)
+        since_ns = _now_ns(place)
+        for key in map(source_key, sources):
+            if anew or key not in entries or not entries[key].is_of(settings):
+                entries[key] = NoteEntry(settings.pixels, settings.frames, since_ns)
+        _write(place, entries)
+
+
+def _write(place: Path, entries: Mapping[str, NoteEntry]) -> None:
+    text = json.dumps({source: asdict(entry) for source, entry in entries.items()}, indent=0)
+    write_whole(place, lambda file: file.write(text.encode("ascii")))
+
+
+def _now_ns(place: Path) -> int:
+    """The time by the file system's clock, which may differ from this machine's."""
+    with told(place), tempfile.TemporaryFile(dir=place.parent) as file:
+        return os.fstat(file.fileno()).st_mtime_ns
+
+
+def _digest(*values: Any) -> str:
+    text = repr(values).encode("utf-8", "surrogateescape")
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:16]

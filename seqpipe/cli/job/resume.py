@@ -1,0 +1,111 @@
+"""Finished files of an earlier run, which ``--resume`` skips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...array import BoolArray
+from ..output.manifest import ManifestRow, in_utf8, text_in_utf8
+from ..plan.source_plan import SourcePlan
+from .record import NoteEntry, OptionDigests, read_entries, source_key
+
+__all__ = ["Finished", "finished"]
+
+
+@dataclass
+class Finished:
+    """The files and rows of an earlier run that stay.
+
+    Attributes:
+        files: for each plan, which of its files are finished.
+        kept: the manifest rows that stay.
+    """
+
+    files: list[BoolArray] = field(default_factory=list)
+    kept: list[ManifestRow] = field(default_factory=list)
+
+
+def finished(
+    plans: Seq[SourcePlan], folder: Path, rows: Iterable[ManifestRow], settings: OptionDigests
+) -> Finished:
+    """Compare the plans with the folder, its note and the manifest of the earlier run.
+
+    A file counts as finished if it holds what this run would write: the manifest has an identical row for it, including
+    its size, and the note records the same pixel options. A file without a row (there is no manifest, or the run was
+    killed before it wrote the row) counts as finished if the note records the same options: files become visible only
+    when complete. Rows of other sources are kept, except for files that this run writes.
+
+    Args:
+        plans: the plans of this run.
+        folder: the output folder.
+        rows: the earlier run's manifest; empty if it has none.
+        settings: this run's options.
+    """
+    entries = read_entries(folder)
+    sources = {in_utf8(ManifestRow(source=plan.source, status="done")).source for plan in plans}
+    by_output: dict[str, ManifestRow] = {}
+    others: dict[str, ManifestRow] = {}
+    for row in rows:
+        known = in_utf8(row)  # escaped as in every manifest format
+        if known.output is not None:
+            by_output[known.output] = known
+            if known.source not in sources and known.status == "done":
+                others[known.output] = row
+    result, wanted = Finished(), list[ManifestRow]()
+    for plan in plans:
+        entry = entries.get(source_key(plan.source))
+        before = _Before(folder, by_output, entry, settings)
+        result.files.append(before.finished(plan, wanted))
+        for name in plan.names() if others else ():
+            others.pop(text_in_utf8(name), None)
+    result.kept = [*others.values(), *wanted]
+    return result
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The records of one source's files by an earlier run.
+
+    Attributes:
+        folder: the output folder.
+        by_output: the rows of the manifest.
+        entry: the source's entry in the note.
+        settings: this run's options.
+    """
+
+    folder: Path
+    by_output: Mapping[str, ManifestRow]
+    entry: NoteEntry | None
+    settings: OptionDigests
+
+    def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
+        """Which files of a plan are finished; their rows are appended to ``rows``."""
+        done = np.zeros(len(plan), dtype=bool)
+        for file, name in enumerate(plan.names()):
+            found = _look(self.folder / name)
+            if found is None:
+                continue
+            wanted = plan.row(file, status="done", bytes=found.st_size)
+            if self._is_finished(in_utf8(wanted), found.st_mtime_ns):
+                rows.append(wanted)
+                done[file] = True
+        return done
+
+    def _is_finished(self, wanted: ManifestRow, changed_ns: int) -> bool:
+        entry, row = self.entry, self.by_output.get(wanted.output or "")
+        if row is not None:
+            return row == wanted and (entry is None or entry.pixels == self.settings.pixels)
+        return entry is not None and entry.is_of(self.settings) and changed_ns >= entry.since_ns
+
+
+def _look(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None

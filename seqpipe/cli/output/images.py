@@ -1,0 +1,327 @@
+"""Writers of one frame or sequence: jpg, png, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
+
+from ...errors import BackendError, OutputError, ParameterError
+from ...param import Param, choice
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...array import Array
+    from ...sequence import Sequence
+    from ...video.device import Device
+
+__all__ = [
+    "ENCODE",
+    "FORMAT",
+    "QUALITY",
+    "Content",
+    "Encode",
+    "Encoder",
+    "EncoderSetup",
+    "GpuEncoder",
+    "encoder",
+    "thumbnail",
+    "write_jpeg",
+]
+
+Content = Callable[[BinaryIO], object]
+"""Writes a file's content into a binary file."""
+
+Encode = Literal["auto", "gpu", "cpu"]
+ENCODE: Final = choice(
+    "encode",
+    "what encodes jpg for frames on a GPU: the GPU if nvImageCodec is installed, else the CPU (auto); only the GPU "
+    "(gpu); the CPU, with the same files on every machine (cpu)",
+    ("auto", "gpu", "cpu"),
+)
+
+_QUALITY = 95
+_THUMBNAIL_QUALITY = 80
+
+_log = logging.getLogger(__name__)
+
+
+class GpuEncoder(Protocol):
+    """An encoder of frames in GPU memory. Safe to use from any thread."""
+
+    @property
+    def together(self) -> int:
+        """The best number of frames for one call."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads worth using."""
+
+    def __call__(self, frames: Seq[Array], quality: int, source: str) -> list[bytes | None]:
+        """The file content of each frame; None for a frame that the GPU cannot encode."""
+
+
+@dataclass(frozen=True)
+class EncoderSetup:
+    """Set-up of an encoder for one device.
+
+    Attributes:
+        host: whether it takes frames and sequences in main memory.
+        together: the number of items for one call.
+        threads: the number of threads worth using.
+        contents: maps items to the contents of their files, in order.
+    """
+
+    host: bool
+    together: int
+    threads: int
+    contents: Callable[[Seq[Sequence]], list[Content]]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Writer of one format.
+
+    Attributes:
+        name: the format, which is also the files' ending.
+        write: writes one sequence (packed formats) or one frame into a binary file; its last argument is the quality.
+        packed: whether one file holds a whole sequence.
+        deep: whether it holds 16 bits per component.
+        lossy: whether the format has a quality.
+        largest: greatest width and height in pixels; None for no limit.
+        quality: 1 to 100.
+        gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
+        encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
+        pairs: whether a file is made from two frames or more, as flow is.
+        streamed: whether a file is written while its frames are decoded, as films are.
+        settings: further options that determine the content, recorded in the folder's note.
+    """
+
+    name: str
+    write: Callable[[Sequence, BinaryIO, int], None]
+    packed: bool = False
+    deep: bool = False
+    lossy: bool = False
+    largest: int | None = None
+    quality: int = _QUALITY
+    gpu: Callable[[int], GpuEncoder] | None = None
+    encode: Encode = "auto"
+    pairs: bool = False
+    streamed: bool = False
+    settings: str = ""
+
+    def shape(self, width: int, height: int) -> tuple[int, int]:
+        """(columns, rows) of the output for frames of (columns, rows)."""
+        return width, height
+
+    def check_size(self, width: int, height: int, source: str) -> None:
+        """Check that a frame fits into the format.
+
+        Raises:
+            OutputError: the frame is too large.
+        """
+        if self.largest is not None and max(width, height) > self.largest:
+            raise OutputError(
+                f"its frames of {width}x{height} do not fit into {self.name}",
+                source=source,
+                allowed=f"at most {self.largest} pixels a side",
+                advice="Choose another --format, or a smaller size with --max-side",
+            )
+
+    def __call__(self, sequence: Sequence, file: BinaryIO) -> None:
+        """Write one sequence or frame."""
+        self.write(sequence, file, self.quality)
+
+    def form(self, device: Device, threads: int) -> EncoderSetup:
+        """The set-up for frames that are decoded for a device.
+
+        Args:
+            device: the device of the frames.
+            threads: number of threads available.
+
+        Raises:
+            ParameterError: ``encode="gpu"``, but the frames are on the CPU.
+            BackendError: ``encode="gpu"``, but the GPU cannot encode.
+        """
+        gpu = self._gpu(device)
+        if gpu is None:
+            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+        return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
+
+    def _gpu(self, device: Device) -> GpuEncoder | None:
+        """The encoder on the device itself; None if there is none."""
+        if self.gpu is None or self.encode == "cpu":
+            return None
+        if device.kind == "cpu":
+            if self.encode == "gpu":
+                raise ParameterError(
+                    "encode='gpu' needs frames that are decoded for a GPU",
+                    allowed="device='cuda', 'cuda:N' or 'cuda:all'",
+                )
+            return None
+        try:
+            return self.gpu(device.number)
+        except BackendError as error:
+            if self.encode == "gpu":
+                raise
+            _note(f"{self.name} is encoded on the CPU for {device}, because {error}")
+            return None
+
+    def _from_gpu(self, gpu: GpuEncoder, frames: Seq[Sequence]) -> list[Content]:
+        """The contents of files, encoded by the GPU where possible.
+
+        Raises:
+            OutputError: the GPU cannot encode a frame, and ``encode="gpu"``.
+        """
+        coded = gpu([frame.data for frame in frames], self.quality, frames[0].source)
+        if self.encode == "gpu" and None in coded:
+            frame = frames[coded.index(None)]
+            raise OutputError(
+                f"{frame.device} does not encode its frames of {frame.shape[1]}x{frame.shape[0]} as {self.name}",
+                source=frame.source,
+                advice="Encode on the CPU with --encode auto or cpu, or choose a smaller size with --max-side",
+            )
+        return [
+            partial(self, frame) if content is None else partial(_write_bytes, content)
+            for frame, content in zip(frames, coded, strict=True)
+        ]
+
+
+def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "auto") -> Encoder:
+    """The encoder of a format.
+
+    Args:
+        name: one of the format's choices.
+        quality: 1 to 100, None for the default of 95; only for jpg and webp.
+        dtype: of the pixels, ``uint8`` or ``uint16``.
+        encode: encoder of frames that are on a GPU; ``"gpu"`` only for jpg.
+
+    Raises:
+        ParameterError: the format has no quality, cannot hold the dtype, or has no encoder on GPUs.
+    """
+    found = replace(_ENCODERS[name], encode=encode)
+    if encode == "gpu" and found.gpu is None:
+        cards = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
+        raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {cards}")
+    if quality is not None and not found.lossy:
+        raise ParameterError(
+            f"quality={quality} means nothing for {name}", allowed="jpg or webp with a quality"
+        )
+    if dtype != "uint8" and not found.deep:
+        deep = ", ".join(known.name for known in _ENCODERS.values() if known.deep)
+        raise ParameterError(
+            f"dtype={dtype!r} does not fit into {name}", allowed=f"uint8, or one of the formats {deep}"
+        )
+    return found if quality is None else replace(found, quality=quality)
+
+
+def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
+    """A small JPEG of one RGB frame, ``(H, W, 3)`` uint8 or uint16, at most ``width`` pixels wide."""
+    import cv2
+
+    shrunk = pixels
+    if pixels.shape[1] > width:
+        height = max(1, round(pixels.shape[0] * width / pixels.shape[1]))
+        shrunk = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
+    if shrunk.dtype == "uint16":
+        shrunk = (shrunk >> 8).astype("uint8")
+    return _jpeg(shrunk, _THUMBNAIL_QUALITY)
+
+
+def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
+    import numpy as np
+    import simplejpeg
+
+    encoded: bytes = simplejpeg.encode_jpeg(
+        np.ascontiguousarray(pixels), quality, "RGB", "420", fastdct=False
+    )
+    return encoded
+
+
+@cache  # so that each reason is logged once
+def _note(reason: str) -> None:
+    _log.info("%s", reason)
+
+
+def _jpeg_gpu(device: int) -> GpuEncoder:
+    from .gpu_jpeg import gpu_jpeg
+
+    return gpu_jpeg(device)
+
+
+def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> None:
+    """Write an RGB picture ``(H, W, 3)`` of uint8."""
+    file.write(_jpeg(pixels, quality))
+
+
+def _write_jpg(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    write_jpeg(sequence.numpy(), file, quality)
+
+
+def _write_png(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    _write_cv2(sequence, file, "png", [])
+
+
+def _write_webp(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    import cv2
+
+    _write_cv2(sequence, file, "webp", [cv2.IMWRITE_WEBP_QUALITY, quality])
+
+
+def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
+    import cv2
+
+    done, encoded = cv2.imencode(f".{ending}", cv2.cvtColor(sequence.numpy(), cv2.COLOR_RGB2BGR), settings)
+    if not done:
+        raise OutputError(f"OpenCV cannot encode this frame as {ending}", source=sequence.source)
+    file.write(encoded.data)
+
+
+def _write_npy(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    import numpy as np
+
+    np.save(file, sequence.numpy(), allow_pickle=False)
+
+
+def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    import numpy as np
+
+    assert sequence.frames is not None
+    assert sequence.timestamps is not None
+    np.savez(file, data=sequence.numpy(), frames=sequence.frames, timestamps=sequence.timestamps)
+
+
+def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    from ...volume.formats.write import content
+
+    file.write(content(sequence, ".nii.gz"))
+
+
+_ENCODERS: Final[Mapping[str, Encoder]] = {
+    known.name: known
+    for known in (
+        Encoder("jpg", _write_jpg, lossy=True, largest=65_500, gpu=_jpeg_gpu),
+        Encoder("png", _write_png, deep=True),
+        Encoder("webp", _write_webp, lossy=True, largest=16_383),
+        Encoder("npy", _write_npy, packed=True, deep=True),
+        Encoder("npz", _write_npz, packed=True, deep=True),
+        Encoder("nii.gz", _write_nifti, packed=True, deep=True),
+    )
+}
+
+FORMAT: Final = choice(
+    "format",
+    "Format of the files: pictures, NumPy arrays with exact values, or NIfTI for volumes.",
+    list(_ENCODERS),
+)
+QUALITY: Final = Param(
+    name="quality", doc=f"Quality of jpg and webp, {_QUALITY} if not given.", lo=1, hi=100, optional=True
+)

@@ -1,0 +1,117 @@
+"""Output file names: the ``--pattern`` option and its fields."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final
+
+from ...errors import OutputError, ParameterError
+
+__all__ = ["FIELDS", "Pattern", "default_pattern"]
+
+FIELDS: Final[Mapping[str, str]] = {
+    "stem": "the source's name without its ending",
+    "parent": "the source's folder: below the input folder it was found in, else its own name",
+    "index": "number of the file among those of its source",
+    "frame": "frame number in the source (of a sequence: the first)",
+    "pts_ms": "presentation time in milliseconds on the source's clock",
+    "sequence": "number of the sequence",
+    "position": "number of the frame within its sequence",
+    "ext": "the format's ending",
+}
+"""The fields of a pattern and what they stand for."""
+
+_WIDEST: Final = 3  # digits of a field's width, limited to bound time and memory
+_SEQUENCE_FIELDS = {"sequence", "position"}
+_SAMPLE: Final[Mapping[str, str | int]] = {
+    name: "x" if name in ("stem", "parent", "ext") else 0 for name in FIELDS
+}
+
+
+class Pattern:
+    """A checked ``--pattern``.
+
+    Args:
+        text: a format string over :data:`FIELDS`, relative to the output folder.
+        sequences: whether sequences are exported, which have the fields ``sequence`` and ``position``.
+
+    Raises:
+        ParameterError: the format string is invalid, names an unknown field, or leads out of the output folder.
+    """
+
+    def __init__(self, text: str, *, sequences: bool) -> None:
+        self.text = text
+        for field in _fields(text):
+            if field not in FIELDS:
+                raise _invalid(text, f"has the unknown field {{{field}}}")
+            if field in _SEQUENCE_FIELDS and not sequences:
+                raise ParameterError(
+                    f"pattern={text!r} uses {{{field}}}, but frames are exported, not sequences",
+                    advice="Remove the field, or export sequences with --sequence-length",
+                )
+        try:
+            sample = text.format_map(_SAMPLE)
+        except (ValueError, TypeError) as error:
+            raise _invalid(text, f"cannot be formatted ({error})") from error
+        if _escapes(sample) or sample.endswith("/"):
+            raise ParameterError(
+                f"pattern={text!r} does not name a file below the output folder",
+                advice="Write a relative path without '..', such as '{stem}/{index:06d}.{ext}'",
+            )
+
+    def name(self, values: Mapping[str, str | int], source: str) -> str:
+        """The name of one file, relative to the output folder.
+
+        Args:
+            values: a value for each of :data:`FIELDS`.
+            source: for the message.
+
+        Raises:
+            OutputError: the values lead out of the output folder.
+        """
+        text = self.text.format_map(values)
+        if _escapes(text):
+            raise OutputError(
+                f"the pattern {self.text!r} gives the name {text!r}, which is not below the output folder",
+                source=source,
+                advice="Rename the source, or give a --pattern without {stem} and {parent}",
+            )
+        return str(PurePosixPath(text))
+
+
+def default_pattern(*, sequences: bool, packed: bool, whole: bool = False) -> str:
+    """The default pattern.
+
+    Args:
+        sequences: whether sequences are exported.
+        packed: whether one file holds a whole sequence.
+        whole: whether one file holds a whole source, where frames are exported.
+    """
+    if not sequences:
+        return "{stem}.{ext}" if whole else "{stem}/{index:06d}.{ext}"
+    return "{stem}/{sequence:06d}.{ext}" if packed else "{stem}/{sequence:06d}/{position:06d}.{ext}"
+
+
+def _fields(text: str) -> list[str]:
+    try:
+        parsed = list(string.Formatter().parse(text))
+    except ValueError as error:
+        raise _invalid(text, f"is not a format string ({error})") from error
+    widths = [width for _, _, spec, _ in parsed for width in re.findall(r"\d+", spec or "")]
+    if any(len(width.lstrip("0")) > _WIDEST for width in widths):
+        raise _invalid(text, "has a width above the length of file names")
+    nested = [inner for _, _, spec, _ in parsed if spec for inner in _fields(spec)]
+    return [field for _, field, _, _ in parsed if field is not None] + nested
+
+
+def _invalid(text: str, fact: str) -> ParameterError:
+    allowed = ", ".join(f"{{{name}}}" for name in FIELDS)
+    return ParameterError(f"pattern={text!r} {fact}", allowed=f"the fields {allowed}, such as {{index:06d}}")
+
+
+def _escapes(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name

@@ -1,0 +1,177 @@
+"""Export request: options checked as far as possible without opening a video."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from ...errors import ParameterError
+from ...video.convert.output import OutputSpec, transposed
+from ...video.device import Decode, Device, parse_devices
+from ...volume.axes import SliceAxis
+from ..output.images import Encode, Encoder, encoder
+from ..output.manifest import manifest_format
+from ..terminal.time import Mark
+from .pattern import Pattern, default_pattern
+from .select import FrameSelection, TimeRange
+
+__all__ = ["ExportRequest", "Options"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``seqpipe export`` as they were typed; see its help."""
+
+    paths: tuple[str, ...]
+    out: str
+    fps: float | None
+    every: int | None
+    frames: tuple[int, ...] | None
+    num: int | None
+    keyframes: bool
+    sequence_length: int | None
+    stride: int | None
+    step: int | None
+    start: Mark | None
+    end: Mark | None
+    duration: Mark | None
+    size: tuple[int, int] | None
+    short_side: int | None
+    max_side: int | None
+    crop: tuple[int, int, int, int] | None
+    dtype: Literal["uint8", "uint16"]
+    format: str
+    quality: int | None
+    pattern: str | None
+    jobs: int | None
+    device: str
+    decode: Decode
+    stream: int | None
+    encode: Encode
+    manifest: str | None
+    resume: bool
+    overwrite: bool
+    on_error: Literal["skip", "raise"]
+    contact_sheet: bool
+    sheet_grid: tuple[int, int]
+    dry_run: bool
+    as_json: bool
+    cache_dir: str | None
+    axis: SliceAxis = "axial"
+    window: tuple[float, float] | None = None
+    mip: bool = False
+    montage: tuple[int, int] | None = None
+    time: int | None = None
+
+    takes_volumes: ClassVar[bool] = True
+
+    @property
+    def for_volumes(self) -> tuple[str, ...]:
+        """The options in use that are for volumes only."""
+        given = {
+            "--axis": self.axis != "axial",
+            "--window": self.window is not None,
+            "--mip": self.mip,
+            "--montage": self.montage is not None,
+            "--time": self.time is not None,
+            "--format nii.gz": self.format == "nii.gz",
+        }
+        return tuple(name for name, value in given.items() if value)
+
+    def encoder(self) -> Encoder:
+        """The encoder that writes the files.
+
+        Raises:
+            ParameterError: an option conflicts with the format.
+        """
+        return encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """A checked request for an export.
+
+    Attributes:
+        options: as they were typed.
+        selection: the selected frames.
+        output: size, crop and type of their pixels.
+        encoder: writes the files.
+        pattern: names the files.
+        folder: takes the files.
+        manifest: the manifest's path, or None.
+        devices: the devices that decode; sources are assigned in turn.
+    """
+
+    options: Options
+    selection: FrameSelection
+    output: OutputSpec
+    encoder: Encoder
+    pattern: Pattern
+    folder: Path
+    manifest: Path | None
+    devices: tuple[Device, ...]
+
+    @classmethod
+    def of(cls, options: Options) -> ExportRequest:
+        """Check options.
+
+        Raises:
+            ParameterError: options exclude one another or are out of bounds.
+            BackendError: the device or the manifest's format is not available.
+        """
+        devices = parse_devices(options.device)
+        if options.for_volumes:
+            raise ParameterError(
+                f"{', '.join(options.for_volumes)} means nothing for videos",
+                advice="Remove it, or name volumes",
+            )
+        if options.resume and options.overwrite:
+            raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
+        if not options.out:  # an empty text, as from an unset variable, would mean the current folder
+            raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
+        selection = _selection(options)
+        writer = options.encoder()
+        for device in devices:
+            writer.form(device, 1)  # checked now, so that errors come before any work
+        pattern = options.pattern or default_pattern(
+            sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
+        )
+        manifest = None if options.manifest is None else Path(options.manifest)
+        if manifest is not None:
+            manifest_format(manifest)
+        return cls(
+            options,
+            selection,
+            _output(options),
+            writer,
+            Pattern(pattern, sequences=selection.sequences),
+            Path(options.out),
+            manifest,
+            devices,
+        )
+
+
+def _selection(options: Options) -> FrameSelection:
+    within = TimeRange(options.start or TimeRange.start, options.end, options.duration)
+    return FrameSelection(
+        fps=options.fps,
+        every=options.every,
+        frames=options.frames,
+        num=options.num,
+        keyframes=options.keyframes,
+        sequence_length=options.sequence_length,
+        stride=options.stride,
+        step=options.step,
+        within=within,
+    )
+
+
+def _output(options: Options) -> OutputSpec:
+    return OutputSpec(
+        dtype=options.dtype,
+        crop=transposed(options.crop),
+        size=transposed(options.size),
+        short_side=options.short_side,
+        max_side=options.max_side,
+    )

@@ -1,0 +1,199 @@
+"""Frame selection: selection and range options applied to a video's index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...array import IntArray, distinct
+from ...errors import FrameRangeError, ParameterError
+from ...sampling.clip import Span
+from ...sampling.clock import EQUAL_S
+from ...sampling.rate import at_rate
+from ...sampling.segments import every, uniform
+from ...sampling.windows import Windows
+from ..terminal.time import Mark
+
+if TYPE_CHECKING:
+    from ...video.packet_index import PacketIndex
+
+__all__ = ["FrameSelection", "TimeRange"]
+
+_FIRST = Mark(0, in_frames=True)
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """The range of each video to export; its end is excluded.
+
+    Attributes:
+        start: start of the range; a time stands for the first frame at or after it.
+        end: end of the range, limited to the end of the video.
+        duration: length of the range, instead of ``end``.
+
+    Raises:
+        ParameterError: end and duration are both given, or the range is empty for every video.
+    """
+
+    start: Mark = _FIRST
+    end: Mark | None = None
+    duration: Mark | None = None
+
+    def __post_init__(self) -> None:
+        end = self.end
+        if end is not None and self.duration is not None:
+            raise ParameterError(
+                f"end={end} and duration={self.duration} exclude one another", allowed="one of them"
+            )
+        if self.duration is not None and not self.duration.value:
+            raise ParameterError(f"duration={self.duration} is nothing", allowed="more than 0")
+        comparable = end is not None and (end.in_frames == self.start.in_frames or not self.start.value)
+        if end is not None and comparable and not self.start.value < end.value:
+            raise ParameterError(f"end={end} is not behind start={self.start}", allowed="start < end")
+
+    def of(self, index: PacketIndex) -> Span:
+        """The frames of one video in the range.
+
+        Raises:
+            FrameRangeError: no frame begins in the range.
+        """
+        if not len(index):
+            raise index.range_error("any frame", "")
+        first, start_s = _place(index, self.start)
+        end, end_s = self._end(index, first, start_s)
+        if first >= min(end, len(index)):
+            length_s = index.end_s - float(index.timestamps[0])
+            raise FrameRangeError(
+                f"no frame begins in the range {self}",
+                source=index.info.source,
+                allowed=f"0 to {length_s:.3f} s from the first frame on, or 0f to {len(index)}f",
+                advice=index.cut[:1].upper() + index.cut[1:],
+            )
+        return Span(first, min(end, len(index)), index.timestamps, end_s)
+
+    def _end(self, index: PacketIndex, first: int, start_s: float) -> tuple[int, float | None]:
+        """The end as a frame number and, if it is a time, also in seconds of the video's clock."""
+        if self.duration is not None:
+            if self.duration.in_frames:
+                return first + int(self.duration.value), None
+            end_s = start_s + self.duration.value
+            return _first_from(index, end_s), end_s
+        if self.end is None:
+            return len(index), None
+        end, end_s = _place(index, self.end)
+        return end, None if self.end.in_frames else end_s
+
+    def __str__(self) -> str:
+        if self.duration is not None:
+            return f"from {self.start} for {self.duration}"
+        return f"from {self.start}" + ("" if self.end is None else f" up to {self.end}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameSelection:
+    """The selection of frames in the range: at most one rule; every frame without one.
+
+    Attributes:
+        fps: the frames on screen at a constant rate in Hz, from the first frame on; repeated if the rate is above the
+            video's.
+        every: each N-th frame.
+        frames: frame numbers, in ascending order and without repetition; negative numbers count from the end.
+        num: number of frames, at the centers of equal parts of the range.
+        keyframes: key frames only.
+        sequence_length: number of frames in a sequence.
+        stride: distance between the frames of a sequence.
+        step: distance between the starts of neighboring sequences.
+        within: the range of each video.
+
+    Raises:
+        ParameterError: several rules are given, or stride or step without sequences.
+    """
+
+    fps: float | None = None
+    every: int | None = None
+    frames: tuple[int, ...] | None = None
+    num: int | None = None
+    keyframes: bool = False
+    sequence_length: int | None = None
+    stride: int | None = None
+    step: int | None = None
+    within: TimeRange = TimeRange()
+
+    def __post_init__(self) -> None:
+        rules = ("fps", "every", "frames", "num", "keyframes", "sequence_length")
+        given = [f"--{name.replace('_', '-')}" for name in rules if getattr(self, name) not in (None, False)]
+        if len(given) > 1:
+            raise ParameterError(f"{' and '.join(given)} exclude one another", allowed="one of them, or none")
+        if self.sequence_length is None and not (self.stride is None and self.step is None):
+            raise ParameterError(
+                "--stride and --step belong to --sequence-length", advice="Give the length too"
+            )
+        if self.frames is not None and self.within != TimeRange():
+            raise ParameterError(
+                "--frames and a range exclude one another", advice="Remove --start and --end"
+            )
+
+    @property
+    def sequences(self) -> bool:
+        """Whether sequences are exported, not single frames."""
+        return self.sequence_length is not None
+
+    def of(self, index: PacketIndex) -> IntArray:
+        """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row.
+
+        Raises:
+            FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
+        """
+        if self.frames is not None:
+            return distinct(index.check(self.frames))[:, None]
+        span = self.within.of(index)
+        if self.sequence_length is not None:
+            return self._sequences(index, span, self.sequence_length)
+        chosen = self._frames(index, span)
+        if not len(chosen):
+            raise FrameRangeError(
+                f"no key frame lies in the range {self.within}",
+                source=index.info.source,
+                advice="Use a longer range",
+            )
+        return chosen[:, None]
+
+    def _frames(self, index: PacketIndex, span: Span) -> IntArray:
+        if self.fps is not None:
+            return at_rate(span, self.fps)
+        if self.num is not None:
+            return uniform(span, self.num)
+        if self.keyframes:
+            keys = index.key_frames
+            return keys[(keys >= span.first) & (keys < span.end)]
+        return every(span, self.every or 1)
+
+    def _sequences(self, index: PacketIndex, span: Span, length: int) -> IntArray:
+        stride = self.stride or 1
+        windows = Windows(sequence_length=length, stride=stride, step=self.step)
+        count = windows.count(span)
+        if not count:
+            raise FrameRangeError(
+                f"no sequence of {length} frames with a stride of {stride} fits into {len(span)} frames",
+                source=index.info.source,
+                allowed=f"sequences that span at most {len(span)} frames",
+                advice="Use a smaller --sequence-length or --stride",
+            )
+        return np.stack([windows.clip(span, k).frames for k in range(count)])
+
+
+def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:
+    """A position as a frame number, which may exceed the last frame's, and in seconds of the video's clock."""
+    times = index.timestamps
+    if mark.in_frames:
+        frame = int(mark.value)
+        return frame, float(times[frame]) if frame < len(times) else index.end_s
+    time_s = float(times[0]) + mark.value
+    return _first_from(index, time_s), time_s
+
+
+def _first_from(index: PacketIndex, time_s: float) -> int:
+    """The first frame at or after a time."""
+    return int(np.searchsorted(index.timestamps, time_s - EQUAL_S, side="left"))

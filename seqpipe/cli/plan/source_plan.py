@@ -1,0 +1,255 @@
+"""Export plan of a source: which frames go into which files, without decoding."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...array import FloatArray, IntArray
+from ...errors import FrameRangeError, OutputError, printable
+from ...video.packet_index import PacketIndex
+from ..input.files import InputFile
+from ..output.manifest import ManifestRow
+from ..output.sheet import clock
+from .pattern import Pattern
+from .request import ExportRequest
+
+__all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan"]
+
+
+@dataclass(frozen=True, eq=False)
+class SourcePlan:
+    """The files of one source.
+
+    Attributes:
+        input: the source.
+        pattern: gives the files their names.
+        ending: of the files.
+        frames: the frame numbers that each file holds, ``(files, frames in a file)``, ascending within a
+            file.
+        sequence: the sequence that each file belongs to, or None where frames are exported.
+        position: the first frame's number within its sequence.
+        pts: presentation time of each file's first frame in ticks.
+        timestamps: the same in seconds.
+        start_s: the first frame's timestamp in seconds; users' times count from it.
+        width: columns of the exported frames.
+        height: rows of the exported frames.
+        facts: one line about the source, for the contact sheet.
+        cut: the reason why the source holds fewer frames than its header states, or "".
+        between: 1 where a file holds what lies between frames (flow), one item fewer than frames; else 0.
+    """
+
+    input: InputFile
+    pattern: Pattern
+    ending: str
+    frames: IntArray
+    sequence: IntArray | None
+    position: IntArray
+    pts: IntArray
+    timestamps: FloatArray
+    start_s: float
+    width: int
+    height: int
+    facts: str
+    cut: str
+    between: int = 0
+
+    def __len__(self) -> int:
+        """The number of files."""
+        return len(self.frames)
+
+    @property
+    def source(self) -> str:
+        """The path or URL, as on the command line."""
+        return self.input.path
+
+    def name(self, file: int) -> str:
+        """A file's name, relative to the output folder.
+
+        Raises:
+            OutputError: the source's name leads out of the output folder.
+        """
+        values = {
+            "stem": self.input.stem,
+            "parent": self.input.parent,
+            "ext": self.ending,
+            "index": file,
+            "frame": int(self.frames[file, 0]),
+            "pts_ms": round(self.timestamps[file] * 1000),
+            "sequence": 0 if self.sequence is None else int(self.sequence[file]),
+            "position": int(self.position[file]),
+        }
+        return self.pattern.name(values, self.source)
+
+    def names(self) -> Iterator[str]:
+        """The names of all files in order."""
+        return map(self.name, range(len(self)))
+
+    def row(self, file: int, **outcome: Any) -> ManifestRow:
+        """The manifest's row for a file.
+
+        Args:
+            file: its number.
+            **outcome: ``status``, and ``bytes`` or ``error``.
+        """
+        return ManifestRow(
+            source=self.source,
+            output=self.name(file),
+            sequence=None if self.sequence is None else int(self.sequence[file]),
+            frame=int(self.frames[file, 0]),
+            length=self.frames.shape[1] - self.between,
+            pts=int(self.pts[file]),
+            pts_s=float(self.timestamps[file]),
+            width=self.width,
+            height=self.height,
+            **outcome,
+        )
+
+
+def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
+    """Plan the export of one source.
+
+    Raises:
+        FrameRangeError: no frame is selected, or a single frame where two are needed.
+        ParameterError: the crop exceeds the frame.
+        OutputError: its frames exceed the format's limit.
+    """
+    height, width = request.output.place(index.info).shape
+    width, height = request.encoder.shape(width, height)
+    request.encoder.check_size(width, height, found.path)
+    frames, sequence, position = _files_of(request.selection.of(index), request, found.path)
+    firsts = frames[:, 0]
+    return SourcePlan(
+        input=found,
+        pattern=request.pattern,
+        ending=request.encoder.name,
+        frames=frames,
+        sequence=sequence,
+        position=position,
+        pts=index.packets.pts[index.packets.frame_packet[firsts]],
+        timestamps=index.timestamps[firsts],
+        start_s=float(index.timestamps[0]),
+        width=width,
+        height=height,
+        facts=_facts(index),
+        cut=index.cut,
+        between=int(request.encoder.pairs),
+    )
+
+
+def _files_of(
+    frames: IntArray, request: ExportRequest, source: str
+) -> tuple[IntArray, IntArray | None, IntArray]:
+    """The frames of each file, its sequence, and its position in the sequence.
+
+    Args:
+        frames: the selected frames, ``(sequences, sequence_length)`` or ``(frames, 1)``.
+        request: the checked options.
+        source: for messages.
+
+    Raises:
+        FrameRangeError: a file needs two frames, and one is selected.
+    """
+    encoder, sequence = request.encoder, None
+    if request.selection.sequences:
+        sequence = np.arange(len(frames), dtype=np.int64)
+    elif encoder.pairs:
+        frames = frames.reshape(1, -1)
+    length = frames.shape[1] - encoder.pairs
+    if not length:
+        raise FrameRangeError(
+            "a single frame is selected, and motion needs two",
+            source=source,
+            allowed="two frames or more",
+        )
+    # arrays hold a sequence in one file; films of flow do so without --sequence-length too
+    if not (encoder.packed if request.selection.sequences else encoder.streamed):
+        if encoder.pairs:
+            frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
+        frames = frames.reshape(-1, 1 + encoder.pairs)
+    if sequence is None or len(frames) == len(sequence):
+        return frames, sequence, np.zeros(len(frames), dtype=np.int64)
+    return frames, np.repeat(sequence, length), np.tile(np.arange(length), len(sequence))
+
+
+def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
+    """Check that all file names differ.
+
+    Args:
+        plans: what is exported.
+        others: further names that the export uses in the output folder, with a description of each.
+
+    Raises:
+        OutputError: two names are equal; the message names both sources.
+    """
+    hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
+    # Eight bytes a file: names are formatted again only where two hashes agree.
+    given = [np.array([hash(name) for name in others], np.int64), *hashes]
+    values, counts = np.unique(np.concatenate(given), return_counts=True)
+    twice = set(values[counts > 1].tolist())
+    seen: dict[str, tuple[SourcePlan, int]] = {}
+    for plan, column in zip(plans, hashes, strict=True):
+        for file in np.flatnonzero(np.isin(column, list(twice))).tolist() if twice else ():
+            name = plan.name(file)
+            if name in others:
+                raise OutputError(
+                    f"frame {plan.frames[file, 0]} would have the name {printable(name)}, as {others[name]} is",
+                    source=plan.source,
+                    advice="Give another --pattern",
+                )
+            if name in seen:
+                raise _collision(name, seen[name], (plan, file))
+            seen[name] = plan, file
+
+
+def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path | None:
+    """The first file of the plans, or of other names in the output folder, that exists."""
+    if not _exists(folder):
+        return None
+    places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
+    return next(filter(_exists, places), None)
+
+
+def _exists(path: Path) -> bool:
+    """Whether a path exists; missing permission is reported when it is written."""
+    return os.path.exists(path)  # noqa: PTH110  Path.exists raises then, before Python 3.14
+
+
+def _facts(index: PacketIndex) -> str:
+    info = index.info
+    width, height = info.display_size
+    rate = "" if info.average_rate is None else f", {float(info.average_rate):.4g} frames/s"
+    length = clock(index.end_s - float(index.timestamps[0]))
+    codec = f"{info.codec} {info.profile or ''}".strip()
+    return f"{codec}, {width}×{height}{rate}, {len(index):,} frames, {length}"
+
+
+def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
+    sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
+    return OutputError(
+        f"the outputs of two inputs would have the name {printable(name)}: {sides[0]} and {sides[1]}",
+        advice=_apart(first[0], second[0]),
+    )
+
+
+def _apart(first: SourcePlan, second: SourcePlan) -> str:
+    """Advice on how to give two files different names."""
+    begin, way = "Give", "tell the sources apart with {parent}"
+    if first is second:
+        way = "tell the frames apart with {index} or {frame}"
+        way += "" if second.sequence is None else ", and sequences with {sequence}"
+    elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
+        if "://" in first.source + second.source or _folder(first) == _folder(second):
+            return "No --pattern tells these two apart: rename one, or export it to another --out"
+        begin = "Pass one folder that contains both, and use"
+    return f"{begin} a --pattern that can {way}; now it is '{first.pattern.text}'"
+
+
+def _folder(plan: SourcePlan) -> Path:
+    return Path(plan.source).absolute().parent

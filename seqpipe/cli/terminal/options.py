@@ -1,0 +1,156 @@
+"""Click options made from :class:`~seqpipe.param.Param`, and option types of the command line's own."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...errors import ParameterError
+from ...param import Param
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # can only be subscripted since Click 8.5
+
+__all__ = [
+    "CROP",
+    "FRAMES",
+    "GRID",
+    "SIZE",
+    "WINDOW",
+    "ParamType",
+    "cache_dir",
+    "inputs",
+    "jobs",
+    "json_lines",
+    "option",
+    "sentence",
+]
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+_JOBS = Param(
+    name="jobs", doc="Threads to work with; one per core if not given", lo=1, hi=4096, optional=True
+)
+
+
+class _Checked(ParamType):
+    """Click type that checks values with a :class:`Param`."""
+
+    def __init__(self, param: Param) -> None:
+        self.param = param
+        self.name = {int: "integer", float: "number", str: "text"}[param.kind]
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:  # noqa: ARG002  Click's
+        return f"[{'|'.join(self.param.choices)}]" if self.param.choices else None
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.param.check(_number(value) if self.param.kind in (int, float) else value)
+        except ParameterError as error:
+            self.fail(f"{error.fact}; allowed: {error.allowed}.", param, ctx)
+
+
+class _Pattern(ParamType):
+    """Whole numbers in a fixed form, such as ``640x360``."""
+
+    def __init__(self, name: str, form: str, example: str) -> None:
+        self.name, self._form, self._example = name, re.compile(form), example
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002  Click's
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        with contextlib.suppress(ValueError):  # of more digits than Python reads
+            if self._form.fullmatch(value):
+                return tuple(int(number) for number in re.findall(r"-?\d+", value))
+        return self.fail(
+            f"{value!r} does not have the form {self.name}, such as {self._example}.", param, ctx
+        )
+
+
+class _WindowType(ParamType):
+    """Center and width of a window of values."""
+
+    name = "C,W"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        numbers = [_number(part) for part in str(value).split(",")]
+        whole = len(numbers) == 2 and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
+        if not whole or numbers[1] <= 0:
+            self.fail(
+                f"{value!r} does not have the form C,W with a width above 0, such as 40,400.", param, ctx
+            )
+        return float(numbers[0]), float(numbers[1])
+
+
+WINDOW = _WindowType()
+SIZE = _Pattern("WxH", r"[1-9]\d*x[1-9]\d*", "640x360")
+CROP = _Pattern("x:y:w:h", r"\d+:\d+:[1-9]\d*:[1-9]\d*", "0:60:640:360")
+GRID = _Pattern("CxR", r"[1-9]\d?x[1-9]\d?", "6x4")
+FRAMES = _Pattern("a,b,c", r"-?\d+(,-?\d+)*", "0,10,-1")
+
+
+def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
+    """A Click option made from a parameter's declaration: name, help and range.
+
+    Args:
+        param: the declaration; underscores in its name become dashes.
+        *flags: the option's name where it differs from the parameter's.
+        **settings: passed on to :func:`click.option`.
+    """
+    kind = _Checked(param)
+    allowed = "" if param.choices else f" ({param.allowed.removesuffix(' or None')})"
+    settings.setdefault("help", f"{sentence(param).rstrip('.')}{allowed}.")
+    names = flags or (f"--{param.name.replace('_', '-')}",)
+    return click.option(*names, type=kind, **settings)
+
+
+def sentence(param: Param) -> str:
+    """A parameter's description as a sentence, for help texts."""
+    return f"{param.doc[:1].upper()}{param.doc[1:].rstrip('.')}."
+
+
+def inputs(command: CommandT) -> CommandT:
+    """Add the argument ``paths``: files, folders and URLs."""
+    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
+
+
+def jobs(command: CommandT) -> CommandT:
+    """Add ``--jobs``: number of threads, None for one per core."""
+    return option(_JOBS)(command)
+
+
+def json_lines(command: CommandT) -> CommandT:
+    """Add ``--json``, as ``as_json``."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else."
+    )(command)
+
+
+def cache_dir(command: CommandT) -> CommandT:
+    """Add ``--cache-dir``: folder of the index cache."""
+    text = "Folder of the index cache (default: seqpipe in the user's cache folder)."
+    return click.option("--cache-dir", type=click.Path(file_okay=False), help=text)(command)
+
+
+def _number(value: Any) -> Any:
+    """Convert text to a number; other text is returned unchanged, for the error message."""
+    try:
+        return int(value)
+    except ValueError:
+        pass
+    try:
+        return float(value)
+    except ValueError:
+        return value

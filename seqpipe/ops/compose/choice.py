@@ -1,0 +1,298 @@
+"""OneOf and SomeOf: operators or chains of which each sample draws one, or some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...errors import ParameterError
+from ...kernel import KernelDevice
+from ...param import Param
+from ...random import place_number, streams
+from ..call.dispatch import indices_of
+from ..core.distributions import PerFrame, unframed
+from ..core.nodes import DataNode, Named
+from ..core.spec import Backend
+from ..core.traits import Traits
+from .chain import Chain
+from .member import Member
+from .samples import count_of, merged, reference_of, taken
+
+__all__ = ["OneOf", "SomeOf"]
+
+_P: Final = Param(
+    name="p", doc="Probability that a sample draws any part; else it stays as it is", kind=float, lo=0, hi=1
+)
+_SEED: Final = Param(name="seed", doc="Of what is drawn", kind=int)
+_COUNT: Final = Param(name="n", doc="How many parts a sample draws", kind=int, lo=0)
+_WEIGHT: Final = Param(
+    name="weights", doc="How often each part is drawn, relative to the others", kind=float, lo=0
+)
+
+
+@dataclass(frozen=True, repr=False)
+class SomeOf(Member):
+    """Operators or chains of which each sample draws some, which are done in the order of the list.
+
+    What a sample draws depends on (seed, occurrence, epoch, index of the sample) alone, as all draws do, and the same
+    parts move everything that belongs to it: all frames, labels, boxes. Samples that draw the same parts go through
+    them together. It stands in a :class:`Chain`, or is called as one.
+
+    Args:
+        n: how many parts a sample draws, or ``(least, most)``, each number as likely as the others.
+        parts: the parts: operators, chains, or lists of such; None leaves a sample as it is.
+        weights: how often each part is drawn, relative to the others; None for equally often.
+        p: probability that a sample draws any part.
+        seed: of the draws.
+
+    Raises:
+        ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.
+    """
+
+    name: ClassVar[str] = "some_of"
+    traits: ClassVar[Traits] = Traits()
+    draws: ClassVar[bool] = True
+    nodes: ClassVar[dict[str, DataNode]] = {}
+    how: ClassVar[str] = "each sample by what it draws, those of one draw together"
+
+    n: tuple[int, int]
+    parts: tuple[Any, ...]
+    weights: tuple[float, ...] | None = None
+    p: float = 1.0
+    seed: int = 0
+    occurrence: int = field(default=0, kw_only=True)
+
+    def __init__(
+        self,
+        n: int | tuple[int, int],
+        parts: Seq[Any],
+        *,
+        weights: Seq[float] | None = None,
+        p: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(parts, (list, tuple)) or not parts:
+            raise ParameterError(
+                f"{self.name} of {parts!r}",
+                source=self.name,
+                allowed="a list of operators and chains, one or more",
+            )
+        try:
+            ends = n if isinstance(n, tuple) else (n, n)
+            least, most = (_COUNT.check(end) for end in ends)
+            chances = None if weights is None else tuple(_WEIGHT.check(one) for one in weights)
+            values = {"p": _P.check(p), "seed": _SEED.check(seed)}
+        except ParameterError as error:
+            error.source = self.name
+            raise
+        lines = tuple(None if one is None else Chain(one) for one in parts)
+        self._check(lines, least, most, chances)
+        known = {"n": (least, most), "parts": lines, "weights": chances, "occurrence": 0, **values}
+        for key, value in known.items():
+            object.__setattr__(self, key, value)
+
+    def _check(self, lines: Seq[Any], least: int, most: int, weights: Seq[float] | None) -> None:
+        if not least <= most <= len(lines):
+            raise ParameterError(
+                f"n={least if least == most else (least, most)} of {len(lines)} parts",
+                source=self.name,
+                allowed=f"numbers from 0 to {len(lines)}, the lesser first",
+            )
+        if weights is not None and (
+            len(weights) != len(lines) or sum(one > 0 for one in weights) < max(most, 1)
+        ):
+            raise ParameterError(
+                f"weights={list(weights)!r} for {len(lines)} parts",
+                source=self.name,
+                allowed=f"{len(lines)} numbers, of which {max(most, 1)} or more are above 0",
+            )
+        for op in (op for line in lines if line is not None for op in line.makers):
+            if op.traits.takes == "batches":
+                raise ParameterError(
+                    f"{op.name} mixes the samples of a batch, and here each sample draws by itself",
+                    source=self.name,
+                    advice=f"Let it stand in the chain beside {self.name}; it has a p of its own",
+                )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._arguments())})"
+
+    def _arguments(self) -> Iterator[str]:
+        least, most = self.n
+        if type(self) is SomeOf:
+            yield f"{least if least == most else self.n}"
+        yield f"[{', '.join('None' if one is None else one.bare for one in self.parts)}]"
+        for key in ("weights", "p", "seed"):
+            if (value := getattr(self, key)) != type(self).__dataclass_fields__[key].default:
+                yield f"{key}={list(value) if key == 'weights' else value!r}"
+
+    # ------------------------------------------------------------------ as part of a chain or of a graph
+
+    @property
+    def makers(self) -> tuple[Any, ...]:
+        """It itself, which draws, and then the operators of all parts."""
+        return (self, *(op for line in self.parts if line is not None for op in line.makers))
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.name
+
+    def rebuilt(self, makers: Seq[Any]) -> SomeOf:
+        """The same with other operators, itself the first of them."""
+        own, *others = makers
+        operators = iter(others)
+        lines = tuple(
+            None if line is None else line.rebuilt([next(operators) for _ in line.makers])
+            for line in self.parts
+        )
+        return own._with(parts=lines)  # type: ignore[no-any-return]  # of this class
+
+    def occurring(self, occurrence: int) -> SomeOf:
+        """The same with another occurrence; see :mod:`seqpipe.ops.core.occurrences`."""
+        return self if occurrence == self.occurrence else self._with(occurrence=occurrence)
+
+    def _with(self, **changed: Any) -> SomeOf:
+        made = object.__new__(type(self))
+        made.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)}, **changed)
+        return made
+
+    def expression(self, name: Named) -> str:
+        """See :meth:`Maker.expression`."""
+        return (
+            f"{self.name}({' | '.join('-' if one is None else one.expression(name) for one in self.parts)})"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`Member.state`."""
+        own = {key: getattr(self, key) for key in ("n", "weights", "p", "seed", "occurrence")}
+        return {"op": self.name, **own, "parts": [None if one is None else one.state() for one in self.parts]}
+
+    def result_layout(self, layout: str) -> str:
+        """See :meth:`Member.result_layout`."""
+        found = {layout if one is None else one.result_layout(layout) for one in self.parts}
+        found |= {layout} if self.p < 1 or self.n[0] == 0 else set()
+        if len(found) > 1:
+            raise ParameterError(
+                f"parts give the layouts {', '.join(sorted(found))}",
+                source=self.name,
+                allowed="one layout",
+                advice="Let what changes the layout stand behind it",
+            )
+        return found.pop()
+
+    # ------------------------------------------------------------------ draws and calls
+
+    def drawn(self, epoch: int, indices: Seq[int]) -> list[tuple[int, ...]]:
+        """The numbers of the parts that samples draw, in their order.
+
+        Args:
+            epoch: the epoch.
+            indices: the samples' indices within their dataset.
+        """
+        place = place_number(epoch, "epoch", self.name)
+        stream_name = f"{self.name}#{self.occurrence}" if self.occurrence else self.name
+        return [self._draw(rng) for rng in streams(self.seed, stream_name, place, indices)]
+
+    def _draw(self, rng: np.random.Generator) -> tuple[int, ...]:
+        acts, place = rng.random(2)
+        if acts >= self.p:
+            return ()
+        least, most = self.n
+        count = least + min(int(place * (most - least + 1)), most - least)
+        found = rng.choice(len(self.parts), size=count, replace=False, p=self._chances)
+        return tuple(sorted(found.tolist()))
+
+    @cached_property
+    def _chances(self) -> Any:
+        return None if self.weights is None else np.array(self.weights) / sum(self.weights)
+
+    def __call__(self, x: Any, **options: Any) -> Any:
+        """The result, as that of a :class:`Chain` of it alone; arguments as that has them."""
+        return Chain(self)(x, **options)
+
+    def done(
+        self,
+        x: Any,
+        *,
+        layout: str | None,
+        epoch: int,
+        index: Any,
+        backend: Backend | None = None,
+        device: KernelDevice | None = None,
+    ) -> Any:
+        """See :meth:`Member.done`."""
+        how: dict[str, Any] = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
+        count, known = count_of(x, layout), getattr(reference_of(x), "indices", None)
+        indices = indices_of(self, known if index is None else index, 1 if count is None else count)  # type: ignore[arg-type]  # it has a name
+        drawn = self.drawn(epoch, indices)
+        if len(set(drawn)) == 1:
+            return self._together(drawn[0], x, how, indices if count is not None else indices[0])
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for place, numbers in enumerate(drawn):
+            groups.setdefault(numbers, []).append(place)
+        made = []
+        for numbers, places in groups.items():
+            some, own = taken(x, places), [indices[place] for place in places]
+            made.append((places, self._together(numbers, some, how, own, places)))
+        return merged(x, made, self.name)
+
+    def _together(
+        self,
+        numbers: tuple[int, ...],
+        x: Any,
+        how: dict[str, Any],
+        index: Any,
+        places: Seq[int] | None = None,
+    ) -> Any:
+        """Samples that have drawn the same parts; ``places`` are their numbers within the batch, None for all of it."""
+        for line in (self.parts[number] for number in numbers):
+            if line is not None:
+                own = (
+                    line if places is None else line.rebuilt([_for_samples(op, places) for op in line.makers])
+                )
+                x = own(x, **how, index=index)
+        return x
+
+
+def _for_samples(op: Any, places: Seq[int]) -> Any:
+    """An operator with the values of some samples, of parameters that have one for each."""
+    tabled = getattr(op, "tabled", ())
+    if not tabled:
+        return op
+    given = op.settings()
+    for q in tabled:
+        values = unframed(given[q.name]).values
+        by_frame = isinstance(given[q.name], PerFrame)
+        if not by_frame:
+            given[q.name] = values[list(places)]
+        elif values.ndim - bool(q.size) > 1:  # otherwise one for each frame, of all samples
+            given[q.name] = PerFrame(values[list(places)])
+    return type(op)(**given).occurring(op.occurrence)
+
+
+@dataclass(frozen=True, repr=False)
+class OneOf(SomeOf):
+    """Operators or chains of which each sample draws one; see :class:`SomeOf`.
+
+    Args:
+        parts: the parts: operators, chains, or lists of such; None leaves a sample as it is.
+        weights: how often each part is drawn, relative to the others; None for equally often.
+        p: probability that a sample draws any part.
+        seed: of the draws.
+
+    Raises:
+        ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.
+    """
+
+    name: ClassVar[str] = "one_of"
+
+    def __init__(
+        self, parts: Seq[Any], *, weights: Seq[float] | None = None, p: float = 1.0, seed: int = 0
+    ) -> None:
+        super().__init__(1, parts, weights=weights, p=p, seed=seed)

@@ -1,0 +1,129 @@
+"""Samples of a batch, in whatever form a call holds them: how many there are, some of them, and all of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from typing import Any
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...parts import Image, Part, Sample, part_of
+from ...sequence import Batch, Sequence
+from ..core.views import DEFAULT_LAYOUTS
+
+__all__ = ["count_of", "layout_of", "merged", "reference_of", "taken"]
+
+
+def reference_of(x: Any) -> Any:
+    """The images that say how many samples there are: the first image of a sample of several parts, else ``x``."""
+    if isinstance(x, Mapping):
+        parts = (part_of(value) for value in x.values())
+        return next((one.data for one in parts if isinstance(one, Image)), None)
+    return x
+
+
+def layout_of(x: Any, layout: str | None) -> str | None:
+    """The layout of images as a call takes them: their own, the one that is given, or that by the number of axes."""
+    x = reference_of(x)
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, (Sequence, Batch)):
+        return first.layout
+    return layout or DEFAULT_LAYOUTS.get(getattr(first, "ndim", 0))
+
+
+def count_of(x: Any, layout: str | None) -> int | None:
+    """How many samples a call is given; None for one without an axis of samples."""
+    x = reference_of(x)
+    if isinstance(x, (Batch, list, tuple)):
+        return len(x)
+    letters = layout_of(x, layout) or ""
+    return len(x) if letters.startswith("N") and not isinstance(x, Sequence) else None
+
+
+def taken(x: Any, places: Seq[int]) -> Any:
+    """Some samples of a batch, in the form of the whole.
+
+    Args:
+        x: a batch of several samples, as :func:`count_of` counts them.
+        places: the numbers of the samples.
+    """
+    if isinstance(x, Mapping):
+        return {name: taken(value, places) for name, value in x.items()}
+    if isinstance(x, Part):
+        return x.with_data(taken(x.data, places))
+    if isinstance(x, (list, tuple)):
+        return [x[place] for place in places]
+    if not isinstance(x, Batch):
+        return x[list(places)]
+    known = {
+        name: None if (values := getattr(x, name)) is None else values[list(places)]
+        for name in ("labels", "indices", "mask")
+    }
+    sequences = [x.sequences[place] for place in places]
+    if x.stacked is None:
+        return Batch(tuple(sequences), **known)
+    stacked = x.stacked[list(places)]
+    views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
+    return Batch(views, stacked=stacked, **known)
+
+
+def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> Any:
+    """All samples in their order again.
+
+    Args:
+        whole: the batch that the parts were taken of.
+        parts: for each the numbers of its samples, and what was made of them.
+        source: who made it, for messages.
+
+    Raises:
+        ParameterError: samples that were one array differ in shape or type now.
+    """
+    pairs = list(parts)
+    if isinstance(whole, Mapping):
+        found = {
+            name: merged(value, [(places, made[name]) for places, made in pairs], source)
+            for name, value in whole.items()
+        }
+        return Sample(found, getattr(whole, "history", ()))
+    if isinstance(whole, Part):
+        return whole.with_data(merged(whole.data, [(places, made.data) for places, made in pairs], source))
+    if isinstance(whole, Batch):
+        return _batch(whole, pairs)
+    if isinstance(whole, (list, tuple)):
+        return type(whole)(_in_order(pairs))
+    kinds = {(tuple(made.shape[1:]), str(made.dtype)) for _, made in pairs}
+    if len(kinds) > 1:
+        told = " and ".join(f"{dtype} {shape}" for shape, dtype in sorted(kinds))
+        raise ParameterError(
+            f"parts give samples of one array different shapes or types, {told}",
+            source=source,
+            allowed="one shape and one type",
+            advice="Give the samples as a list or a Batch, or end all parts with a resize or a cast",
+        )
+    return _array(pairs)
+
+
+def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
+    found = {place: one for places, made in pairs for place, one in zip(places, made, strict=True)}
+    return [found[place] for place in sorted(found)]
+
+
+def _array(pairs: Seq[tuple[Seq[int], Array]]) -> Array:
+    first = pairs[0][1]
+    out = namespace(first).empty((sum(len(places) for places, _ in pairs), *first.shape[1:]), first.dtype)
+    for places, made in pairs:
+        out[list(places)] = made
+    return out
+
+
+def _batch(whole: Batch, pairs: Seq[tuple[Seq[int], Batch]]) -> Batch:
+    sequences = _in_order(pairs)
+    masks = [(places, made.mask) for places, made in pairs if made.mask is not None]
+    alike = {tuple(mask.shape[1:]) for _, mask in masks}
+    known: dict[str, Any] = {"labels": whole.labels, "indices": whole.indices}
+    if masks and len(alike) == 1:
+        return Batch.of(sequences, mask=_array(masks), **known)
+    if masks:
+        return Batch(tuple(sequences), **known)
+    return Batch.of(sequences, **known)

@@ -1,0 +1,155 @@
+"""Arithmetic of arrays: the type of a result, and the signs. The table is DALI's, for nodes of either room.
+
+Whole numbers of Python are int32 beside a node (int64 where they do not fit), its floats are float32. Floats beat whole
+numbers, and the wider type beats the narrower; a type with a sign and one without give the smallest with a sign that
+holds both. ``/`` of whole numbers is float32, comparisons are bool. So uint8 times 2 is int32, and float64, such as
+random numbers, stays that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+
+__all__ = ["SIGNS", "cast_array", "computed", "number_of", "result_type"]
+
+_COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")
+_BITS: Final = ("&", "|", "^", "<<", ">>")
+
+
+def number_of(value: Any) -> Any:
+    """A number beside a node as an array without axes: Python's whole numbers are int32 or int64, its floats float32.
+
+    Raises:
+        ParameterError: it is a whole number of more than 64 bits.
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        return np.asarray(value)
+    if isinstance(value, bool):
+        return np.asarray(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ParameterError(f"{value} beside a node", allowed="whole numbers of 64 bits")
+        return np.asarray(value, np.int32 if -(2**31) <= value < 2**31 else np.int64)
+    return np.asarray(value, np.float32)
+
+
+def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
+    """The type of a result.
+
+    Args:
+        sign: of the arithmetic.
+        before: the type of what stands before it, its name, or a number.
+        behind: the same of what stands behind it.
+
+    Raises:
+        ParameterError: the sign is for whole numbers, and one is a float.
+    """
+    before, behind = _dtype_of(before), _dtype_of(behind)
+    if sign in _COMPARISONS:
+        return np.dtype(bool)
+    common = _common(before, behind)
+    if sign in _BITS:
+        if common.kind == "f":
+            raise ParameterError(f"{before} {sign} {behind}", allowed="whole numbers and truth values")
+        return common
+    if common.kind == "b":
+        common = np.dtype(np.int32)
+    if sign == "/" and common.kind != "f":
+        return np.dtype(np.float32)
+    return common
+
+
+def _dtype_of(one: Any) -> np.dtype[Any]:
+    return np.dtype(one) if isinstance(one, (str, np.dtype)) else number_of(one).dtype
+
+
+def _common(before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
+    kinds = {before.kind, behind.kind}
+    if "f" in kinds and len(kinds) > 1:
+        return before if before.kind == "f" else behind
+    if kinds == {"u", "i"}:
+        unsigned, signed = (before, behind) if before.kind == "u" else (behind, before)
+        size = max(signed.itemsize, min(2 * unsigned.itemsize, 8))
+        return np.dtype(f"i{size}")
+    if "b" in kinds and len(kinds) > 1:
+        return before if before.kind != "b" else behind
+    return before if before.itemsize >= behind.itemsize else behind
+
+
+def _quotient(xp: Any, before: Array, behind: Array) -> Array:
+    """Whole numbers divided, cut off towards 0; floats divide truly, as in DALI."""
+    if before.dtype.kind == "f":
+        return xp.true_divide(before, behind)
+    found = xp.floor_divide(before, behind)
+    if before.dtype.kind == "u":
+        return found
+    return found + ((found * behind != before) & ((before < 0) != (behind < 0))).astype(found.dtype)
+
+
+SIGNS: Final[dict[str, Callable[[Any, Array, Array], Array]]] = {
+    "+": lambda xp, a, b: xp.add(a, b),
+    "-": lambda xp, a, b: xp.subtract(a, b),
+    "*": lambda xp, a, b: xp.multiply(a, b),
+    "/": lambda xp, a, b: xp.true_divide(a, b),
+    "//": _quotient,
+    "%": lambda xp, a, b: xp.fmod(a, b),
+    "**": lambda xp, a, b: xp.power(a, b),
+    "<": lambda xp, a, b: xp.less(a, b),
+    "<=": lambda xp, a, b: xp.less_equal(a, b),
+    ">": lambda xp, a, b: xp.greater(a, b),
+    ">=": lambda xp, a, b: xp.greater_equal(a, b),
+    "==": lambda xp, a, b: xp.equal(a, b),
+    "!=": lambda xp, a, b: xp.not_equal(a, b),
+    "&": lambda xp, a, b: xp.bitwise_and(a, b),
+    "|": lambda xp, a, b: xp.bitwise_or(a, b),
+    "^": lambda xp, a, b: xp.bitwise_xor(a, b),
+    "<<": lambda xp, a, b: xp.left_shift(a, b),
+    ">>": lambda xp, a, b: xp.right_shift(a, b),
+}
+
+
+def computed(sign: str, before: Any, behind: Any) -> Array:
+    """The result of a sign, in the type that :func:`result_type` says; whole numbers of one type wrap, as in NumPy.
+
+    Args:
+        sign: of the arithmetic.
+        before: an array, or a number, which is taken as exactly as the arithmetic can.
+        behind: likewise.
+    """
+    types = [_dtype_of(one.dtype if hasattr(one, "dtype") else one) for one in (before, behind)]
+    kind = result_type(sign, *types)
+    inner = _common(*types) if sign in _COMPARISONS else kind
+    xp = namespace(before if getattr(before, "ndim", 0) else behind)
+    with np.errstate(all="ignore"):  # of whole numbers that are divided by 0 it is 0
+        found = SIGNS[sign](xp, *(xp.asarray(one).astype(inner) for one in (before, behind)))
+    return found.astype(kind, copy=False)
+
+
+def cast_array(array: Array, kind: str) -> Array:
+    """Values of another type: floats become whole numbers by rounding half to even, and all saturate."""
+    target = np.dtype(kind)
+    if array.dtype == target:
+        return array
+    xp = namespace(array)
+    if target.kind == "b":
+        return array != 0
+    if target.kind in "iu" and array.dtype.kind in "iuf":
+        bounds = np.iinfo(target)
+        if array.dtype.kind == "f":
+            wide = xp.rint(array.astype(np.float64))
+            low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
+            found = xp.where(wide < bounds.min, low, high)
+            found = xp.nan_to_num(found, nan=0.0)
+            return xp.where(wide >= float(bounds.max), bounds.max, found.astype(target)).astype(target)
+        own = np.iinfo(array.dtype)
+        if own.min < bounds.min:
+            array = xp.maximum(array, max(own.min, bounds.min))
+        if own.max > bounds.max:
+            array = xp.minimum(array, bounds.max)
+    return array.astype(target)

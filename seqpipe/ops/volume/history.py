@@ -1,0 +1,122 @@
+"""What was drawn for a sample, done again to another one, and its geometry taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import ParameterError
+from ...parts import Labels, Sample
+from ..call.backends import on_device_of
+from ..core.declaration import Declaration
+from ..core.spec import Backend
+from .drawn import Drawn
+from .gather import gather
+from .held import Grid, state_of
+from .mapping import Mapping3
+from .run import ALONE, Doing, plain, samples_done
+
+__all__ = ["invert", "replay"]
+
+
+def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapping[str, Any]]]:
+    """The operators of a history, with what each has drawn."""
+    found = []
+    for entry in history:
+        op = Declaration.from_json(json.dumps(entry["op"]))
+        found.append((op, Drawn.from_json(op, entry["drawn"]), entry))
+    return found
+
+
+def replay(
+    history: Iterable[Mapping[str, Any]], x: Any, *, layout: str | None = None, backend: Backend | None = None
+) -> Sample:
+    """A sample with what was done to another one: the same parameters, to the last bit.
+
+    Args:
+        history: of a :class:`seqpipe.parts.Sample`, or read from JSON.
+        x: a sample (a dictionary of parts), or one volume.
+        layout: of arrays.
+        backend: who does it; None for the kernel on a GPU and C on the CPU.
+
+    Raises:
+        ParameterError: the history is empty, or x is not what its operators take.
+    """
+    found = _ops_of(history)
+    if not found:
+        raise ParameterError("a history of no operators", source="replay", allowed="that of a sample")
+    first = found[0][2]
+    sample = x if isinstance(x, Mapping) else {ALONE: x}
+    ops, drawn = [op for op, _, _ in found], [p for _, p, _ in found]
+    (done,) = samples_done(ops, [sample], layout, first["epoch"], [first["index"]], Doing(backend), drawn)
+    return done
+
+
+def invert(
+    history: Iterable[Mapping[str, Any]],
+    x: Any,
+    *,
+    layout: str | None = None,
+    interp: str = "linear",
+    fill_value: float | None = 0.0,
+) -> Any:
+    """A volume on the grid that a sample had before its geometry was changed, as predictions are wanted.
+
+    Args:
+        history: of the sample.
+        x: an array or a Sequence on the sample's grid, or a part: :class:`seqpipe.parts.Labels` vote.
+        layout: of an array.
+        interp: how images between voxels are found.
+        fill_value: where the sample has nothing.
+
+    Returns:
+        What came in. Positions through elastic fields are found to 1e-9 voxel.
+
+    Raises:
+        ParameterError: x is not of the size that the history ends with.
+    """
+    moves = [found for found in _ops_of(history) if found[0].geometric and found[1].acts]
+    state = state_of("invert", {ALONE: x}, layout)
+    if not moves:
+        return x
+    first = moves[0][2]
+    grid = Grid(tuple(first["size"]), None if first["affine"] is None else np.array(first["affine"]))
+    mappings = [Mapping3(grid.size)]
+    before = grid
+    for op, p, entry in moves:
+        before = Grid(tuple(entry["size"]), None if entry["affine"] is None else np.array(entry["affine"]))
+        if op.warps and mappings[-1].lattice is not None:
+            mappings.append(Mapping3(before.size))
+        mappings[-1] = op.moved(mappings[-1], p, before)
+    if state.grid.size != mappings[-1].size:
+        raise ParameterError(
+            f"a volume of {state.grid.size} voxels",
+            source="invert",
+            allowed=f"{mappings[-1].size}, as the sample has",
+        )
+    held = state.parts[ALONE]
+    how: Any = held.part.interp if isinstance(held.part, Labels) else interp
+    back, positions = Mapping3(grid.size), None
+    if len(mappings) == 1 and mappings[0].lattice is None:
+        back = Mapping3(grid.size, pre=_inverse(mappings[0].matrix))
+    else:
+        places = np.moveaxis(np.indices(grid.size, np.float64), 0, -1)
+        for mapping in mappings:
+            places = np.stack([mapping.points(slab) for slab in places])
+        positions = places.astype(np.float32)
+    with on_device_of(held.values):
+        device = Doing().device_for(held.values)
+        values = gather(held.values, back, how, fill_value, positions=positions, device=device)
+    return plain(x, replace(held, values=values, affine=grid.affine).back())
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse, exact where entries are whole numbers."""
+    found: FloatArray = np.linalg.inv(matrix).astype(np.float64)
+    whole: FloatArray = np.rint(found)
+    return whole if np.abs(found - whole).max() < 1e-9 else found

@@ -1,0 +1,245 @@
+"""What operators on volumes do to a sample, before any voxel is looked at: neighbors in space as one mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...errors import ParameterError
+from ...parts import Boxes, Labels
+from ..core.blocks import resolve, values_of
+from ..core.spec import Spec
+from .drawn import Drawn
+from .held import Grid, Held, State
+from .mapping import Mapping3
+
+__all__ = ["Change", "Move", "Plan", "Rename", "Step", "plans_of"]
+
+
+@dataclass(eq=False)
+class Move:
+    """Geometry of one or more operators, done in one pass.
+
+    Attributes:
+        before: the grid of what it is given.
+        mapping: from the result to that.
+        how: what the operators have in common: interpolation, and what is outside.
+        names: of the operators.
+    """
+
+    before: Grid
+    mapping: Mapping3
+    how: dict[str, Any] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+    def takes(self, op: Any) -> bool:
+        """Whether an operator can be done with the others, in one pass."""
+        same = all(self.how.get(name, value) == value for name, value in op.how.items())
+        return same and not (op.warps and self.mapping.lattice is not None)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the result."""
+        return self.before.moved(self.mapping.matrix, self.mapping.size)
+
+    @property
+    def summary(self) -> str:
+        """What it does, in words."""
+        return f"one gather, {self.mapping.summary}"
+
+    def outside(self, held: Held) -> float | None:
+        """The value outside of a part; None where its border goes on."""
+        fill: float | None = self.how.get("fill_value", 0.0)
+        return self.how.get("label_fill", 0) if fill is not None and isinstance(held.part, Labels) else fill
+
+    def interpolation(self, held: Held) -> Any:
+        """How values of a part between voxels are found."""
+        return held.part.interp if isinstance(held.part, Labels) else self.how.get("interp", "nearest")
+
+    def places(self, held: Held) -> Any:
+        """Points or boxes, moved."""
+        move = self.mapping.boxes if isinstance(held.part, Boxes) else self.mapping.points
+        return move(held.values) if len(held.values) else held.values
+
+
+@dataclass(eq=False)
+class Change:
+    """Intensities changed by an operator.
+
+    Attributes:
+        op: the operator.
+        p: what it has drawn.
+        spacing: between voxels, in mm, or None.
+    """
+
+    op: Any
+    p: Drawn
+    spacing: Any
+
+    summary = "intensities"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the operators."""
+        return [self.op.name]
+
+    def places(self, state: State) -> dict[str, int]:
+        """The images of a sample that it changes, and the number of the first channel of each."""
+        found, place = {}, 0
+        for name, held in state.images.items():
+            if self.op.only is None or name in self.op.only:
+                found[name] = place
+            place += held.values.shape[3]
+        return found
+
+    def about(self, state: State, held: Held) -> dict[str, Any]:
+        """What an operator is told of an image besides what it has drawn."""
+        mask = None
+        if self.op.asks_mask:
+            labels = (one.values for one in state.parts.values() if isinstance(one.part, Labels))
+            mask = next((values[..., 0] > 0 for values in labels), None)
+        values = held.values
+        return {
+            "spacing": self.spacing,
+            "mask": mask,
+            "dtype": values.dtype.name,
+            "extent": values.shape[:3],
+        }
+
+
+@dataclass(eq=False)
+class Rename:
+    """Labels changed by an operator.
+
+    Attributes:
+        op: the operator.
+    """
+
+    op: Any
+
+    summary = "labels"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the operators."""
+        return [self.op.name]
+
+
+Step: TypeAlias = Move | Change | Rename
+
+
+class Plan:
+    """What is done to a sample, step by step.
+
+    Args:
+        state: the sample.
+
+    Attributes:
+        grid: of the result.
+        steps: what is done.
+        drawn: for each operator, it, what it has drawn, and the grid that it is given.
+    """
+
+    def __init__(self, state: State) -> None:
+        reference = state.reference.values
+        self._state = state
+        self._rest = reference.shape[3], reference.dtype.name
+        self._pending: Move | None = None
+        self.grid = state.grid
+        self.steps: list[Step] = []
+        self.drawn: list[tuple[Any, Drawn, Grid]] = []
+
+    @property
+    def spec(self) -> Spec:
+        """What draws are told."""
+        return Spec(*self.grid.size, *self._rest)
+
+    def add(self, op: Any, p: Drawn) -> None:
+        """One more operator.
+
+        Args:
+            op: the operator.
+            p: what it has drawn.
+
+        Raises:
+            ParameterError: it does not take the sample.
+        """
+        self.drawn.append((op, p, self.grid))
+        if not p.acts:
+            return
+        if not op.geometric:
+            self._pending = None
+            if not op.on_labels:
+                self._check_images(op)
+            self.steps.append(Rename(op) if op.on_labels else Change(op, p, self.grid.spacing_mm))
+            return
+        if self._pending is None or not self._pending.takes(op):
+            self._pending = Move(self.grid, Mapping3(self.grid.size))
+            self.steps.append(self._pending)
+        move = self._pending
+        move.mapping = op.moved(move.mapping, p, self.grid)
+        move.how |= op.how
+        move.names.append(op.name)
+        self.grid = move.grid
+
+    def history(self, epoch: int, index: int) -> list[dict[str, Any]]:
+        """An entry for each operator, as JSON knows it."""
+        return [
+            {
+                "op": op.state(),
+                "epoch": int(epoch),
+                "index": int(index),
+                "drawn": p.to_json(),
+                "size": [int(n) for n in grid.size],
+                "affine": None if grid.affine is None else grid.affine.tolist(),
+            }
+            for op, p, grid in self.drawn
+        ]
+
+    def _check_images(self, op: Any) -> None:
+        images = self._state.images
+        if not images:
+            raise ParameterError(
+                f"a sample of {', '.join(self._state.parts)}, none of which is an image",
+                source=op.name,
+                allowed="images",
+            )
+        for name in op.only or ():
+            if name not in images:
+                raise ParameterError(
+                    f"only has {name!r}",
+                    source=op.name,
+                    allowed=f"images of the sample: {', '.join(images)}",
+                )
+
+
+def plans_of(
+    ops: Seq[Any],
+    states: Seq[State],
+    epoch: int,
+    indices: Seq[int],
+    drawn: Seq[Drawn] | None = None,
+) -> list[Plan]:
+    """What operators do to samples.
+
+    Args:
+        ops: the operators.
+        states: the samples.
+        epoch: the epoch that draws are for.
+        indices: of the samples.
+        drawn: in place of draws, what each operator has drawn.
+
+    Raises:
+        ParameterError: an operator does not take a sample.
+    """
+    plans = [Plan(state) for state in states]
+    for number, op in enumerate(ops):
+        if drawn is None:
+            block = resolve(op, [plan.spec for plan in plans], epoch, indices)
+            found = [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(plans))]
+        else:
+            found = [drawn[number]] * len(plans)
+        for plan, p in zip(plans, found, strict=True):
+            plan.add(op, p)
+    return plans

@@ -1,0 +1,159 @@
+"""Samples on a GPU: the steps of all of them at once, each kind of step in common launches.
+
+What comes of a sample does not depend on the others: kernels do the same for each, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...kernel import KernelDevice
+from .gather import Gather, gathers
+from .held import Held, State
+from .host import labels_for, renamed
+from .lanes import MOST_VOXELS, Lane, run_lanes
+from .plan import Change, Move, Plan, Rename, Step
+from .stages import Stage, rounded
+
+__all__ = ["in_rounds"]
+
+_WHOLE: Final = (
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+)  # types whose values float32 holds, and rounds as they are
+
+
+@dataclass(eq=False)
+class _Sample:
+    """A sample on its way."""
+
+    state: State
+    steps: list[Step]
+    fresh: set[str] = field(default_factory=set)  # parts in memory that was made here, which may be written
+
+
+def in_rounds(states: Seq[State], plans: Seq[Plan], device: KernelDevice, *, stacked: bool) -> list[State]:
+    """Samples with what is planned for them done.
+
+    Args:
+        states: the samples, all of them on one device, which is the current one.
+        plans: their steps.
+        device: what kernels run on.
+        stacked: whether results of one shape shall lie one after the other in memory.
+    """
+    samples = [_Sample(state, list(plan.steps)) for state, plan in zip(states, plans, strict=True)]
+    while any(sample.steps for sample in samples):
+        if moving := [one for one in samples if one.steps and isinstance(one.steps[0], Move)]:
+            _move(moving, device, stacked=stacked)
+        if changing := [one for one in samples if one.steps and isinstance(one.steps[0], Change)]:
+            _change(changing, device)
+        for sample in samples:
+            while sample.steps and isinstance(step := sample.steps[0], Rename):
+                sample.state = renamed(sample.state, step)
+                sample.steps.pop(0)
+    return [sample.state for sample in samples]
+
+
+def _move(samples: Seq[_Sample], device: KernelDevice, *, stacked: bool) -> None:
+    """The next step of samples, of which it is geometry, done."""
+    jobs: list[Gather] = []
+    whose: list[tuple[_Sample, str]] = []
+    for sample in samples:
+        step: Any = sample.steps.pop(0)
+        parts = dict(sample.state.parts)
+        for name, held in parts.items():
+            affine = step.grid.affine
+            if not held.layout:
+                parts[name] = replace(held, values=step.places(held), affine=affine)
+                continue
+            outside = step.outside(held)
+            jobs.append(Gather(labels_for(held, outside), step.mapping, step.interpolation(held), outside))
+            whose.append((sample, name))
+            parts[name] = replace(held, affine=affine)
+        sample.state = replace(sample.state, parts=parts, grid=step.grid)
+    for (sample, name), values in zip(whose, gathers(jobs, device, stacked=stacked), strict=True):
+        _set(sample, name, values)
+
+
+def _set(sample: _Sample, name: str, values: Array) -> None:
+    parts = sample.state.parts
+    sample.state = replace(sample.state, parts={**parts, name: replace(parts[name], values=values)})
+    sample.fresh.add(name)
+
+
+def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
+    """The next steps of samples, as far as they change intensities, done."""
+    lanes: list[Lane] = []
+    homes: list[tuple[_Sample, str, Array, np.dtype[Any]]] = []
+    for sample in samples:
+        steps: list[Change] = []
+        while sample.steps and isinstance(sample.steps[0], Change):
+            steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # it was looked at
+        for name, held in sample.state.images.items():
+            own = [
+                (step, place)
+                for step in steps
+                for at, place in step.places(sample.state).items()
+                if at == name
+            ]
+            dtype = held.values.dtype
+            if held.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
+                for step, place in own:
+                    held = replace(
+                        held,
+                        values=step.op.done_to(held.values, step.p, place, step.about(sample.state, held)),
+                    )
+                    _set(sample, name, held.values)
+                continue
+            found, home = _lanes_of(own, sample.state, held, fresh=name in sample.fresh)
+            if found:
+                lanes += found
+                homes.append((sample, name, home, dtype))
+    if not lanes:
+        return
+    xp = namespace(lanes[0].values)
+    run_lanes(lanes, device, xp)
+    for sample, name, home, dtype in homes:
+        _set(sample, name, xp.moveaxis(home, 0, 3).astype(dtype, copy=False))
+
+
+def _lanes_of(
+    steps: Seq[tuple[Change, int]], state: State, held: Held, *, fresh: bool
+) -> tuple[list[Lane], Array]:
+    """The channels of an image on their way, and where all of it will be; none if nothing changes.
+
+    Args:
+        steps: what is done to the image, each with the number of its first channel.
+        state: the sample.
+        held: the image.
+        fresh: whether its memory may be written.
+    """
+    values, xp = held.values, namespace(held.values)
+    abouts = [step.about(state, held) for step, _ in steps]
+    rounds = [] if values.dtype == np.float32 else [rounded(values.dtype)]
+    every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
+    for (step, place), about in zip(steps, abouts, strict=True):
+        for channel, stages in enumerate(every):
+            own = step.op.for_channel(step.p, place + channel, about)
+            if own is not None:
+                stages += [*step.op.stages(own), *rounds]
+    if not any(every):
+        return [], values
+    mask = next((about["mask"] for about in abouts if about["mask"] is not None), None)
+    mask = None if mask is None else xp.ascontiguousarray(mask, np.uint8)
+    planes = xp.moveaxis(values, 3, 0)
+    if values.dtype != np.float32 or not planes.flags.c_contiguous:
+        planes, fresh = xp.ascontiguousarray(planes, np.float32), True
+    home = planes if fresh else xp.empty(planes.shape, np.float32)
+    lanes = []
+    for number, stages in enumerate(every):
+        own_home = home[number]
+        lanes.append(Lane(own_home if fresh else planes[number], own_home, stages, mask))
+    return lanes, home

@@ -1,0 +1,59 @@
+"""Voxels that are no numbers: kept, counted, and said once for each image. On a GPU nothing waits for the count."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import warn_caller
+from .held import State
+
+__all__ = ["count_unfinite", "tell_counted"]
+
+_counted: deque[tuple[str, Any, Any]] = deque(maxlen=256)
+"""Counts on their way from GPUs: the image's name, pinned memory, and the event behind the copy."""
+
+
+def count_unfinite(state: State) -> None:
+    """Count the voxels of a sample's images that are NaN or infinite, and say it: of a GPU in a later call.
+
+    Args:
+        state: the sample.
+    """
+    for name, held in state.images.items():
+        values = held.values
+        if values.dtype.kind != "f":
+            continue
+        if isinstance(values, np.ndarray):
+            if not bool(np.isfinite(values.sum())):
+                _say(name, int((~np.isfinite(values)).sum()))
+            continue
+        _count_later(name, values)
+
+
+def _count_later(name: str, values: Array) -> None:
+    xp = namespace(values)
+    count = values.size - xp.count_nonzero(xp.isfinite(values))
+    memory = xp.cuda.alloc_pinned_memory(count.nbytes)
+    here = np.frombuffer(memory, count.dtype, 1).reshape(())
+    count.get(out=here, blocking=False)
+    event = xp.cuda.Event(disable_timing=True)
+    event.record()
+    _counted.append((name, (here, count, memory), event))
+
+
+def tell_counted() -> None:
+    """Say what earlier calls counted on GPUs, as far as that is known by now."""
+    while _counted and _counted[0][2].done:
+        name, (here, *_), _ = _counted.popleft()
+        _say(name, int(here))
+
+
+def _say(name: str, count: int) -> None:
+    if count:
+        warn_caller(
+            f"{count} voxels of {name!r} are NaN or infinite: they are kept, and left out of statistics"
+        )

@@ -1,0 +1,137 @@
+"""Inference: the type of every node of a graph before anything runs, and what would go wrong, with the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SeqpipeError
+from ..ops import Called, Computed, DataNode, Part, Type, result_type, types_after
+from ..ops.random import RandomSource
+from .inputs import Input
+from .nodes import Fed, add_note
+from .order import Ordered
+
+__all__ = ["Inferred", "dot_text", "infer", "line_of"]
+
+_UNKNOWN = Type()
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What is known of the nodes of a graph.
+
+    Attributes:
+        types: of each node by its place, one type or one for each of its values.
+        waits: for nodes whose values are brought from a GPU while a batch is made, a sentence each.
+    """
+
+    types: Mapping[int, tuple[Type, ...]]
+    waits: tuple[str, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the type of every value is known."""
+        return all(one.dtype is not None for several in self.types.values() for one in several)
+
+
+def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
+    """Find out the types of all nodes, in their order.
+
+    Args:
+        order: the nodes.
+        known: types of inputs by their names, such as those of the first batch; others are what sources say.
+
+    Raises:
+        ParameterError: an operator does not take what it would be given; the message begins with the line of the user's
+            that made the node, and a note shows the nodes that lead to it.
+    """
+    types: dict[int, tuple[Type, ...]] = {}
+    waits: list[str] = []
+    for place, node in enumerate(order.nodes):
+        given = [types[order.place(one)] for one in node.operands]
+        try:
+            types[place] = _types_of(node, given, known or {})
+        except SeqpipeError as error:
+            error.source = ": ".join(part for part in (line_of(node), error.source) if part)
+            add_note(error, f"nodes: {_trail(node)}")
+            raise
+        waits += _waits(node, given)
+    return Inferred(types, tuple(dict.fromkeys(waits)))
+
+
+def line_of(node: DataNode) -> str:
+    """The line of the user's that made a node, as ``train.py:31 (function)``."""
+    return str(getattr(node, "where", ""))
+
+
+def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str, Type]) -> tuple[Type, ...]:
+    if isinstance(node, Fed):
+        return (known.get(node.name) or node.source.type_of(node.part),)
+    if isinstance(node, Input):
+        return (known.get(node.name) or _UNKNOWN,)
+    if isinstance(node, RandomSource):
+        return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
+    if isinstance(node, Part):
+        whole = given[0]
+        return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
+    if isinstance(node, Computed):
+        return (_of_arithmetic(node, given),)
+    if isinstance(node, Called):
+        several = iter(given[: len(node.inputs)])
+        by_place = [next(several)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.given]
+        return types_after(node.maker, by_place, node.options.get("layout"))
+    return (Type(device=getattr(node, "device", None)),)
+
+
+def _of_arithmetic(node: Computed, given: list[tuple[Type, ...]]) -> Type:
+    operands = iter(given)
+    dtypes = [next(operands)[0].dtype if isinstance(one, DataNode) else one for one in node.parts]
+    dtype = None if None in dtypes else result_type(node.sign, *dtypes).name
+    return Type("numbers", None, dtype, "cpu")
+
+
+def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
+    """What a node needs in main memory, and is made on a GPU."""
+    if isinstance(node, Computed):
+        pairs = zip(node.operands, given, strict=True)
+        what = "arithmetic"
+    elif isinstance(node, Called):
+        first = len(node.inputs)
+        pairs = zip(node.operands[first:], given[first:], strict=True)
+        what = f"a parameter of {node.label}"
+    else:
+        return []
+    where = line_of(node)
+    return [
+        f"{where + ': ' if where else ''}{one} is made on {kind.device}, and {what} needs it in main memory: "
+        "each batch waits for the GPU"
+        for one, (kind, *_) in pairs
+        if kind.device not in (None, "cpu")
+    ]
+
+
+def dot_text(order: Ordered, types: Mapping[int, tuple[Type, ...]]) -> str:
+    """Nodes and their types as text for Graphviz."""
+    lines = []
+    for place, node in enumerate(order.nodes):
+        told = [node.label, *(str(kind) for kind in types[place] if kind != _UNKNOWN)]
+        text = "\\n".join(one.replace("\\", "\\\\").replace('"', '\\"') for one in told)
+        lines.append(f'  n{place} [label="{text}"];')
+    lines += [
+        f"  n{order.place(one)} -> n{place};"
+        for place, node in enumerate(order.nodes)
+        for one in node.operands
+    ]
+    return "digraph {\n" + "\n".join(lines) + "\n}\n"
+
+
+def _trail(node: DataNode) -> str:
+    """The nodes that lead to one, each by what it acts on first."""
+    labels: list[str] = []
+    current: Any = node
+    while current is not None:
+        labels.append(current.label)
+        current = next(iter(current.operands), None)
+    return " → ".join(reversed(labels))

@@ -1,0 +1,248 @@
+"""Shared registers: the indexes of a data set in one file beside it, made once for a team or a cluster.
+
+A register is a SQLite database with one row a file: its path relative to the register's folder (URLs as they are), what
+its content is recognized by, its facts and its packed index. So it stays valid when the folder is moved, mounted
+elsewhere or copied; several processes may add to it, and one that is interrupted loses what it added in its last
+second. An entry is for a file of the same size that has the same time of change, or else, as copies, the same first and
+last 64 KiB. What is damaged in it is built anew, never trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import BackendError, OutputError, SourceNotFoundError
+from ...param import check_path
+from ..packet_index import PacketIndex
+from ..probe.facts import Facts
+from ..source.source import Source, Stamp
+from .packed import INDEX_FORMAT, Damaged, pack, read_header, unpack
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["REGISTER_NAME", "SharedRegister", "find_register", "shared_register"]
+
+REGISTER_NAME: Final = "seqpipe.register"
+"""What a register is called that readers find by themselves: in the folder that is their ``file_root``."""
+
+_ENDS = 1 << 16
+_WAIT_S, _COMMIT_S = 60.0, 1.0
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, tag TEXT, ends BLOB, facts TEXT, "
+    "checksum INTEGER, whole INTEGER, verified INTEGER)",
+    "CREATE TABLE IF NOT EXISTS indexes (path TEXT PRIMARY KEY, packed BLOB)",
+)
+
+_log = logging.getLogger(__name__)
+_open: dict[tuple[str, int], SharedRegister] = {}
+
+
+def find_register(
+    register: str | os.PathLike[str] | None, file_root: str | os.PathLike[str] | None
+) -> str | None:
+    """The register of a data set: the one that is named, else :data:`REGISTER_NAME` in its folder, if it is there.
+
+    Raises:
+        SourceNotFoundError: the one that is named is not there.
+    """
+    if register is not None:
+        path = os.path.abspath(check_path("register", register))  # noqa: PTH100  as sources do
+        if not Path(path).is_file():
+            raise SourceNotFoundError(
+                "no such register", source=path, advice="Make one: seqpipe index --register FILE PATH..."
+            )
+        return path
+    if file_root is None:
+        return None
+    beside = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
+    return str(beside) if beside.is_file() else None
+
+
+def shared_register(path: str) -> SharedRegister:
+    """The register at a path, opened once by each process, to be read."""
+    # no lock, which a fork could leave held: a second one that is made meanwhile has not been opened, and goes
+    return _open.setdefault((path, os.getpid()), SharedRegister(path))
+
+
+class SharedRegister:
+    """Reads a register, and adds to it where that is asked for. Threads may share it.
+
+    Args:
+        path: of the register.
+        add: whether entries are to be added; it is made then, if it is not there.
+
+    Raises:
+        OutputError: entries are to be added, and it cannot be written or is something else.
+    """
+
+    def __init__(self, path: str, *, add: bool = False) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100  as sources do
+        self._folder = os.path.dirname(self.path)  # noqa: PTH120
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._waiting: list[tuple[tuple[Any, ...], tuple[str, bytes]]] = []
+        self._written_s = time.monotonic()
+        self._add = add
+        if add:
+            self._connect()
+
+    def __enter__(self) -> SharedRegister:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what waits to be written, and close it."""
+        with self._lock:
+            self._write()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
+        """The facts of contents that it knows by their time of change, by name."""
+        wanted = {self._key(stamp[0]): stamp for stamp in stamps}
+        found = {}
+        for key, size, tag, facts, checksum in self._rows(
+            "SELECT path, size, tag, facts, checksum FROM files"
+        ):
+            stamp = wanted.get(key)
+            if (
+                stamp is not None
+                and (size, tag) == stamp[1:]
+                and checksum == _checksum(key, size, tag, facts)
+            ):
+                found[stamp[0]] = Facts(*json.loads(facts))
+        return found
+
+    def index(
+        self, source: Source, stamp: Stamp, *, whole: bool = False, verified: bool = False
+    ) -> PacketIndex | None:
+        """The index of a source's present content; None if it has none, or not one like that.
+
+        Args:
+            source: the video.
+            stamp: of its content.
+            whole: whether all packets must have been read.
+            verified: whether the video must have been decoded once.
+
+        Raises:
+            SourceError: the source cannot be read.
+        """
+        key = self._key(stamp[0])
+        condition = "path = ? AND size = ? AND whole >= ? AND verified >= ?"
+        rows = self._rows(f"SELECT tag, ends FROM files WHERE {condition}", (key, stamp[1], whole, verified))
+        if not rows or (rows[0][0] != stamp[2] and rows[0][1] != _ends(source, stamp[1])):
+            return None
+        packed = self._rows("SELECT packed FROM indexes WHERE path = ?", (key,))
+        try:
+            data = memoryview(bytearray(zlib.decompress(packed[0][0])))
+            header = read_header(data)
+            if header["format"] != INDEX_FORMAT or tuple(header["stamp"]) != (key, stamp[1], rows[0][0]):
+                return None
+            return unpack(data, header)
+        except (Damaged, IndexError, KeyError, TypeError, ValueError, zlib.error) as error:
+            _log.warning("the index of %s in %s is damaged (%r): it is not used", stamp[0], self.path, error)
+            return None
+
+    def add(self, source: Source, stamp: Stamp, index: PacketIndex) -> None:
+        """Put an index into it, in the place of an older one; it is written within a second, or when it is closed.
+
+        Raises:
+            SourceError: the source cannot be read.
+            OutputError: the register cannot be written.
+        """
+        key, facts = self._key(stamp[0]), json.dumps(Facts.of(index))
+        packed = zlib.compress(pack(index, (key, *stamp[1:])), 1)
+        checksum = _checksum(key, stamp[1], stamp[2], facts)
+        row = (key, *stamp[1:], _ends(source, stamp[1]), facts, checksum, index.packets.whole, index.verified)
+        with self._lock:
+            self._waiting.append((row, (key, packed)))
+            if time.monotonic() - self._written_s >= _COMMIT_S:
+                self._write()
+
+    def _write(self) -> None:
+        """Write what waits, in one transaction."""
+        import sqlite3
+
+        if not self._waiting or self._connection is None:
+            return
+        try:
+            with self._connection:
+                self._connection.executemany(
+                    "REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row for row, _ in self._waiting]
+                )
+                self._connection.executemany(
+                    "REPLACE INTO indexes VALUES (?, ?)", [packed for _, packed in self._waiting]
+                )
+        except sqlite3.Error as error:
+            raise self._unwritable(error) from error
+        self._waiting, self._written_s = [], time.monotonic()
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """The answer to a query; nothing if it is no register, or a damaged one."""
+        import sqlite3
+
+        with self._lock:
+            try:
+                return self._connect().execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                _log.warning("%s cannot be used (%s): indexes are opened or built instead", self.path, error)
+                return []
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            import sqlite3
+        except ImportError as error:
+            raise BackendError(
+                f"registers need sqlite3, which this Python was built without ({error})", source=self.path
+            ) from error
+        if self._connection is None:
+            address = Path(self.path).as_uri() + ("?mode=rwc" if self._add else "?mode=ro")
+            try:
+                connection = sqlite3.connect(address, timeout=_WAIT_S, uri=True, check_same_thread=False)
+                if self._add:
+                    with connection:
+                        for statement in _TABLE:
+                            connection.execute(statement)
+            except sqlite3.Error as error:
+                if self._add:
+                    raise self._unwritable(error) from error
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _unwritable(self, error: Exception) -> OutputError:
+        return OutputError(
+            f"the register cannot be written ({error})",
+            source=self.path,
+            advice="Name a register, or a new file in a folder that you may write to",
+        )
+
+    def _key(self, name: str) -> str:
+        """What a file is called in it."""
+        return name if "://" in name else Path(os.path.relpath(name, self._folder)).as_posix()
+
+
+def _ends(source: Source, size: int) -> bytes:
+    """What a copy of a file is recognized by: SHA-1 of its first and last 64 KiB."""
+    ranges = [(0, min(_ENDS, size)), (max(0, size - _ENDS), min(_ENDS, size))]
+    return hashlib.sha1(b"".join(source.read(ranges)), usedforsecurity=False).digest()
+
+
+def _checksum(*values: Any) -> int:
+    return zlib.crc32(json.dumps([INDEX_FORMAT, *values]).encode())

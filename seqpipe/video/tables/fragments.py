@@ -1,0 +1,344 @@
+"""The fragments of MP4 files (ISO/IEC 14496-12, 8.8): tables that stand before each piece of the data.
+
+``moov`` says how the track is coded, and mostly of no packet where it lies. Each ``moof`` says that of the packets in
+the ``mdat`` behind it. So the file is walked through from box to box, which reads no frame's data.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import BoolArray, IntArray
+from ..source.blocks import Blocks
+from ..source.source import Source
+from .gate import Distrusted, Tables
+from .mp4 import Movie, Samples, Track, boxes_in, edits_of, number, samples_of
+from .read_at import ReadAt, reading
+
+__all__ = ["read_fragments"]
+
+_Words: TypeAlias = npt.NDArray[np.uint32]
+
+_AHEAD: Final = 4096
+_BESIDE: Final = frozenset(
+    {b"mdat", b"free", b"skip", b"sidx", b"ssix", b"styp", b"prft", b"emsg", b"mfra", b"uuid"}
+)
+_LARGEST_MOOF: Final = 16 << 20
+_LARGEST_SIDX: Final = 1 << 16
+_TAIL: Final = 1 << 12
+_WHOLE_HEAD: Final = 16
+_MOST_PACKETS: Final = 1 << 24
+# flags of tfhd and trun
+_BASE_OFFSET, _DESCRIPTION, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 0x8, 0x10, 0x20, 0x20000
+_DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
+_EACH_DURATION, _EACH_SIZE, _EACH_FLAGS, _EACH_MOVED = 0x100, 0x200, 0x400, 0x800
+_NO_KEY: Final = 0x10000 | 0x1000000
+"""Flags of a sample: it is no sync sample, it depends on others. FFmpeg takes one that has either for no key packet."""
+
+
+@dataclass
+class _Packets:
+    """What runs of samples say, a part each."""
+
+    dts: list[IntArray] = field(default_factory=list)
+    duration: list[IntArray] = field(default_factory=list)
+    size: list[IntArray] = field(default_factory=list)
+    offset: list[IntArray] = field(default_factory=list)
+    moved: list[IntArray] = field(default_factory=list)
+    key: list[BoolArray] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, dts: int, run: _Run, offset: int) -> tuple[int, int]:
+        """Append a run that begins at a decoding time and a place; returns where it ends in both."""
+        times, sizes = np.cumsum(run.duration), np.cumsum(run.size)
+        self.dts.append(times - run.duration + dts)
+        self.duration.append(run.duration)
+        self.size.append(run.size)
+        self.offset.append(sizes - run.size + offset)
+        self.moved.append(run.moved)
+        self.key.append(run.key)
+        self.count += len(run.size)
+        if self.count > _MOST_PACKETS:
+            raise Distrusted("it has more packets than any file has")
+        return dts + int(times[-1]), offset + int(sizes[-1])
+
+    def take_over(self, samples: Samples) -> None:
+        """Append what ``moov`` says."""
+        self.dts.append(samples.dts)
+        self.duration.append(samples.duration)
+        self.size.append(samples.size)
+        self.offset.append(samples.offset)
+        self.moved.append(np.zeros_like(samples.dts) if samples.moved is None else samples.moved)
+        self.key.append(samples.key)
+        self.count += len(samples.size)
+
+
+@dataclass(frozen=True)
+class _Run:
+    duration: IntArray
+    size: IntArray
+    moved: IntArray
+    key: BoolArray
+
+
+def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
+    """The packets of a track, of ``moov`` and of all fragments.
+
+    Raises:
+        Distrusted: the tables are not plain, or FFmpeg has rules of its own for them.
+        SourceError: the source cannot be read.
+    """
+    found, declared = _Packets(), 0
+    before, begin = edits_of(movie, track)
+    if any(track.boxes.get(b"stsz", b"")[8:12]) or b"stz2" in track.boxes:
+        if before or begin:
+            raise Distrusted("it is edited, and not only fragments hold its packets")
+        samples = samples_of(track)
+        found.take_over(samples)
+        declared = len(samples.size)
+    default = _defaults(movie, track)
+    with reading(source) as read:
+        ahead = _Ahead(source, movie.place[1]).read if source.slow else read
+        for place, moof in _moofs(ahead, movie.place[1], source.size()):
+            _fragment(place, moof, track, default, begin - before, found)
+    if not found.count:
+        raise Distrusted("it has no packets")
+    dts, moved, key = np.concatenate(found.dts), np.concatenate(found.moved), np.concatenate(found.key)
+    if not (np.diff(dts) > 0).all():
+        raise Distrusted("fragments overlap in time")
+    # FFmpeg adds what the most negative distance so far is, as it comes to it
+    if int(moved.min()) < min(0, int(found.moved[0].min())):
+        raise Distrusted("the clock is moved on the way")
+    pts: IntArray = dts + moved - min(0, int(moved.min()))
+    duration = np.concatenate(found.duration)
+    return Tables(
+        track=track.number,
+        tick=Fraction(1, track.ticks),
+        format=bytes(track.description[:4]).decode("latin-1"),
+        pts=pts,
+        size=np.concatenate(found.size),
+        offset=np.concatenate(found.offset),
+        key=key,
+        shown=np.ones(len(pts), dtype=bool),
+        delta=int(duration[0]) if (duration == duration[0]).all() else 0,
+        duration=int(duration[np.argmax(pts)]),
+        declared=declared,
+    )
+
+
+def _defaults(movie: Movie, track: Track) -> tuple[int, int, int]:
+    """Duration, size and flags of the packets of a track for which nothing else is said."""
+    found = [
+        (number(box, 12), number(box, 16), number(box, 20))
+        for kind, box in boxes_in(movie.extends)
+        if kind == b"trex" and number(box, 4) == track.number
+    ]
+    if len(found) != 1:
+        raise Distrusted("there are no defaults for its track, or two")
+    return found[0]
+
+
+class _Ahead:
+    """Reads the heads of all fragments of a source that answers slowly at once, if a table tells where they begin.
+
+    Such a table is ``sidx``, which stands behind ``moov``, or ``mfra`` at the file's end. What it says is only where to
+    look: a fragment that is nowhere in it is read when it is come to.
+
+    Args:
+        source: the video.
+        at: where ``moov`` ends.
+    """
+
+    def __init__(self, source: Source, at: int) -> None:
+        self._source = source
+        self._begins: list[int] = []
+        self._parts: list[bytes] = []
+        begins = sorted({at, *_of_sidx(source, at), *_of_mfra(source)})
+        if len(begins) > 1:
+            size = source.size()
+            ranges = [(begin, min(_AHEAD, size - begin)) for begin in begins if at <= begin < size]
+            plain = (
+                source.plain if isinstance(source, Blocks) else source
+            )  # not whole blocks for each of them
+            self._begins, self._parts = [begin for begin, _ in ranges], plain.read(ranges)
+
+    def read(self, count: int, at: int) -> bytes:
+        """So many bytes from a place on."""
+        part = bisect.bisect_right(self._begins, at) - 1
+        if part >= 0:
+            begin = at - self._begins[part]
+            held = self._parts[part][begin : begin + count]
+            # the head of a box that is passed by is enough
+            if len(held) == count or (count == _AHEAD and len(held) >= _WHOLE_HEAD and _is_passed_by(held)):
+                return held
+        return self._source.read([(at, count)])[0]
+
+
+def _is_passed_by(held: bytes) -> bool:
+    """Whether a box is longer than what is held of it and no table, or all of it is held."""
+    return held[4:8] != b"moof" or int.from_bytes(held[:4], "big") <= len(held)
+
+
+def _of_sidx(source: Source, at: int) -> list[int]:
+    """Where the pieces begin of which a ``sidx`` tells that stands there."""
+    head = memoryview(source.read([(at, min(_LARGEST_SIDX, source.size() - at))])[0])
+    try:
+        size = number(head, 0)
+        if bytes(head[4:8]) != b"sidx" or size > len(head):
+            return []
+        body = head[8:size]
+        wide = 8 if body[0] == 1 else 4
+        begin = at + size + number(body, 12 + wide, wide)
+        count = number(body, 14 + 2 * wide, 2)
+        rows = np.frombuffer(body, ">u4", 3 * count, 16 + 2 * wide).reshape(count, 3)
+    except (Distrusted, ValueError):
+        return []
+    ends = begin + np.cumsum(rows[:, 0] & 0x7FFFFFFF, dtype=np.int64)
+    return [begin, *ends[:-1].tolist()]
+
+
+def _of_mfra(source: Source) -> list[int]:
+    """Where the fragments begin of which an ``mfra`` at the file's end tells."""
+    held = source.size()
+    tail = source.read([(held - min(_TAIL, held), min(_TAIL, held))])[0]
+    if tail[-12:-8] != b"mfro":
+        return []
+    size = int.from_bytes(tail[-4:], "big")
+    if not 16 <= size <= min(held, _LARGEST_MOOF):
+        return []
+    body = memoryview(tail[-size:] if size <= len(tail) else source.read([(held - size, size)])[0])[8:]
+    places: list[int] = []
+    try:
+        for kind, table in boxes_in(body):
+            if kind == b"tfra":
+                wide = 16 if table[0] == 1 else 8
+                numbers = sum((number(table, 8) >> shift & 3) + 1 for shift in (4, 2, 0))
+                count, step = number(table, 12), wide + numbers
+                rows = np.frombuffer(table, np.uint8, count * step, 16).reshape(count, step)
+                offsets = np.ascontiguousarray(rows[:, wide // 2 : wide]).view(f">u{wide // 2}")
+                places += offsets[:, 0].tolist()
+    except (Distrusted, ValueError):
+        return []
+    return [place for place in places if 0 <= place < held]
+
+
+def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    """Place and body of each ``moof`` of the file."""
+    while at < end:
+        head = memoryview(read(_AHEAD, at))
+        inside = 0
+        while inside + 16 <= len(head) or (len(head) < _AHEAD and inside + 8 <= len(head)):
+            size, kind, before = number(head, inside), bytes(head[inside + 4 : inside + 8]), 8
+            if size == 1:
+                size, before = number(head, inside + 8, 8), 16
+            if size < before or at + inside + size > end:
+                raise Distrusted("a box is cut, or open to the end")
+            if kind == b"moof":
+                if size > _LARGEST_MOOF:
+                    raise Distrusted("its tables are larger than any are")
+                if inside + size > len(head):
+                    if inside:
+                        break  # read on from its begin
+                    head = memoryview(read(size, at))
+                if len(head) < inside + size:
+                    raise Distrusted("its tables are cut")
+                yield at + inside, head[inside + before : inside + size]
+            elif kind not in _BESIDE:
+                raise Distrusted(f"fragments are not followed by {kind!r} in plain files")
+            inside += size
+        if not inside:
+            raise Distrusted("it is cut in the middle of a box")
+        at += inside
+
+
+def _fragment(
+    place: int, moof: memoryview, track: Track, default: tuple[int, int, int], shift: int, found: _Packets
+) -> None:
+    """What one ``moof`` says of the track."""
+    end = place  # of the data of the track before
+    for kind, traf in boxes_in(moof):
+        if kind != b"traf":
+            continue
+        parts = [(part, body) for part, body in boxes_in(traf)]
+        if [part for part, _ in parts].count(b"tfhd") != 1:
+            raise Distrusted("a fragment is of no track, or of two")
+        head = next(body for part, body in parts if part == b"tfhd")
+        ours = number(head, 4) == track.number
+        base, values = _head(head, place, end, default if ours else (0, 0, 0))
+        dts = _decoding_time(parts) - shift if ours else 0
+        for part, body in parts:
+            if part != b"trun" or not number(body, 4):
+                continue
+            flags = number(body, 0) & 0xFFFFFF
+            if not flags & _DATA_OFFSET:
+                raise Distrusted("a run does not say where it begins")
+            run = _run(body, flags, values)
+            offset = base + int.from_bytes(body[8:12], "big", signed=True)
+            end = offset + int(run.size.sum())
+            if ours:
+                dts, end = found.add(dts, run, offset)
+
+
+def _head(
+    head: memoryview, place: int, end: int, default: tuple[int, int, int]
+) -> tuple[int, tuple[int, ...]]:
+    """From where the places in a fragment count, and duration, size and flags where its runs do not say them."""
+    flags, at = number(head, 0) & 0xFFFFFF, 8
+    base = place if flags & _BASE_IS_MOOF else end
+    if flags & _BASE_OFFSET:
+        base, at = number(head, at, 8), at + 8
+    if flags & _DESCRIPTION:
+        if number(head, at) != 1:
+            raise Distrusted("its format changes on the way")
+        at += 4
+    values = list(default)
+    for which, flag in enumerate((_DURATION, _SIZE, _FLAGS)):
+        if flags & flag:
+            values[which], at = number(head, at), at + 4
+    return base, tuple(values)
+
+
+def _decoding_time(parts: list[tuple[bytes, memoryview]]) -> int:
+    found = [body for part, body in parts if part == b"tfdt"]
+    if len(found) != 1:
+        raise Distrusted("a fragment does not say when it begins")
+    time = number(found[0], 4, 8) if found[0][0] == 1 else number(found[0], 4)
+    if time >> 62:
+        raise Distrusted("a time is beyond all clocks")
+    return time
+
+
+def _run(body: memoryview, flags: int, values: tuple[int, ...]) -> _Run:
+    """The samples of a ``trun``."""
+    count, at = number(body, 4), 12
+    first = number(body, at) if flags & _FIRST_FLAGS else None
+    at += 0 if first is None else 4
+    there = [bit for bit in (_EACH_DURATION, _EACH_SIZE, _EACH_FLAGS, _EACH_MOVED) if flags & bit]
+    if not there and count > 1:
+        raise Distrusted("all packets of a run are of one size")
+    if len(body) < at + 4 * count * len(there):
+        raise Distrusted("a table is cut")
+    rows = np.frombuffer(body, ">u4", count * len(there), at).reshape(count, len(there))
+    columns = {bit: rows[:, n] for n, bit in enumerate(there)}
+    sample = columns.get(_EACH_FLAGS)
+    key = np.full(count, not values[2] & _NO_KEY) if sample is None else sample & _NO_KEY == 0
+    if first is not None and sample is None:
+        key[0] = not first & _NO_KEY
+    moved = columns.get(_EACH_MOVED)
+    return _Run(
+        duration=_each(columns.get(_EACH_DURATION), values[0], count),
+        size=_each(columns.get(_EACH_SIZE), values[1], count),
+        moved=np.zeros(count, np.int64) if moved is None else moved.astype(np.int32).astype(np.int64),
+        key=key,
+    )
+
+
+def _each(column: _Words | None, value: int, count: int) -> IntArray:
+    return np.full(count, value, np.int64) if column is None else column.astype(np.int64)

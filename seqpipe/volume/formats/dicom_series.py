@@ -1,0 +1,218 @@
+"""The geometry of a DICOM series: which slice lies where, and whether they make a volume."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import UnreadableSourceError
+from ..space import LPS_TO_RAS
+
+__all__ = ["DicomSlice", "Layers", "arranged"]
+
+_SAME_DIRECTION: Final = 1e-4
+_SAME_PLACE_MM: Final = 1e-2
+_UNEVEN: Final = 0.01
+_GAP: Final = 0.25
+_TILT_DEGREES: Final = 0.05
+_NAMED: Final = 4
+
+
+@dataclass(frozen=True)
+class DicomSlice:
+    """One slice, or one frame of a multi-frame file.
+
+    Attributes:
+        name: of its file.
+        frame: its number within the file.
+        rows: of pixels.
+        columns: of pixels.
+        position: ImagePositionPatient in mm, or None.
+        orientation: ImageOrientationPatient, six numbers, or None.
+        spacing: between rows and between columns, in mm, or None.
+        thickness: SpacingBetweenSlices, else SliceThickness, in mm, or None.
+        scale: slope and intercept.
+        number: InstanceNumber, or the frame's number.
+        group: what tells slices at one place apart: temporal position, acquisition.
+    """
+
+    name: str
+    frame: int
+    rows: int
+    columns: int
+    position: tuple[float, ...] | None
+    orientation: tuple[float, ...] | None
+    spacing: tuple[float, float] | None
+    thickness: float | None
+    scale: tuple[float, float]
+    number: int
+    group: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return PurePath(self.name).name
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Slices in order, and where they lie.
+
+    Attributes:
+        volumes: for each volume of a series, its slices from the first to the last.
+        affine: from (d, h, w) to millimeters.
+        space: ``"dicom"``, or ``"assumed"``.
+        notes: what is odd.
+    """
+
+    volumes: tuple[tuple[DicomSlice, ...], ...]
+    affine: FloatArray
+    space: str
+    notes: tuple[str, ...]
+
+
+def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
+    """The slices of one series in order.
+
+    Args:
+        slices: at least one, in any order.
+        source: the series, for messages.
+
+    Raises:
+        UnreadableSourceError: they differ in size or orientation, one is missing or there twice, or they are unevenly
+            spaced.
+    """
+    sizes = Counter((s.rows, s.columns) for s in slices)
+    if len(sizes) > 1:
+        listed = ", ".join(
+            f"{count} of {rows}×{columns}" for (rows, columns), count in sizes.most_common(_NAMED)
+        )
+        raise _refused(f"slices have different sizes: {listed}", source, "List the files of one stack")
+    if any(s.position is None or s.orientation is None for s in slices):
+        return _without_places(slices)
+    orientation = _one_orientation(slices, source)
+    row, column = orientation[:3], orientation[3:]
+    normal = np.cross(row, column)
+    along = {id(s): float(np.dot(normal, s.position or ())) for s in slices}
+    ordered = sorted(slices, key=lambda s: (along[id(s)], s.group, s.number))
+    volumes = _volumes(ordered, along, source)
+    first = volumes[0]
+    places = np.array([s.position for s in first], dtype=np.float64)
+    spacing = first[0].spacing or (1.0, 1.0)
+    notes = [] if first[0].spacing else ["the pixels have no spacing: 1 mm is assumed"]
+    if len(first) > 1:
+        _evenly(first, np.array([along[id(s)] for s in first]), source)
+        step = (places[-1] - places[0]) / (len(first) - 1)
+        tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
+        if tilt > _TILT_DEGREES:
+            notes.append(
+                f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared, as the slices are"
+            )
+    else:
+        step = normal * (first[0].thickness or 1.0)
+        if first[0].thickness is None:
+            notes.append("the slice has no thickness: 1 mm is assumed")
+    affine = np.eye(4)
+    affine[:3, :3] = np.stack([step, column * spacing[0], row * spacing[1]], axis=1)
+    affine[:3, 3] = places[0]
+    return Layers(volumes, LPS_TO_RAS @ affine, "dicom", tuple(notes))
+
+
+def _without_places(slices: Seq[DicomSlice]) -> Layers:
+    """Slices that do not say where they lie, in the order of their numbers."""
+    ordered = tuple(sorted(slices, key=lambda s: (s.number, s.frame)))
+    spacing, thickness = ordered[0].spacing or (1.0, 1.0), ordered[0].thickness or 1.0
+    affine = np.eye(4)
+    affine[:3, :3] = np.stack([[0, 0, thickness], [0, spacing[0], 0], [spacing[1], 0, 0]], axis=1)
+    note = "slices have no position: they are taken in the order of their numbers, left, posterior, superior"
+    return Layers((ordered,), LPS_TO_RAS @ affine, "assumed", (note,))
+
+
+def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
+    found: list[tuple[FloatArray, int]] = []
+    for one in slices:
+        own = np.array(one.orientation, dtype=np.float64)
+        for place, (known, count) in enumerate(found):
+            if np.abs(known - own).max() <= _SAME_DIRECTION:
+                found[place] = known, count + 1
+                break
+        else:
+            found.append((own, 1))
+    if len(found) > 1:
+        listed = "; ".join(f"{count} of {np.round(known, 4).tolist()}" for known, count in found[:_NAMED])
+        raise _refused(
+            f"slices have {len(found)} orientations: {listed}",
+            source,
+            "A localizer may be among them: list the files of one stack",
+        )
+    vectors = found[0][0].reshape(2, 3)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not np.isfinite(vectors).all() or abs(np.dot(*vectors)) > 1e-3 or np.abs(lengths - 1).max() > 1e-2:
+        raise _refused(
+            f"ImageOrientationPatient is {found[0][0].tolist()}", source, "These are no directions"
+        )
+    return found[0][0]
+
+
+def _volumes(
+    ordered: Seq[DicomSlice], along: dict[int, float], source: str
+) -> tuple[tuple[DicomSlice, ...], ...]:
+    """The volumes that the slices make: one, or several where every place is there as often."""
+    places: list[list[DicomSlice]] = []
+    for one in ordered:
+        if places and abs(along[id(one)] - along[id(places[-1][0])]) < _SAME_PLACE_MM:
+            places[-1].append(one)
+        else:
+            places.append([one])
+    counts = {len(place) for place in places}
+    if counts == {1}:
+        return (tuple(ordered),)
+    groups = [tuple(s.group for s in place) for place in places]
+    if len(counts) == 1 and len(set(groups)) == 1 and len(set(groups[0])) == len(groups[0]):
+        return tuple(zip(*places, strict=True))
+    twice = [place for place in places if len(place) > 1]
+    named = "; ".join(
+        f"{along[id(place[0])]:.2f} mm by {', '.join(s.label for s in place[:_NAMED])}"
+        for place in twice[:_NAMED]
+    )
+    raise _refused(
+        f"{len(twice)} of {len(places)} places have more than one slice: {named}",
+        source,
+        "Remove the duplicates, or list the files of one volume",
+    )
+
+
+def _evenly(slices: Seq[DicomSlice], places: FloatArray, source: str) -> None:
+    """Refuse slices that are not evenly spaced: what misses is named."""
+    steps = np.diff(places)
+    usual = float(np.median(steps))
+    if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:
+        return
+    missing: list[str] = []
+    for place in np.flatnonzero(steps > 1.5 * usual).tolist():
+        count = steps[place] / usual
+        if abs(count - round(count)) <= _GAP:
+            inner = [places[place] + usual * n for n in range(1, round(count))]
+            where = ", ".join(f"{at:.2f}" for at in inner[:_NAMED])
+            missing.append(f"{where} mm (between {slices[place].label} and {slices[place + 1].label})")
+    if missing:
+        raise _refused(
+            f"slices are missing at {'; '.join(missing[:_NAMED])}",
+            source,
+            f"Slices are {usual:.3f} mm apart: fetch the whole series, or list the files of a part without gaps",
+        )
+    raise _refused(
+        f"slices are unevenly spaced: {steps.min():.3f} to {steps.max():.3f} mm apart",
+        source,
+        "List the files of an evenly spaced part, or resample the series with the tool that wrote it",
+    )
+
+
+def _refused(fact: str, source: str, advice: str | None = None) -> UnreadableSourceError:
+    return UnreadableSourceError(fact, source=source, advice=advice)

@@ -1,0 +1,243 @@
+"""Inflating what volume files are compressed with: libdeflate where it is installed, else zlib.
+
+The size that comes out is known beforehand, from the header. So memory is taken once, and a stream that holds more or
+less is an error instead of a volume that is wrong or a process that is out of memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import ctypes
+import importlib.util
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from ...errors import SourceError, UnreadableSourceError
+from ..source import AnyArray, damaged
+
+__all__ = ["MAX_GIB", "Compression", "check_size", "head_of", "inflate", "inflate_start"]
+
+Compression = Literal["gzip", "zlib", "bzip2"]
+
+MAX_GIB: Final = 64.0
+"""The largest volume that is read at once, in GiB."""
+
+_GZIP: Final = b"\x1f\x8b"
+# what deflate can reach at most; bzip2 packs zeros tighter
+_DEFLATE_MOST: Final = 1032
+_BZIP2_MOST: Final = 1 << 20
+_ROOM: Final = 1 << 20
+_PIECE: Final = 1 << 20
+_WBITS: Final = {"gzip": 31, "zlib": 15}
+_GOOD, _BAD, _SHORT, _NO_SPACE = 0, 1, 2, 3
+
+
+def check_size(expected: int, stored: int, source: str, compression: Compression | None) -> None:
+    """Refuse, before memory is taken, a header that promises what its file cannot hold.
+
+    Args:
+        expected: bytes that the header promises, decompressed.
+        stored: bytes of the file.
+        source: its name.
+        compression: of the file, None for none.
+
+    Raises:
+        UnreadableSourceError: the file cannot hold as much, or it is too much to read at once.
+    """
+    most = {None: 1, "bzip2": _BZIP2_MOST}.get(compression, _DEFLATE_MOST) * stored
+    if expected > most:
+        can = (
+            f"{stored:,} bytes"
+            if compression is None
+            else f"{stored:,} bytes compressed, which hold {most:,} at most"
+        )
+        raise UnreadableSourceError(
+            f"the header promises {expected:,} bytes, but the file has {can}",
+            source=source,
+            advice="The file was cut short, or its header is wrong: fetch it again",
+        )
+    if expected > MAX_GIB * 2**30:
+        raise UnreadableSourceError(
+            f"the volume takes {expected / 2**30:.1f} GiB",
+            source=source,
+            allowed=f"up to {MAX_GIB:g} GiB",
+            advice="Set seqpipe.volume.formats.gunzip.MAX_GIB if that is meant",
+        )
+
+
+def head_of(data: bytes, size: int, compression: Compression = "gzip") -> bytes:
+    """The first bytes of a compressed stream, as far as its own first bytes give them.
+
+    Args:
+        data: the beginning of the stream.
+        size: how many bytes are wanted.
+        compression: of the stream.
+
+    Raises:
+        zlib.error, OSError: it is no such stream.
+    """
+    if compression == "bzip2":
+        return bz2.BZ2Decompressor().decompress(data, size)
+    return zlib.decompressobj(_WBITS[compression]).decompress(data, size)
+
+
+def inflate(data: bytes, expected: int, source: str, compression: Compression = "gzip") -> AnyArray:
+    """All of a compressed stream; a gzip file of several members as one.
+
+    Args:
+        data: the stream.
+        expected: how many bytes it is to give; a little more is cut off.
+        source: for messages.
+        compression: of the stream.
+
+    Returns:
+        uint8, ``expected`` bytes, writable.
+
+    Raises:
+        DamagedSourceError: it gives fewer bytes, far more, or is damaged.
+    """
+    check_size(expected, len(data), source, compression)
+    decompress = None if compression == "bzip2" else _libdeflate(compression)
+    if decompress is None:
+        return _by_python(data, expected, source, compression)
+    out = np.empty(expected + _ROOM, dtype=np.uint8)
+    taken = made = 0
+    while taken < len(data) and (not taken or data[taken : taken + 2] == _GZIP):
+        code, used, given = decompress(data, taken, out, made)
+        if code == _NO_SPACE:
+            raise _too_much(source, expected)
+        if code != _GOOD:
+            _by_python(data, expected, source, compression)  # says how far it is sound
+            raise damaged(source, "the compressed data is damaged")
+        taken, made = taken + used, made + given
+    if made < expected:
+        raise damaged(source, f"the file holds {made:,} bytes, but its header promises {expected:,}")
+    return out[:expected]
+
+
+def inflate_start(data: bytes, size: int, source: str, compression: Compression = "gzip") -> AnyArray:
+    """The first bytes of a compressed stream; what follows is not looked at.
+
+    Args:
+        data: the stream.
+        size: how many bytes are wanted.
+        source: for messages.
+        compression: of the stream.
+
+    Returns:
+        uint8, ``size`` bytes, writable.
+
+    Raises:
+        DamagedSourceError: the stream ends before, or is damaged before.
+    """
+    return _by_python(data, size, source, compression, whole=False)
+
+
+def _by_python(
+    data: bytes, expected: int, source: str, compression: Compression, *, whole: bool = True
+) -> AnyArray:
+    """By the standard library, piece by piece, so that an error can say how far the stream is sound."""
+    check_size(expected, len(data), source, compression)
+    out = np.empty(expected, dtype=np.uint8)
+    made = taken = 0
+    while taken < len(data) and (not taken or (compression == "gzip" and data[taken : taken + 2] == _GZIP)):
+        stream = bz2.BZ2Decompressor() if compression == "bzip2" else zlib.decompressobj(_WBITS[compression])
+        pending = b""
+        while not stream.eof:
+            if not pending and getattr(stream, "needs_input", True):
+                pending = data[taken : taken + _PIECE]
+                taken += len(pending)
+                if not pending:
+                    raise damaged(source, f"the file ends after {made:,} of {expected:,} bytes")
+            try:
+                piece = stream.decompress(pending, _PIECE)
+            except (zlib.error, OSError) as error:
+                raise damaged(
+                    source, f"the compressed data is damaged after {made:,} bytes ({error})"
+                ) from error
+            pending = getattr(stream, "unconsumed_tail", b"")
+            part = np.frombuffer(piece, dtype=np.uint8)[: max(0, expected - made)]
+            out[made : made + len(part)] = part
+            made += len(piece)
+            if made >= expected and not whole:
+                return out
+            if made > expected + _ROOM:
+                raise _too_much(source, expected)
+        taken -= len(stream.unused_data)
+    if made < expected:
+        raise damaged(source, f"the file holds {made:,} bytes, but its header promises {expected:,}")
+    return out
+
+
+def _too_much(source: str, expected: int) -> SourceError:
+    return damaged(
+        source, f"the compressed data holds more than the {expected:,} bytes that its header promises"
+    )
+
+
+_Decompress = Callable[[bytes, int, AnyArray, int], tuple[int, int, int]]
+
+
+@cache
+def _libdeflate(compression: str) -> _Decompress | None:
+    """Libdeflate's function for a kind of stream, from the wheel ``deflate``; None where there is none.
+
+    It is called by address: the wheel's own functions give the first member of several and say nothing of the others.
+    """
+    found = importlib.util.find_spec("deflate")
+    folder = Path(found.origin).parent if found is not None and found.origin else None
+    for path in [] if folder is None else sorted(folder.glob("_deflate*.so")):
+        try:
+            library = ctypes.CDLL(str(path))
+            allocate, free = library.libdeflate_alloc_decompressor, library.libdeflate_free_decompressor
+            function = library[f"libdeflate_{compression}_decompress_ex"]
+        except (OSError, AttributeError):
+            continue
+        size, pointer = ctypes.c_size_t, ctypes.c_void_p
+        allocate.restype, allocate.argtypes = pointer, []
+        free.restype, free.argtypes = None, [pointer]
+        function.restype = ctypes.c_int
+        function.argtypes = [
+            pointer,
+            pointer,
+            size,
+            pointer,
+            size,
+            ctypes.POINTER(size),
+            ctypes.POINTER(size),
+        ]
+        return _caller(allocate, free, function)
+    return None
+
+
+def _caller(
+    allocate: Callable[[], int | None],
+    free: Callable[[int], None],
+    function: Callable[..., int],
+) -> _Decompress:
+    def decompress(data: bytes, taken: int, out: AnyArray, made: int) -> tuple[int, int, int]:
+        used, given = ctypes.c_size_t(), ctypes.c_size_t()
+        state = allocate()
+        if not state:
+            raise MemoryError("libdeflate has no memory for its tables")
+        try:
+            view = np.frombuffer(data, dtype=np.uint8)
+            code = function(
+                state,
+                view.ctypes.data + taken,
+                len(data) - taken,
+                out.ctypes.data + made,
+                len(out) - made,
+                ctypes.byref(used),
+                ctypes.byref(given),
+            )
+        finally:
+            free(state)
+        return code, used.value, given.value
+
+    return decompress

@@ -1,0 +1,144 @@
+"""MetaImage: .mha, and .mhd with its voxels in a file of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import UnreadableSourceError
+from ..info import VolumeInfo, checked_affine, checked_shape
+from ..source import Source
+from ..space import from_axes
+from .gunzip import Compression
+from .start import Start
+from .stored import Storage, StoredVolume, layout_axes
+from .text_header import HEADER_MOST, bad_field, beside, numbers, required, whole_numbers
+
+__all__ = ["open_metaimage"]
+
+_TYPES: Final = {
+    "MET_CHAR": "i1",
+    "MET_UCHAR": "u1",
+    "MET_SHORT": "i2",
+    "MET_USHORT": "u2",
+    "MET_INT": "i4",
+    "MET_UINT": "u4",
+    "MET_LONG": "i4",
+    "MET_ULONG": "u4",
+    "MET_LONG_LONG": "i8",
+    "MET_ULONG_LONG": "u8",
+    "MET_FLOAT": "f4",
+    "MET_DOUBLE": "f8",
+}
+_LAST: Final = "ElementDataFile"
+
+
+def open_metaimage(source: Source, start: Start) -> StoredVolume:
+    """The volume of a MetaImage file.
+
+    Args:
+        source: the file.
+        start: its first bytes.
+
+    Raises:
+        UnreadableSourceError: the header is damaged, or says what cannot be read.
+    """
+    if start.compression is not None:
+        raise UnreadableSourceError(
+            "the whole file is a gzip stream", source=source.name, advice="Unpack it first"
+        )
+    fields, end = _fields(source)
+    count = whole_numbers("NDims", required(fields, "NDims", source.name), 1, source.name)[0]
+    if not 2 <= count <= 4:
+        raise bad_field("NDims", str(count), "2, 3 or 4", source.name)
+    sizes = whole_numbers("DimSize", required(fields, "DimSize", source.name), count, source.name)
+    kind = required(fields, "ElementType", source.name)
+    code = _TYPES.get(kind.upper().removesuffix("_ARRAY"))
+    if code is None:
+        raise bad_field("ElementType", kind, ", ".join(_TYPES), source.name)
+    if not _is_true(fields.get("BinaryData", "True")):
+        raise bad_field("BinaryData", fields["BinaryData"], "True", source.name)
+    channels = int(fields.get("ElementNumberOfChannels", "1"))
+    msb = fields.get("ElementByteOrderMSB", fields.get("BinaryDataByteOrderMSB", "False"))
+    stored = list(zip("WHDF", checked_shape(sizes, source.name), strict=False))[::-1]
+    stored += [("C", channels)] if channels > 1 else []
+    compression: Compression | None = "zlib" if _is_true(fields.get("CompressedData", "False")) else None
+    voxels, begin = _voxels(source, required(fields, _LAST, source.name), end)
+    if compression is not None and voxels.read([(begin, 2)])[0] == b"\x1f\x8b":
+        compression = "gzip"
+    storage = Storage(
+        shape=tuple(size for _, size in stored),
+        axes=layout_axes("".join(letter for letter, _ in stored)),
+        dtype=np.dtype((">" if _is_true(msb) else "<") + code),
+        compression=compression,
+    )
+    skip = int(fields.get("HeaderSize", "0"))
+    if compression is not None:
+        storage = Storage(**{**vars(storage), "begin": begin + max(0, skip)})
+    else:
+        begin = voxels.size() - storage.nbytes if skip < 0 else begin + skip
+        storage = Storage(**{**vars(storage), "offset": max(0, begin)})
+    affine, notes = checked_affine(_affine(fields, count, source.name), source.name)
+    info = VolumeInfo(
+        source=source.name,
+        format="metaimage",
+        shape=storage.layout_shape(),
+        layout="FDHWC" if count == 4 else "DHWC",
+        dtype=np.dtype(code),
+        affine=affine,
+        space="metaimage",
+        compressed=compression is not None,
+        notes=notes,
+        header={
+            name: fields[name] for name in ("Modality", "Comment", "AnatomicalOrientation") if name in fields
+        },
+    )
+    return StoredVolume(voxels, info, storage)
+
+
+def _fields(source: Source) -> tuple[dict[str, str], int]:
+    """The header's fields, and where it ends: behind the line that names the file of the voxels."""
+    data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
+    fields: dict[str, str] = {}
+    place = 0
+    while place < len(data):
+        line_end = data.find(b"\n", place)
+        line_end = len(data) if line_end < 0 else line_end
+        name, mark, value = data[place:line_end].decode("utf-8", "replace").partition("=")
+        place = line_end + 1
+        if mark:
+            fields[name.strip()] = value.strip()
+        if name.strip() == _LAST:
+            break
+    return fields, place
+
+
+def _voxels(source: Source, file: str, end: int) -> tuple[Source, int]:
+    if file.upper() == "LOCAL":
+        return source, end
+    if file.upper().startswith("LIST") or "%" in file:
+        raise bad_field(_LAST, file, "LOCAL, or one file", source.name)
+    return beside(source, file), 0
+
+
+def _affine(fields: dict[str, str], count: int, source: str) -> FloatArray:
+    """From (d, h, w) to millimeters. The field AnatomicalOrientation is left alone: writers disagree on its meaning."""
+    sizes = next((fields[name] for name in ("ElementSpacing", "ElementSize") if name in fields), None)
+    offset = next((fields[name] for name in ("Offset", "Position", "Origin") if name in fields), None)
+    turned = next((fields[n] for n in ("TransformMatrix", "Rotation", "Orientation") if n in fields), None)
+    space = min(count, 3)
+    spacing, origin, axes = np.ones(3), np.zeros(3), np.eye(3)
+    if sizes is not None:
+        spacing[:space] = np.abs(numbers("ElementSpacing", sizes, count, source)[:space])
+    if offset is not None:
+        origin[:space] = numbers("Offset", offset, count, source)[:space]
+    if turned is not None:
+        rows = numbers("TransformMatrix", turned, count * count, source).reshape(count, count)
+        axes[:space, :space] = rows[:space, :space]
+    return from_axes(axes.T * spacing, origin, lps=True)
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() in ("true", "1", "t", "yes")

@@ -1,0 +1,319 @@
+"""NIfTI-1 and NIfTI-2: one file (.nii, .nii.gz) or a pair (.hdr, .img)."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import SourceNotFoundError, UnreadableSourceError
+from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
+from ..source import Source, open_source
+from ..space import from_file_order, quaternion_matrix
+from .start import Start
+from .stored import Storage, StoredVolume, layout_axes
+
+__all__ = ["TYPES", "Header", "header_of", "open_nifti"]
+
+TYPES: Final[Mapping[int, tuple[str, int]]] = {
+    2: ("u1", 1),
+    4: ("i2", 1),
+    8: ("i4", 1),
+    16: ("f4", 1),
+    32: ("c8", 1),
+    64: ("f8", 1),
+    128: ("u1", 3),
+    256: ("i1", 1),
+    512: ("u2", 1),
+    768: ("u4", 1),
+    1024: ("i8", 1),
+    1280: ("u8", 1),
+    1792: ("c16", 1),
+    2304: ("u1", 4),
+}
+"""NumPy's type and the channels of each voxel, by NIfTI's number; the others have no type in NumPy on all machines."""
+
+_UNKNOWN: Final = {0: "unknown", 1: "bits", 1536: "float128", 2048: "complex256"}
+_SECONDS: Final = {8: 1.0, 16: 1e-3, 24: 1e-6}
+_LENGTHS: Final = {0: "unknown", 1: "m", 2: "mm", 3: "µm"}
+_FORMS: Final = {1: "scanner", 2: "aligned", 3: "Talairach", 4: "MNI", 5: "template"}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What NIfTI's header states, of either version.
+
+    Attributes:
+        version: 1 or 2.
+        order: ``"<"`` or ``">"``, the byte order.
+        size: bytes of the header itself.
+        dim: of the array, the fastest first, without the number of axes.
+        datatype: NIfTI's number.
+        pixdim: qfac, then the distance along each axis.
+        vox_offset: where the voxels begin.
+        scale: slope and intercept.
+        units: the code of length and time.
+        qform: code, quaternion (b, c, d) and offset.
+        sform: code and three rows.
+        descrip: a text.
+        single: whether the voxels are in the same file.
+        intent: NIfTI's code of what the values mean.
+    """
+
+    version: int
+    order: str
+    size: int
+    dim: tuple[int, ...]
+    datatype: int
+    pixdim: tuple[float, ...]
+    vox_offset: int
+    scale: tuple[float, float]
+    units: int
+    qform: tuple[int, tuple[float, ...], tuple[float, ...]]
+    sform: tuple[int, tuple[tuple[float, ...], ...]]
+    descrip: str
+    single: bool
+    intent: int
+
+
+def header_of(data: bytes, source: str) -> Header:
+    """The header in the first bytes of a file.
+
+    Args:
+        data: 348 bytes for version 1, 540 for version 2, or more.
+        source: for messages.
+
+    Raises:
+        UnreadableSourceError: it is none, or damaged.
+    """
+    sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in "<>"}
+    order, size = next(((o, s) for o, s in sizes.items() if s in (348, 540)), ("", 0))
+    if not order or len(data) < size:
+        raise UnreadableSourceError(
+            f"the NIfTI header begins with the size {sizes['<']}, and {len(data)} bytes of it are there",
+            source=source,
+            allowed="348 bytes for NIfTI-1, 540 for NIfTI-2",
+            advice="The file is damaged or was cut short: fetch it again",
+        )
+    header = (_version1 if size == 348 else _version2)(data, order)
+    if not 1 <= len(header.dim) <= 7:
+        raise UnreadableSourceError(
+            f"the NIfTI header states {len(header.dim)} axes", source=source, allowed="1 to 7 axes"
+        )
+    return header
+
+
+def _version1(data: bytes, order: str) -> Header:
+    at = _reader(data, order)
+    count, *dim = at(40, "8h")
+    slope, intercept = at(112, "2f")
+    return Header(
+        version=1,
+        order=order,
+        size=348,
+        dim=tuple(dim[: max(0, count)]) if count <= 7 else tuple(range(count)),
+        datatype=at(70, "h")[0],
+        pixdim=at(76, "8f"),
+        vox_offset=_whole(at(108, "f")[0]),
+        scale=(slope, intercept),
+        units=data[123],
+        qform=(at(252, "h")[0], at(256, "3f"), at(268, "3f")),
+        sform=(at(254, "h")[0], (at(280, "4f"), at(296, "4f"), at(312, "4f"))),
+        descrip=_text(data[148:228]),
+        single=data[344:346] == b"n+",
+        intent=at(68, "h")[0],
+    )
+
+
+def _version2(data: bytes, order: str) -> Header:
+    at = _reader(data, order)
+    count, *dim = at(16, "8q")
+    slope, intercept = at(176, "2d")
+    return Header(
+        version=2,
+        order=order,
+        size=540,
+        dim=tuple(dim[: max(0, count)]) if count <= 7 else tuple(range(8)),
+        datatype=at(12, "h")[0],
+        pixdim=at(104, "8d"),
+        vox_offset=at(168, "q")[0],
+        scale=(slope, intercept),
+        units=at(500, "i")[0],
+        qform=(at(344, "i")[0], at(352, "3d"), at(376, "3d")),
+        sform=(at(348, "i")[0], (at(400, "4d"), at(432, "4d"), at(464, "4d"))),
+        descrip=_text(data[240:320]),
+        single=data[4:6] == b"n+",
+        intent=at(504, "i")[0],
+    )
+
+
+def _reader(data: bytes, order: str) -> Any:
+    return lambda offset, form: struct.unpack_from(order + form, data, offset)
+
+
+def _whole(value: float) -> int:
+    return int(value) if np.isfinite(value) else -1
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode("latin-1").strip()
+
+
+def open_nifti(source: Source, start: Start) -> StoredVolume:
+    """The volume of a header's file, or of the pair that it belongs to.
+
+    Args:
+        source: the file.
+        start: its first bytes.
+
+    Raises:
+        UnreadableSourceError: the header is damaged, or says what cannot be read.
+        SourceNotFoundError: the voxels' file is not beside the header.
+    """
+    header = header_of(start.head(540), source.name)
+    info, stored = _info(header, source.name, compressed=start.compression is not None)
+    voxels, compression, offset = source, start.compression, header.vox_offset
+    if not header.single:
+        voxels, compression = _image_of(source)
+    elif offset < header.size:
+        offset = header.size + 4
+    storage = Storage(
+        shape=tuple(size for _, size in stored),
+        axes=layout_axes("".join(letter for letter, _ in stored)),
+        dtype=np.dtype(header.order + TYPES[header.datatype][0]),
+        offset=max(0, offset),
+        compression=compression,
+    )
+    return StoredVolume(voxels, info, storage)
+
+
+def _image_of(header: Source) -> tuple[Source, Any]:
+    """The file of voxels beside a header's, and its compression."""
+    if header.path is None:
+        raise UnreadableSourceError(
+            "the voxels of this NIfTI header are in a file of their own",
+            source=header.name,
+            advice="Open the pair by the path of one of its files",
+        )
+    stem = header.path.removesuffix(".gz").removesuffix(".hdr")
+    for ending in (".img", ".img.gz", ".IMG"):
+        if os.path.exists(stem + ending):  # noqa: PTH110  a path as text, as everywhere here
+            return open_source(stem + ending), ("gzip" if ending.endswith(".gz") else None)
+    raise SourceNotFoundError(
+        "the voxels of this NIfTI header are missing",
+        source=header.name,
+        allowed=f"{stem}.img or {stem}.img.gz beside it",
+    )
+
+
+def _info(header: Header, source: str, *, compressed: bool) -> tuple[VolumeInfo, list[tuple[str, int]]]:
+    """The facts, and the letter and length of each stored axis, the slowest first."""
+    if header.datatype not in TYPES:
+        raise UnreadableSourceError(
+            f"voxels have the NIfTI type {header.datatype} ({_UNKNOWN.get(header.datatype, 'not defined')})",
+            source=source,
+            allowed=", ".join(f"{number} ({code})" for number, (code, _) in TYPES.items()),
+            advice="Convert the file to one of these types",
+        )
+    dim = checked_shape(tuple(header.dim), source)
+    code, channels = TYPES[header.datatype]
+    sizes = dict(enumerate(dim, 1))
+    if any(size > 1 for axis, size in sizes.items() if axis > 5):
+        raise UnreadableSourceError(
+            f"the volume has the shape {'×'.join(map(str, dim))}",
+            source=source,
+            allowed="columns, rows, slices, volumes of a series, and values of a voxel",
+        )
+    if sizes.get(5, 1) > 1 and channels > 1:
+        raise UnreadableSourceError(
+            "voxels are colors and vectors at once", source=source, allowed="one of both"
+        )
+    series = sizes.get(4, 1) > 1
+    shape = [sizes.get(3, 1), sizes.get(2, 1), dim[0], max(channels, sizes.get(5, 1))]
+    layout: VolumeLayout = "FDHWC" if series else "DHWC"
+    letters = ["W", "H", "D", "F" if series else "", "C" if sizes.get(5, 1) > 1 else ""]
+    stored = [(letter, size) for letter, size in zip(letters, dim, strict=False) if letter][::-1]
+    stored += [("C", channels)] if channels > 1 else []
+    affine, space, notes = _space(header, dim)
+    affine, more = checked_affine(affine, source)
+    slope, intercept = header.scale
+    scaled = np.isfinite(slope) and slope != 0 and np.isfinite(intercept) and (slope, intercept) != (1.0, 0.0)
+    step = _time_step(header) if series else None
+    info = VolumeInfo(
+        source=source,
+        format="nifti",
+        shape=((sizes[4], *shape) if series else tuple(shape)),
+        layout=layout,
+        dtype=np.dtype(code),
+        affine=affine,
+        space=space,
+        scale=(float(slope), float(intercept)) if scaled and channels == 1 else None,
+        time_step_s=step,
+        compressed=compressed,
+        notes=(*notes, *more),
+        header=_header_facts(header),
+    )
+    return info, stored
+
+
+def _header_facts(header: Header) -> dict[str, Any]:
+    forms = {"qform": header.qform[0], "sform": header.sform[0]}
+    return {
+        "version": header.version,
+        "byte_order": "little" if header.order == "<" else "big",
+        "type": header.datatype,
+        "intent": header.intent,
+        "length_unit": _LENGTHS.get(header.units & 7, str(header.units & 7)),
+        "description": header.descrip,
+        **forms,
+    }
+
+
+def _time_step(header: Header) -> float | None:
+    unit = _SECONDS.get(header.units & 0x38)
+    step = header.pixdim[4]
+    return step * unit if unit and np.isfinite(step) and step > 0 else None
+
+
+def _space(header: Header, dim: tuple[int, ...]) -> tuple[FloatArray, str, list[str]]:
+    """The affine over (d, h, w), which rule gave it, and notes; the rules are nibabel's."""
+    notes = []
+    spacing = [abs(size) if np.isfinite(size) else 0.0 for size in header.pixdim[1:4]]
+    (qcode, quaternion, offset), (scode, rows) = header.qform, header.sform
+    unit = header.units & 7
+    if unit in (1, 3):
+        notes.append(f"the header says lengths are in {_LENGTHS[unit]}; they are taken as mm, as by nibabel")
+    qform = None
+    if qcode > 0:
+        if np.dot(quaternion, quaternion) > 1 + 1e-4:
+            notes.append("the quaternion of the qform is longer than 1")
+        qform = from_file_order(quaternion_matrix(quaternion, spacing, offset, header.pixdim[0]))
+    if scode > 0:
+        sform = from_file_order([*rows, (0, 0, 0, 1)])
+        if qform is not None and not _alike(sform, qform, dim):
+            notes.append(
+                f"sform ({_FORMS.get(scode, scode)}) and qform ({_FORMS.get(qcode, qcode)}) differ: the sform is used; "
+                f"the qform has its first voxel at {np.round(qform[:3, 3], 3).tolist()} mm"
+            )
+        return sform, "sform", notes
+    if qform is not None:
+        return qform, "qform", notes
+    notes.append("neither sform nor qform is set: x runs to the left, and the volume's center is the origin")
+    size = [*dim[:3], 1, 1, 1][:3]
+    steps = np.array([-1.0, 1.0, 1.0]) * [size or 1.0 for size in spacing]
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.diag(steps)
+    matrix[:3, 3] = -steps * (np.array(size) - 1) / 2
+    return from_file_order(matrix), "assumed", notes
+
+
+def _alike(one: FloatArray, other: FloatArray, dim: tuple[int, ...]) -> bool:
+    from ..space import grids_agree
+
+    with np.errstate(invalid="ignore"):
+        return grids_agree(one, other, [*reversed([*dim[:3], 1, 1, 1][:3])])

@@ -1,0 +1,221 @@
+"""NPY and NPZ: arrays without a place in space; never unpickled."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import SeqpipeError, UnreadableSourceError
+from ..info import VolumeInfo, checked_affine, checked_shape
+from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
+from .gunzip import check_size
+from .start import Start
+from .stored import Storage, StoredVolume, layout_axes
+
+__all__ = ["NpzVolume", "npy_letters", "open_npy", "open_npz", "plain_affine"]
+
+_LAYOUTS: Final = {2: "HW", 3: "DHW", 5: "FDHWC"}
+_MOST_CHANNELS: Final = 4
+_HEADS: Final = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_ASSUMED: Final = "arrays of NumPy have no place in space: 1 mm and RAS are assumed"
+
+
+def npy_letters(shape: Seq[int], source: str) -> str:
+    """What the axes of a bare array are: ``HW``, ``DHW``, ``DHWC`` up to 4 channels, else ``FDHW``, or ``FDHWC``.
+
+    Raises:
+        UnreadableSourceError: there are fewer or more axes.
+    """
+    if len(shape) == 4:
+        return "DHWC" if shape[-1] <= _MOST_CHANNELS else "FDHW"
+    if len(shape) not in _LAYOUTS:
+        raise UnreadableSourceError(
+            f"the array has {len(shape)} axes",
+            source=source,
+            allowed="HW, DHW, DHWC (up to 4 channels), FDHW, FDHWC",
+        )
+    return _LAYOUTS[len(shape)]
+
+
+def plain_affine(spacing_mm: Seq[float] = (1.0, 1.0, 1.0)) -> FloatArray:
+    """The affine that is assumed where a file has none: columns to the right, rows to the front, slices up."""
+    depth, height, width = spacing_mm
+    matrix = np.zeros((4, 4))
+    matrix[0, 2], matrix[1, 1], matrix[2, 0], matrix[3, 3] = width, height, depth, 1.0
+    return matrix
+
+
+def open_npy(source: Source, start: Start) -> StoredVolume:
+    """The array of an NPY file.
+
+    Args:
+        source: the file.
+        start: its first bytes.
+
+    Raises:
+        UnreadableSourceError: it is no array of numbers with 2 to 5 axes.
+    """
+    head = start.head(1 << 16)
+    shape, fortran, dtype, offset = _header(head, source.name)
+    info, storage = _described(shape, fortran, dtype, source.name, "npy")
+    compressed = start.compression is not None
+    info = VolumeInfo(**{**vars(info), "compressed": compressed})
+    return StoredVolume(
+        source, info, Storage(**{**vars(storage), "offset": offset, "compression": start.compression})
+    )
+
+
+def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether the first axis runs fastest, type, and where the values begin."""
+    stream = io.BytesIO(head)
+    try:
+        version = np.lib.format.read_magic(stream)
+        shape, fortran, dtype = _HEADS[version](stream)
+    except Exception as error:
+        # NumPy reads the header with Python's own parser, which raises what it likes
+        raise UnreadableSourceError(
+            f"the NPY header is damaged ({error})", source=source, advice="Write the file again"
+        ) from error
+    if dtype.hasobject or dtype.kind not in "biufc":
+        raise UnreadableSourceError(
+            f"the array has the type {dtype}, and is not unpickled"
+            if dtype.hasobject
+            else f"the array has the type {dtype}",
+            source=source,
+            allowed="numbers",
+            advice="Save an array of numbers: np.save(path, array.astype(np.float32))",
+        )
+    return shape, bool(fortran), dtype, stream.tell()
+
+
+def _described(
+    shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any], source: str, form: str
+) -> tuple[VolumeInfo, Storage]:
+    letters = npy_letters(checked_shape(shape, source), source)
+    if fortran:
+        shape, letters = shape[::-1], letters[::-1]
+    stored = dtype if dtype.kind != "b" else np.dtype(np.uint8)
+    storage = Storage(shape=shape, axes=layout_axes(letters), dtype=stored)
+    info = VolumeInfo(
+        source=source,
+        format=form,
+        shape=storage.layout_shape(),
+        layout="FDHWC" if "F" in letters else "DHWC",
+        dtype=stored.newbyteorder("="),
+        affine=plain_affine(),
+        space="assumed",
+        notes=(_ASSUMED,),
+    )
+    return info, storage
+
+
+def open_npz(source: Source, start: Start, key: str | None = None) -> NpzVolume:
+    """An array of an NPZ file; an array ``affine`` (4×4, over the array's own axes) in it is its place.
+
+    Args:
+        source: the file.
+        start: its first bytes.
+        key: the name of the array; needed where there are several.
+
+    Raises:
+        UnreadableSourceError: there is no such array, or it is not of numbers.
+    """
+    del start
+    return NpzVolume(source, key)
+
+
+class NpzVolume:
+    """A :class:`~seqpipe.volume.source.VolumeSource` of one array of an archive.
+
+    Args:
+        source: the file.
+        key: the name of the array; None for the only one, or that named ``image`` or ``data``.
+
+    Raises:
+        UnreadableSourceError: there is no such array, or it is not of numbers.
+    """
+
+    def __init__(self, source: Source, key: str | None) -> None:
+        self._source = source
+        with self._archive() as archive:
+            names = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+            self._entry = names[_chosen([*names], key, source.name)]
+            shape, fortran, dtype, offset = self._head(archive, self._entry)
+            info, storage = _described(shape, fortran, dtype, source.name, "npz")
+            packed = archive.getinfo(self._entry).compress_size
+            check_size(offset + storage.nbytes, packed, source.name, "zlib")
+            affine = self._affine(archive, names.get("affine"))
+        if affine is not None:
+            affine, notes = checked_affine(affine, source.name)
+            info = VolumeInfo(**{**vars(info), "affine": affine, "space": "npz", "notes": notes})
+        self.info = VolumeInfo(**{**vars(info), "compressed": True})
+        self._storage, self._offset = storage, offset
+
+    def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
+        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        box, chosen = box.checked(self.info), chosen_times(self.info, times)
+        size = self._offset + self._storage.nbytes
+        with self._archive() as archive, archive.open(self._entry) as stream:
+            data = stream.read(size)
+        if len(data) < size:
+            raise damaged(self.info.source, f"the array ends {size - len(data):,} bytes too early")
+        stored = StoredVolume(
+            open_source(data), self.info, Storage(**{**vars(self._storage), "offset": self._offset})
+        )
+        return stored.read(box, chosen)
+
+    def close(self) -> None:
+        """Give back the file."""
+        self._source.close()
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            with zipfile.ZipFile(self._source.for_demuxer()) as archive:
+                yield archive
+        except SeqpipeError:
+            raise
+        # of what is damaged, encrypted, or packed in a way that this Python does not know
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            KeyError,
+        ) as error:
+            raise damaged(self._source.name, f"the archive is damaged ({error})") from error
+
+    def _head(self, archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+        with archive.open(name) as stream:
+            return _header(stream.read(1 << 16), self._source.name)
+
+    def _affine(self, archive: zipfile.ZipFile, name: str | None) -> FloatArray | None:
+        if name is None or archive.getinfo(name).file_size > 1 << 12:
+            return None
+        found = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+        return found.astype(np.float64) if found.shape == (4, 4) else None
+
+
+def _chosen(names: list[str], key: str | None, source: str) -> str:
+    if key is not None and key in names:
+        return key
+    arrays = [name for name in names if name != "affine"]
+    usual = [name for name in ("image", "data", "arr_0") if name in arrays]
+    if key is None and (len(arrays) == 1 or usual):
+        return usual[0] if usual else arrays[0]
+    raise UnreadableSourceError(
+        f"the archive has no array {key!r}" if key is not None else f"the archive has {len(arrays)} arrays",
+        source=source,
+        allowed=", ".join(arrays) or "none is there",
+        advice="Name one with key=…",
+    )

@@ -1,0 +1,249 @@
+"""NRRD: .nrrd, and .nhdr with its voxels in a file of their own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import UnreadableSourceError
+from ..info import VolumeInfo, checked_affine, checked_shape
+from ..source import Source, damaged, open_source
+from ..space import LPS_TO_RAS, from_file_order
+from .gunzip import Compression, check_size
+from .start import Start
+from .stored import Storage, StoredVolume, layout_axes
+from .text_header import HEADER_MOST, bad_field, beside, numbers, required, whole_numbers
+
+__all__ = ["open_nrrd"]
+
+_TYPES: Final = {
+    "i1": ("signed char", "int8", "int8_t"),
+    "u1": ("uchar", "unsigned char", "uint8", "uint8_t"),
+    "i2": ("short", "short int", "signed short", "signed short int", "int16", "int16_t"),
+    "u2": ("ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"),
+    "i4": ("int", "signed int", "int32", "int32_t"),
+    "u4": ("uint", "unsigned int", "uint32", "uint32_t"),
+    "i8": ("longlong", "long long", "long long int", "signed long long", "int64", "int64_t"),
+    "u8": ("ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"),
+    "f4": ("float",),
+    "f8": ("double",),
+}
+_CODES: Final = {name: code for code, names in _TYPES.items() for name in names}
+_ENCODINGS: Final[dict[str, Compression | None]] = {
+    "raw": None,
+    "gzip": "gzip",
+    "gz": "gzip",
+    "bzip2": "bzip2",
+    "bz2": "bzip2",
+}
+_TEXT: Final = ("ascii", "text", "txt")
+_LAS_TO_RAS: Final = np.diag([-1.0, 1.0, 1.0, 1.0])
+_SPACES: Final = {
+    "right-anterior-superior": np.eye(4),
+    "ras": np.eye(4),
+    "left-anterior-superior": _LAS_TO_RAS,
+    "las": _LAS_TO_RAS,
+    "left-posterior-superior": LPS_TO_RAS,
+    "lps": LPS_TO_RAS,
+}
+_VECTOR = re.compile(r"none|\([^)]*\)")
+
+
+def open_nrrd(source: Source, start: Start) -> StoredVolume:
+    """The volume of an NRRD file.
+
+    Args:
+        source: the file.
+        start: its first bytes.
+
+    Raises:
+        UnreadableSourceError: the header is damaged, or says what cannot be read.
+    """
+    if start.compression is not None:
+        whole = source.read([(0, source.size())])[0]
+        raise UnreadableSourceError(
+            f"the whole file is a gzip stream of {len(whole):,} bytes",
+            source=source.name,
+            advice="Unpack it: an NRRD file compresses its voxels itself",
+        )
+    fields, end = _fields(source)
+    code = _CODES.get(required(fields, "type", source.name).lower())
+    if code is None:
+        raise bad_field("type", fields["type"], ", ".join(names[0] for names in _TYPES.values()), source.name)
+    count = whole_numbers("dimension", required(fields, "dimension", source.name), 1, source.name)[0]
+    sizes = checked_shape(
+        whole_numbers("sizes", required(fields, "sizes", source.name), count, source.name), source.name
+    )
+    letters, affine, space, notes = _axes(fields, sizes, source.name)
+    encoding = required(fields, "encoding", source.name).lower()
+    if encoding not in _ENCODINGS and encoding not in _TEXT:
+        raise bad_field("encoding", encoding, "raw, gzip, bzip2, ascii", source.name)
+    order = ">" if fields.get("endian", "little").lower() == "big" else "<"
+    stored = [(letter, size) for letter, size in zip(letters, sizes, strict=True)][::-1]
+    storage = Storage(
+        shape=tuple(size for _, size in stored),
+        axes=layout_axes("".join(letter for letter, _ in stored)),
+        dtype=np.dtype(order + code),
+        compression=_ENCODINGS.get(encoding),
+    )
+    affine, more = checked_affine(affine, source.name)
+    kept = ("content", "kinds", "measurement frame", "modality")
+    info = VolumeInfo(
+        source=source.name,
+        format="nrrd",
+        shape=storage.layout_shape(),
+        layout="FDHWC" if "F" in letters else "DHWC",
+        dtype=np.dtype(code),
+        affine=affine,
+        space=space,
+        compressed=storage.compression is not None,
+        notes=(*notes, *more),
+        header={name: fields[name] for name in kept if name in fields},
+    )
+    return _with_voxels(source, fields, end, info, storage, encoding)
+
+
+def _fields(source: Source) -> tuple[dict[str, str], int]:
+    """The header's fields by their names in lower case, and where it ends."""
+    data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
+    fields: dict[str, str] = {}
+    place = 0
+    while True:
+        line_end = data.find(b"\n", place)
+        if line_end < 0:
+            # only a header with its voxels in another file may end without an empty line
+            if "data file" in fields or "datafile" in fields:
+                return fields, len(data)
+            raise UnreadableSourceError(
+                "the NRRD header has no end",
+                source=source.name,
+                advice="The file is damaged, or was cut short: fetch it again",
+            )
+        line = data[place:line_end].decode("utf-8", "replace").rstrip("\r")
+        place = line_end + 1
+        if not line:
+            return fields, place
+        if line.startswith(("#", "NRRD")):
+            continue
+        name, mark, value = line.partition(":")
+        if mark:
+            fields[name.strip().lower()] = value.removeprefix("=").strip()
+
+
+def _axes(
+    fields: dict[str, str], sizes: tuple[int, ...], source: str
+) -> tuple[list[str], FloatArray, str, list[str]]:
+    """A letter for each axis, the fastest first; the affine over (d, h, w), its rule, and notes."""
+    kinds = fields.get("kinds", "").lower().split() or ["domain"] * len(sizes)
+    vectors = _directions(fields, len(sizes), source)
+    spatial = [axis for axis, vector in enumerate(vectors) if vector is not None]
+    if "space directions" not in fields:
+        plain = [a for a in range(len(sizes)) if kinds[a : a + 1] in (["domain"], ["space"])] or [
+            *range(len(sizes))
+        ]
+        spatial = plain[:3]
+    if not 1 <= len(spatial) <= 3 or len(sizes) - len(spatial) > 2:
+        raise UnreadableSourceError(
+            f"{len(spatial)} of {len(sizes)} axes lie in space",
+            source=source,
+            allowed="up to 3 axes in space",
+        )
+    letters = ["?"] * len(sizes)
+    for axis, letter in zip(spatial, "WHD", strict=False):
+        letters[axis] = letter
+    for axis, letter in enumerate(letters):
+        if letter == "?":
+            series = kinds[axis : axis + 1] == ["time"]
+            letters[axis] = "F" if series or "C" in letters else "C"
+    if len(set(letters)) < len(letters):
+        raise UnreadableSourceError("several axes are series", source=source, allowed="one series of volumes")
+    matrix = np.eye(4)
+    for place, axis in enumerate(spatial):
+        matrix[:3, place] = vectors[axis] if vectors[axis] is not None else np.eye(3)[place]
+    matrix[:3, 3] = _origin(fields, source)
+    name = fields.get("space", "").lower()
+    to_ras = _SPACES.get(name)
+    notes = []
+    if to_ras is None:
+        said = f"of the space {fields['space']!r}" if name else "of no space"
+        notes.append(f"the header is {said}: left, posterior, superior is assumed, as by ITK")
+    affine = from_file_order((LPS_TO_RAS if to_ras is None else to_ras) @ matrix)
+    return letters, affine, "assumed" if to_ras is None else "nrrd", notes
+
+
+def _directions(fields: dict[str, str], count: int, source: str) -> list[FloatArray | None]:
+    """The step along each axis in mm; None for axes that are not in space, or of which nothing is said."""
+    if "space directions" in fields:
+        text = fields["space directions"]
+        found = _VECTOR.findall(text)
+        if len(found) != count:
+            raise bad_field("space directions", text, f"{count} vectors, or none", source)
+        return [None if vector == "none" else _vector("space directions", vector, source) for vector in found]
+    steps = fields.get("spacings")
+    if steps is None:
+        return [None] * count
+    sizes = numbers("spacings", steps, count, source)
+    spatial = [axis for axis in range(count) if np.isfinite(sizes[axis])][:3]
+    vectors: list[FloatArray | None] = [None] * count
+    for place, axis in enumerate(spatial):
+        vectors[axis] = np.eye(3)[place] * sizes[axis]
+    return vectors
+
+
+def _origin(fields: dict[str, str], source: str) -> FloatArray:
+    text = fields.get("space origin")
+    return np.zeros(3) if text is None else _vector("space origin", text, source)
+
+
+def _vector(name: str, text: str, source: str) -> FloatArray:
+    values = numbers(name, text.strip("() ").replace(",", " "), None, source)
+    if len(values) not in (2, 3):
+        raise bad_field(name, text, "vectors of 3 numbers", source)
+    return np.array([*values, 0.0][:3])
+
+
+def _with_voxels(
+    source: Source, fields: dict[str, str], end: int, info: VolumeInfo, storage: Storage, encoding: str
+) -> StoredVolume:
+    """The volume, wherever its voxels are."""
+    file = fields.get("data file", fields.get("datafile"))
+    voxels, begin = source, end
+    if file is not None:
+        if file.upper().startswith("LIST") or "%" in file:
+            raise bad_field("data file", file, "one file", source.name)
+        voxels, begin = beside(source, file), 0
+    for _ in range(int(fields.get("line skip", "0"))):
+        begin += voxels.read([(begin, HEADER_MOST)])[0].find(b"\n") + 1
+    skip = int(fields.get("byte skip", "0"))
+    if encoding in _TEXT:
+        return StoredVolume(_from_text(voxels, begin, storage, info), info, _changed(storage, offset=0))
+    if skip < 0:
+        begin = voxels.size() - storage.nbytes
+    elif storage.compression is None:
+        begin += skip
+    if storage.compression is None:
+        return StoredVolume(voxels, info, _changed(storage, offset=begin))
+    return StoredVolume(voxels, info, _changed(storage, begin=begin, offset=max(0, skip)))
+
+
+def _changed(storage: Storage, **changes: Any) -> Storage:
+    return Storage(**{**vars(storage), **changes})
+
+
+def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -> Source:
+    """Voxels written as text, as bytes."""
+    check_size(storage.nbytes // storage.dtype.itemsize, voxels.size() - begin, info.source, None)
+    text = voxels.read([(begin, voxels.size() - begin)])[0]
+    try:
+        values = np.array(text.replace(b",", b" ").split()).astype(np.float64)
+    except ValueError as error:
+        raise damaged(info.source, f"the voxels are not all numbers ({error})") from error
+    found = values.astype(storage.dtype)
+    if found.nbytes != storage.nbytes:
+        raise damaged(
+            info.source, f"the file holds {len(values):,} voxels, but its header promises another number"
+        )
+    return open_source(found.tobytes())

@@ -1,0 +1,205 @@
+"""From a path, URL, bytes, file object, folder or list of files to a volume source, by content."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence as Seq
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...content import KINDS, kind_of_head
+from ...errors import SourceError, SourceNotFoundError, UnreadableSourceError
+from ...video.source.source import Source, open_source
+from .start import Start
+
+if TYPE_CHECKING:
+    from ..source import VolumeSource
+
+__all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume"]
+
+_OPENERS: Final = {
+    "nifti": ("nifti", "open_nifti"),
+    "nrrd": ("nrrd", "open_nrrd"),
+    "metaimage": ("metaimage", "open_metaimage"),
+    "npy": ("npy", "open_npy"),
+    "npz": ("npy", "open_npz"),
+    "tiff": ("picture_stack", "open_tiff"),
+    "dicom": ("dicom", "open_file"),
+}
+_PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
+
+
+def is_volume(origin: Any) -> bool:
+    """Whether an origin is a volume: a file of a volume format, a folder, or a list of files.
+
+    Raises:
+        SeqpipeError: it cannot be opened.
+    """
+    if _is_several(origin) or _folder(origin) is not None:
+        return True
+    return _headed(origin) is not None or kind_of_head(Start(open_source(origin)).raw) is not None
+
+
+def open_volume(
+    origin: Any,
+    *,
+    series: str | None = None,
+    key: str | None = None,
+) -> VolumeSource:
+    """The volume that a path, a URL, bytes, a file object, a folder or a list of files names.
+
+    Args:
+        origin: a file of a volume format; a folder with one DICOM series, a Zarr array or pictures; or a list of DICOM
+            files or pictures.
+        series: for DICOM, the SeriesInstanceUID where there are several.
+        key: for NPZ, the name of the array; for Zarr, the path of the array in its group.
+
+    Raises:
+        SourceNotFoundError: it is not there.
+        UnreadableSourceError: it is not a volume that can be read.
+        BackendError: the format needs a package that is not installed.
+    """
+    if _is_several(origin):
+        return open_files(list(origin), series=series)
+    folder = _folder(origin)
+    if folder is not None:
+        return open_folder(folder, series=series, key=key)
+    source = open_source(_headed(origin) or origin)
+    start = Start(source)
+    kind = kind_of_head(start.raw)
+    if kind is None or kind not in _OPENERS:
+        raise not_a_volume(source, start, kind)
+    module, function = _OPENERS[kind]
+    opener = getattr(importlib.import_module(f".{module}", __package__), function)
+    options = {"key": key} if kind == "npz" else {}
+    with np.errstate(all="ignore"):  # numbers of a damaged header; what comes of them is checked
+        found: VolumeSource = opener(source, start, **options)
+    return found
+
+
+def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
+    """The error for a file that is of no volume format."""
+    what = KINDS.get(kind or "", f"not a volume: it begins with {start.raw[:8]!r}")
+    return UnreadableSourceError(
+        f"this is {what}",
+        source=source.name,
+        allowed="NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or pictures",
+        advice="A NIfTI file has its magic at byte 344 (version 1) or 4 (version 2)"
+        if kind == "analyze"
+        else None,
+    )
+
+
+def _is_several(origin: Any) -> bool:
+    return isinstance(origin, (list, tuple)) and bool(origin)
+
+
+def _folder(origin: Any) -> str | None:
+    """The path of a folder, of the local file system; None for everything else."""
+    if not isinstance(origin, (str, os.PathLike)):
+        return None
+    name = os.fspath(origin)
+    if not isinstance(name, str) or not name or "\0" in name:
+        return None
+    if name.rstrip("/").endswith((".zarr", ".zarr.zip")) and "://" in name:
+        return name
+    # Path.is_dir raises for what may not be looked at, before Python 3.14
+    return name if os.path.isdir(name) else None  # noqa: PTH112
+
+
+def _headed(origin: Any) -> str | None:
+    """The header's file beside a file that holds nothing but voxels."""
+    if not isinstance(origin, (str, os.PathLike)) or not isinstance(os.fspath(origin), str):
+        return None
+    name = str(os.fspath(origin))
+    path = Path(name.removesuffix(".gz"))
+    ending = _PAIRED.get(path.suffix.lower())
+    if ending is None or "\0" in name or not os.path.isfile(name):  # noqa: PTH113
+        return None
+    header = path.with_suffix(ending)
+    if os.path.isfile(header):  # noqa: PTH113
+        return str(header)
+    if path.suffix.lower() == ".img":
+        raise SourceNotFoundError(
+            "the header of these voxels is missing", source=name, allowed=f"{header} beside it"
+        )
+    return None
+
+
+_ZARR: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
+_PICTURES: Final = (".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp", ".pgm", ".webp")
+_LOOKED_AT: Final = 8
+
+
+def open_folder(folder: str, *, series: str | None = None, key: str | None = None) -> VolumeSource:
+    """The volume in a folder.
+
+    Args:
+        folder: its path, or the URL of a Zarr array.
+        series: for DICOM, the SeriesInstanceUID where there are several.
+        key: for Zarr, the path of the array in its group.
+
+    Raises:
+        UnreadableSourceError: no volume is in it.
+        SourceError: it cannot be read.
+    """
+    if (
+        "://" in folder
+        or folder.rstrip("/").endswith(".zarr")
+        or any((Path(folder) / name).exists() for name in _ZARR)
+    ):
+        from .zarr import open_zarr
+
+        return open_zarr(folder, key)
+    try:
+        names = sorted(str(path) for path in Path(folder).iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
+    files = [name for name in names if Path(name).is_file() and Path(name).stat().st_size]
+    pictures = [name for name in files if name.lower().endswith(_PICTURES)]
+    if pictures and len(pictures) * 2 > len(files):
+        from .picture_stack import open_pictures
+
+        return open_pictures(pictures, folder)
+    # looked at by content: DICOM files often have no ending
+    if series is not None or any(_is_dicom(name) for name in files[:_LOOKED_AT]):
+        from .dicom import open_series
+
+        return open_series(map(open_source, files), folder, series)
+    raise UnreadableSourceError(
+        "this is a folder without a volume" if files else "this is a folder without files",
+        source=folder,
+        allowed="a DICOM series, a Zarr array, or pictures of equal size",
+        advice="Name a file; or give the folder to readers.Video(file_root=…) or readers.Volume(file_root=…)",
+    )
+
+
+def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
+    """The volume that several files make: DICOM files, or pictures in their order.
+
+    Args:
+        origins: paths, URLs, bytes or file objects.
+        series: for DICOM, the SeriesInstanceUID where there are several.
+
+    Raises:
+        UnreadableSourceError: they make no volume.
+    """
+    sources: list[Source] = [open_source(origin) for origin in origins]
+    name = f"{sources[0].name}, …" if len(sources) > 1 else sources[0].name
+    if kind_of_head(Start(sources[0]).raw) == "dicom":
+        from .dicom import open_series
+
+        return open_series(sources, name, series)
+    from .picture_stack import PictureStack
+
+    return PictureStack(sources, name)
+
+
+def _is_dicom(name: str) -> bool:
+    try:
+        return kind_of_head(Start(open_source(name)).raw) == "dicom"
+    except SourceError:
+        return False

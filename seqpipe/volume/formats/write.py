@@ -1,0 +1,186 @@
+"""Writing volumes: NIfTI with its place in space, and NumPy's files."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+from collections.abc import Sequence as Seq
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import FloatArray, to_numpy
+from ...errors import OutputError, ParameterError
+from ...sequence import Sequence
+from ...whole_file import open_new, replacing
+from ..space import in_file_order
+from .nifti import TYPES
+
+__all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
+
+ENDINGS: Final = (".nii", ".nii.gz", ".npy", ".npz")
+
+_CODES: Final = {np.dtype(code): number for number, (code, channels) in TYPES.items() if channels == 1}
+_COLORS: Final = {3: 128, 4: 2304}
+_MOST_NIFTI1: Final = 32767
+_SCANNER: Final = 1
+_MM_SECONDS: Final = 2 | 8
+_SQUARE: Final = 1e-4
+_LEVEL: Final = 6
+
+
+def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float | None = None) -> None:
+    """Write a volume to a file, whose ending says how.
+
+    ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
+    qform where it has no shear; slope and intercept are kept. ``.npz`` holds ``image`` and ``affine``; ``.npy`` the
+    array alone. The file appears under its name once it is whole.
+
+    Args:
+        sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device.
+        path: of the file, in a folder that exists.
+        time_step_s: between the volumes of a series.
+
+    Raises:
+        ParameterError: the ending or the layout is none of these, or NIfTI has no such type.
+        OutputError: the file cannot be written.
+    """
+    name = os.fspath(path)
+    ending = next((e for e in sorted(ENDINGS, key=len, reverse=True) if name.lower().endswith(e)), None)
+    if ending is None:
+        raise ParameterError(f"path={name!r} has an unknown ending", allowed=", ".join(ENDINGS))
+    if sequence.layout not in ("DHW", "DHWC", "FDHWC"):
+        raise ParameterError(f"a sequence {sequence.layout} is not a volume", allowed="DHW, DHWC, FDHWC")
+    data = content(sequence, ending, time_step_s=time_step_s)
+    try:
+        with replacing(Path(name)) as part, open_new(part) as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputError(f"cannot be written ({error.strerror})", source=name) from error
+
+
+def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None) -> bytes:
+    """A volume as the bytes of a file with one of :data:`ENDINGS`; see :func:`save`.
+
+    Raises:
+        ParameterError: NIfTI has no such type.
+    """
+    if ending in (".nii", ".nii.gz"):
+        data = nifti_bytes(sequence, time_step_s=time_step_s)
+        return _gzip(data) if ending == ".nii.gz" else data
+    file = io.BytesIO()
+    if ending == ".npy":
+        np.save(file, to_numpy(sequence.data))
+    else:
+        arrays: dict[str, Any] = {"image": to_numpy(sequence.scaled().data)}
+        arrays |= {} if sequence.affine is None else {"affine": sequence.affine}
+        np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
+    """A volume as the bytes of a ``.nii`` file; see :func:`save`.
+
+    Raises:
+        ParameterError: NIfTI has no such type.
+    """
+    array = to_numpy(sequence.data)
+    if sequence.layout == "DHW":
+        array = array[..., None]
+    if sequence.layout != "FDHWC":
+        array = array[None]
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    array = array.astype(np.uint8) if array.dtype == np.bool_ else array.astype(array.dtype.newbyteorder("<"))
+    frames, *grid, channels = array.shape
+    colors = channels in _COLORS and array.dtype == np.uint8
+    code = _COLORS[channels] if colors else _CODES.get(array.dtype.newbyteorder("="))
+    if code is None:
+        raise ParameterError(
+            f"NIfTI has no type for {array.dtype}", allowed=", ".join(sorted(kind.name for kind in _CODES))
+        )
+    dim = [*reversed(grid)]
+    if frames > 1 or (channels > 1 and not colors):
+        dim.append(frames)
+    if channels > 1 and not colors:
+        dim.append(channels)
+        array = np.moveaxis(array, -1, 0)
+    affine = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
+    bits = array.dtype.itemsize * 8 * (channels if colors else 1)
+    header = _header(dim, code, bits, in_file_order(affine), sequence.scale, time_step_s)
+    return header + array.tobytes()
+
+
+def quaternion_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
+    """The quaternion (b, c, d), spacing and qfac of an affine over (i, j, k); None where it is sheared."""
+    spacing = np.linalg.norm(matrix[:3, :3], axis=0)
+    rotation = matrix[:3, :3] / spacing
+    if np.abs(rotation.T @ rotation - np.eye(3)).max() > _SQUARE:
+        return None
+    qfac = 1.0 if np.linalg.det(rotation) > 0 else -1.0
+    rotation = rotation * [1, 1, qfac]
+    # the eigenvector of the largest eigenvalue: stable for all rotations (Bar-Itzhack, 2000)
+    xx, yx, zx, xy, yy, zy, xz, yz, zz = rotation.ravel()
+    symmetric = np.array(
+        [
+            [xx + yy + zz, 0, 0, 0],
+            [yz - zy, xx - yy - zz, 0, 0],
+            [zx - xz, yx + xy, yy - xx - zz, 0],
+            [xy - yx, zx + xz, zy + yz, zz - xx - yy],
+        ]
+    )
+    vector = np.linalg.eigh(symmetric, UPLO="L")[1][:, -1]
+    vector = -vector if vector[0] < 0 else vector
+    return vector[1:], spacing, qfac
+
+
+def _header(
+    dim: Seq[int],
+    code: int,
+    bits: int,
+    matrix: FloatArray,
+    scale: tuple[float, float] | None,
+    time_step_s: float | None,
+) -> bytes:
+    """The header and the empty extension behind it."""
+    second = max(dim) > _MOST_NIFTI1
+    spacing = np.linalg.norm(matrix[:3, :3], axis=0)
+    turned = quaternion_of(matrix)
+    quaternion, _, qfac = turned if turned is not None else (np.zeros(3), None, 1.0)
+    steps = [qfac, *spacing, time_step_s or (1.0 if len(dim) > 3 else 0.0), 0.0, 0.0, 0.0]
+    sizes = [len(dim), *dim, *[1] * (7 - len(dim))]
+    intent = 1007 if len(dim) == 5 else 0
+    qcode = 0 if turned is None else _SCANNER
+    slope, intercept = scale or (1.0, 0.0)
+    data = bytearray(544 if second else 352)
+
+    def put(offset: int, form: str, *values: Any) -> None:
+        struct.pack_into("<" + form, data, offset, *values)
+
+    if second:
+        put(0, "i8shh", 540, b"n+2\0\r\n\x1a\n", code, bits)
+        put(16, "8q8dq2d", *sizes, *steps, 544, slope, intercept)
+        put(344, "2i6d12d", qcode, _SCANNER, *quaternion, *matrix[:3, 3], *matrix[:3].ravel())
+        put(500, "2i", _MM_SECONDS, intent)
+        return bytes(data)
+    put(0, "i", 348)
+    put(40, "8h", *sizes)
+    put(68, "3h", intent, code, bits)
+    put(76, "8f3f", *steps, 352.0, slope, intercept)
+    put(123, "B", _MM_SECONDS)
+    put(252, "2h6f12f", qcode, _SCANNER, *quaternion, *matrix[:3, 3], *matrix[:3].ravel())
+    put(344, "4s", b"n+1\0")
+    return bytes(data)
+
+
+def _gzip(data: bytes) -> bytes:
+    """A gzip stream, by libdeflate where it is installed."""
+    try:
+        import deflate
+    except ImportError:
+        stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
+        return stream.compress(data) + stream.flush()
+    return bytes(deflate.gzip_compress(data, _LEVEL))

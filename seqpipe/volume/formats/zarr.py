@@ -1,0 +1,182 @@
+"""Zarr arrays and OME-Zarr images, by the package zarr; windows are read chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from typing import Any, Final
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import BackendError, SourceError, UnreadableSourceError
+from ..info import VolumeInfo, checked_affine, checked_shape
+from ..source import AnyArray, Box, chosen_times, damaged
+from ..space import LPS_TO_RAS
+from .npy import npy_letters, plain_affine
+from .stored import layout_axes
+
+__all__ = ["ZarrVolume", "open_zarr"]
+
+_AXES: Final = {"t": "F", "c": "C", "z": "D", "y": "H", "x": "W"}
+_MM: Final = {
+    "millimeter": 1.0,
+    "micrometer": 1e-3,
+    "nanometer": 1e-6,
+    "centimeter": 10.0,
+    "meter": 1e3,
+}
+
+
+def open_zarr(name: str, key: str | None = None) -> ZarrVolume:
+    """A Zarr array, or an image of an OME-Zarr group at its full resolution.
+
+    Args:
+        name: of the folder, or a URL.
+        key: the path of the array in the group; by default the finest level of the first image.
+
+    Raises:
+        UnreadableSourceError: there is no such array.
+        BackendError: zarr is not installed.
+    """
+    return ZarrVolume(name, key)
+
+
+class ZarrVolume:
+    """A :class:`~seqpipe.volume.source.VolumeSource` of chunks.
+
+    Args:
+        name: of the folder, or a URL.
+        key: the path of the array in the group.
+
+    Raises:
+        UnreadableSourceError: there is no such array, or it is not of numbers.
+        BackendError: zarr is not installed.
+    """
+
+    def __init__(self, name: str, key: str | None) -> None:
+        try:
+            import zarr
+        except ImportError as error:
+            raise BackendError(
+                "zarr is not installed", advice="Install it: pip install 'seqpipe[zarr]'"
+            ) from error
+        try:
+            node = zarr.open(name, mode="r")
+            image = _image(dict(node.attrs)) if not hasattr(node, "shape") else None
+            self._array = _array_of(node, image, key, name)
+        except SourceError:
+            raise
+        except Exception as error:
+            # zarr and its stores have errors of many kinds
+            raise UnreadableSourceError(
+                f"zarr cannot open it ({type(error).__name__}: {error})", source=name, advice="Check the path"
+            ) from error
+        shape = checked_shape(tuple(self._array.shape), name)
+        dtype = np.dtype(self._array.dtype)
+        if dtype.kind not in "biufc":
+            raise UnreadableSourceError(f"the array has the type {dtype}", source=name, allowed="numbers")
+        self._letters = _letters(image, shape, name)
+        axes = layout_axes(self._letters)
+        affine, space, notes = _space(image, self._array, self._letters)
+        affine, more = checked_affine(affine, name)
+        self.info = VolumeInfo(
+            source=name,
+            format="zarr",
+            shape=tuple(1 if axis is None else shape[axis] for axis in axes),
+            layout="FDHWC" if "F" in self._letters else "DHWC",
+            dtype=np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("="),
+            affine=affine,
+            space=space,
+            notes=(*notes, *more),
+            header={"chunks": list(self._array.chunks), "path": self._array.path},
+        )
+
+    def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
+        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        box, chosen = box.checked(self.info), chosen_times(self.info, times)
+        first, last = min(chosen), max(chosen) + 1
+        spans = {"F": (first, last), "D": box.d, "H": box.h, "W": box.w}
+        cut = tuple(slice(*spans[letter]) if letter in spans else slice(None) for letter in self._letters)
+        try:
+            found = np.asarray(self._array[cut])
+        except Exception as error:
+            # codecs and stores have errors of many kinds
+            raise damaged(
+                self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})"
+            ) from error
+        axes = layout_axes(self._letters)
+        view = found.transpose([axis for axis in axes if axis is not None])
+        for place, axis in enumerate(axes):
+            if axis is None:
+                view = np.expand_dims(view, place)
+        if self.info.layout == "FDHWC":
+            view = view[[time - first for time in chosen]]
+        return np.ascontiguousarray(view.astype(self.info.dtype, copy=False))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The first image of OME-Zarr's metadata, of version 0.4 or 0.5."""
+    found = attributes.get("ome", attributes).get("multiscales")
+    return dict(found[0]) if found else None
+
+
+def _array_of(node: Any, image: dict[str, Any] | None, key: str | None, name: str) -> Any:
+    if hasattr(node, "shape"):
+        return node
+    path = key if key is not None else (image["datasets"][0]["path"] if image else None)
+    names = sorted(node.array_keys())
+    if path is None and len(names) == 1:
+        path = names[0]
+    if path is None or path not in node or not hasattr(node[path], "shape"):
+        raise UnreadableSourceError(
+            f"the group has no array {path!r}" if path is not None else f"the group has {len(names)} arrays",
+            source=name,
+            allowed=", ".join(names) or "none is there",
+            advice="Name one with key=…",
+        )
+    return node[path]
+
+
+def _letters(image: dict[str, Any] | None, shape: tuple[int, ...], name: str) -> str:
+    axes = (image or {}).get("axes")
+    if not axes:
+        return npy_letters(shape, name)
+    names = [axis["name"] if isinstance(axis, Mapping) else axis for axis in axes]
+    letters = "".join(_AXES.get(axis.lower(), "?") for axis in names)
+    if "?" in letters or len(letters) != len(shape) or len(set(letters)) < len(letters):
+        raise UnreadableSourceError(f"the axes are {names}", source=name, allowed=", ".join(_AXES))
+    return letters
+
+
+def _space(image: dict[str, Any] | None, array: Any, letters: str) -> tuple[FloatArray, str, list[str]]:
+    """The affine over (d, h, w), its rule and notes; OME-Zarr's x runs left, y back, z up, as in ITK."""
+    if image is None:
+        return plain_affine(), "assumed", ["the array has no place in space: 1 mm and RAS are assumed"]
+    axes = image.get("axes") or []
+    level = next(
+        (d for d in image["datasets"] if d["path"] == array.path.rpartition("/")[2]), image["datasets"][0]
+    )
+    scale, shift = np.ones(len(letters)), np.zeros(len(letters))
+    for change in [*level.get("coordinateTransformations", []), *image.get("coordinateTransformations", [])]:
+        if change.get("type") == "scale":
+            factors = np.array(change["scale"], dtype=np.float64)
+            scale, shift = scale * factors, shift * factors
+        elif change.get("type") == "translation":
+            shift = shift + np.array(change["translation"], dtype=np.float64)
+    units = {axis["name"].lower(): axis.get("unit") for axis in axes if isinstance(axis, Mapping)}
+    matrix, notes = np.zeros((4, 4)), []
+    matrix[3, 3] = 1.0
+    for row, (axis, letter) in enumerate(zip("xyz", "WHD", strict=True)):
+        unit = units.get(axis)
+        factor = _MM.get(unit or "millimeter", 1.0)
+        if unit not in _MM:
+            notes.append(f"{axis} has the unit {unit!r}: mm is assumed")
+        column = "DHW".index(letter)
+        place = letters.find(letter)
+        matrix[row, column] = scale[place] * factor if place >= 0 else 1.0
+        matrix[row, 3] = shift[place] * factor if place >= 0 else 0.0
+    return LPS_TO_RAS @ matrix, "ome-zarr", notes

@@ -1,0 +1,257 @@
+"""Patches: where they are cut from a volume, and the cutting.
+
+A place follows from uniform numbers, so that who draws needs no voxels. A voxel of a class is found without a list of
+all voxels: by how many voxels of the class each row has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ...array import FloatArray, IntArray, namespace
+from ...errors import ParameterError
+from ...native import load_functions
+from ...param import choice
+from ...sequence import Sequence
+from ..source import AnyArray
+from ..space import moved
+
+__all__ = [
+    "PATCH_PAD",
+    "ClassIndex",
+    "PatchPad",
+    "WeightIndex",
+    "centered",
+    "check_patch_size",
+    "cut_patch",
+    "uniform_start",
+]
+
+PatchPad: TypeAlias = Literal["none", "constant", "edge", "reflect"]
+PATCH_PAD: Final = choice(
+    "pad_mode",
+    "How a volume that is smaller than a patch is filled up on both sides; 'none' refuses it",
+    ("none", "constant", "edge", "reflect"),
+)
+
+_MOST_AXIS: Final = 1 << 20
+_MOST_CLASSES: Final = 4096
+
+
+def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
+    """Slices, rows and columns of a patch.
+
+    Raises:
+        ParameterError: it is neither a whole number nor three of them.
+    """
+    try:
+        sizes = (patch_size,) * 3 if isinstance(patch_size, (int, np.integer)) else tuple(patch_size)
+    except TypeError:
+        sizes = ()
+    if len(sizes) != 3 or not all(
+        isinstance(s, (int, np.integer)) and not isinstance(s, bool) and 1 <= s <= _MOST_AXIS for s in sizes
+    ):
+        raise ParameterError(
+            f"patch_size={patch_size!r} is not valid",
+            allowed="a whole number of at least 1, or three: slices, rows and columns",
+        )
+    return int(sizes[0]), int(sizes[1]), int(sizes[2])
+
+
+def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
+    """The first voxel of a patch anywhere in a volume; in the middle, and below 0, where the volume is smaller.
+
+    Args:
+        draws: three numbers from 0 to below 1.
+        grid: slices, rows and columns of the volume.
+        patch: of the patch.
+    """
+    depth, height, width = (
+        min(math.floor(u * (n - p + 1)), n - p) if n >= p else -((p - n) // 2)
+        for u, n, p in zip(draws, grid, patch, strict=True)
+    )
+    return depth, height, width
+
+
+def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
+    """The first voxel of the patch around a voxel, moved so that it lies in the volume if it can."""
+    depth, height, width = (
+        min(max(v - p // 2, 0), n - p) if n >= p else -((p - n) // 2)
+        for v, n, p in zip(voxel, grid, patch, strict=True)
+    )
+    return depth, height, width
+
+
+def cut_patch(
+    sequence: Sequence, start: Seq[int], patch: Seq[int], pad_mode: PatchPad = "none", fill_value: float = 0
+) -> Sequence:
+    """A patch with its place in space; a copy.
+
+    Args:
+        sequence: ``DHWC``, or ``FDHWC`` for a series, which is cut at the same place in all its volumes.
+        start: its first voxel, below 0 where the volume is to be filled up.
+        patch: slices, rows and columns.
+        pad_mode: how to fill up what lies outside.
+        fill_value: for ``"constant"``.
+
+    Raises:
+        ParameterError: a part of the patch lies outside and ``pad_mode`` is "none".
+    """
+    place = sequence.layout.index("D")
+    grid = sequence.shape[place : place + 3]
+    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, grid, strict=True)]
+    outside = [(first - s, s + p - end) for (first, end), s, p in zip(spans, start, patch, strict=True)]
+    if any(first >= end for first, end in spans) or (pad_mode == "none" and any(map(any, outside))):
+        raise ParameterError(
+            f"the patch of {'×'.join(map(str, patch))} voxels at {tuple(start)} is not in the volume of "
+            f"{'×'.join(map(str, grid))}",
+            source=sequence.source,
+            allowed="pad_mode='constant', 'edge' or 'reflect' fills it up",
+        )
+    cut = (*[slice(None)] * place, *(slice(*span) for span in spans))
+    xp = namespace(sequence.data)
+    data = sequence.data[cut]
+    if any(map(any, outside)):
+        widths = [*[(0, 0)] * place, *outside, (0, 0)]
+        options = {"constant_values": fill_value} if pad_mode == "constant" else {}
+        mode = "symmetric" if pad_mode == "reflect" else pad_mode
+        data = xp.pad(data, widths, mode=mode, **options)
+    else:
+        data = data.copy()
+    affine = None if sequence.affine is None else moved(sequence.affine, start)
+    return Sequence(data, sequence.layout, sequence.source, affine=affine, scale=sequence.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassIndex:
+    """How many voxels of each class are in each row of a label volume.
+
+    Attributes:
+        labels: ``DHW``, whole numbers from 0 on.
+        counts: voxels of each class before the end of each row, int64 ``(classes, D · H)``.
+    """
+
+    labels: AnyArray
+    counts: IntArray
+
+    @classmethod
+    def of(cls, labels: AnyArray) -> ClassIndex:
+        """The index of a label volume.
+
+        Args:
+            labels: ``DHW`` or ``DHWC`` with one channel, of whole numbers.
+
+        Raises:
+            ParameterError: a label is below 0 or above 4095.
+        """
+        plain = np.ascontiguousarray(labels[..., 0] if labels.ndim == 4 else labels)
+        most = int(plain.max(initial=0))
+        if most >= _MOST_CLASSES or (plain.dtype.kind == "i" and int(plain.min(initial=0)) < 0):
+            raise ParameterError(
+                f"labels go from {plain.min()} to {most}",
+                allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}",
+            )
+        plain = plain.astype(np.uint8 if most < 256 else np.uint16, copy=False)
+        rows, columns = math.prod(plain.shape[:2]), plain.shape[2]
+        per_row = _row_counts(plain.reshape(rows, columns), most + 1)
+        counts: IntArray = np.cumsum(per_row.T, axis=1, dtype=np.int64)
+        return cls(plain, counts)
+
+    @property
+    def present(self) -> dict[int, int]:
+        """How many voxels each class has, of those that are there."""
+        totals = self.counts[:, -1].tolist()
+        return {number: total for number, total in enumerate(totals) if total}
+
+    def voxel(self, number: int, draw: float) -> tuple[int, int, int]:
+        """A voxel of a class, each of them as likely.
+
+        Args:
+            number: of a class that is present.
+            draw: from 0 to below 1.
+        """
+        counts = self.counts[number]
+        wanted = min(int(draw * int(counts[-1])), int(counts[-1]) - 1)
+        row = int(np.searchsorted(counts, wanted, side="right"))
+        before = int(counts[row - 1]) if row else 0
+        depth, height = divmod(row, self.labels.shape[1])
+        column = int(np.flatnonzero(self.labels[depth, height] == number)[wanted - before])
+        return depth, height, column
+
+
+@dataclass(frozen=True, eq=False)
+class WeightIndex:
+    """The sums of the rows of a map of weights.
+
+    Attributes:
+        weights: ``DHW``, none below 0.
+        sums: of all weights up to the end of each row, float64 ``(D · H,)``.
+    """
+
+    weights: AnyArray
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, weights: AnyArray, source: str = "") -> WeightIndex:
+        """The index of a map.
+
+        Args:
+            weights: ``DHW`` or ``DHWC`` with one channel.
+            source: for messages.
+
+        Raises:
+            ParameterError: a weight is below 0, NaN or infinite.
+        """
+        plain = weights[..., 0] if weights.ndim == 4 else weights
+        rows = plain.sum(axis=2, dtype=np.float64).ravel()
+        if not np.isfinite(rows).all() or plain.min(initial=0) < 0:
+            raise ParameterError(
+                "the map has weights below 0, or not finite", source=source, allowed="0 or more"
+            )
+        return cls(plain, np.cumsum(rows))
+
+    def voxel(self, draw: float) -> tuple[int, int, int] | None:
+        """A voxel, as likely as its weight says; None where all weights are 0.
+
+        Args:
+            draw: from 0 to below 1.
+        """
+        total = float(self.sums[-1])
+        if total <= 0:
+            return None
+        row = int(np.searchsorted(self.sums, draw * total, side="right"))
+        row = min(row, int(np.flatnonzero(np.diff(self.sums, prepend=0.0) > 0)[-1]))
+        depth, height = divmod(row, self.weights.shape[1])
+        before = float(self.sums[row - 1]) if row else 0.0
+        inner = np.cumsum(self.weights[depth, height], dtype=np.float64)
+        column = int(np.searchsorted(inner, draw * total - before, side="right"))
+        return depth, height, min(column, int(np.flatnonzero(self.weights[depth, height] > 0)[-1]))
+
+
+def _row_counts(labels: AnyArray, classes: int) -> AnyArray:
+    """Voxels of each class in each row, int32 ``(rows, classes)``."""
+    counts = np.zeros((len(labels), classes), dtype=np.int32)
+    functions = _functions()
+    if functions is not None:
+        call = getattr(functions, f"seqpipe_class_rows_{labels.dtype.itemsize}")
+        call(labels.ctypes.data, *labels.shape, classes, counts.ctypes.data)
+        return counts
+    for number in range(classes):
+        counts[:, number] = (labels == number).sum(axis=1)
+    return counts
+
+
+@cache
+def _functions() -> Any:
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    arguments = (pointer, number, number, number, pointer)
+    declared: Mapping[str, tuple[Any, ...]] = {f"class_rows_{size}": arguments for size in (1, 2)}
+    return load_functions(__package__, "class_rows.c", declared)

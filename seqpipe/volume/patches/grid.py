@@ -1,0 +1,246 @@
+"""Grid inference: a volume in overlapping patches, and what a model makes of them put together again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Seq
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ...array import Array, IntArray, admit, namespace
+from ...errors import FrameRangeError, ParameterError
+from ...param import Param, choice
+from ...sequence import Batch, Sequence
+from ..reader import VolumeReader
+from ..source import AnyArray, Box
+from ..space import moved
+from .cutting import PATCH_PAD, PatchPad, check_patch_size, cut_patch
+
+__all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "window_weights"]
+
+Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
+
+_WEIGHTS: Final = choice(
+    "weights", "How much a voxel of a patch counts by its place in it", ("constant", "gaussian", "hann")
+)
+_OVERLAP: Final = Param(
+    name="overlap", doc="The share of a patch that its neighbor has, too", kind=float, lo=0, hi=0.99
+)
+_LEAST: Final = 1e-3
+_SIGMAS: Final = 8
+
+
+def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
+    """Where patches begin along an axis: evenly, from the first voxel to the last, with at least the overlap.
+
+    Args:
+        size: voxels of the axis, at least ``patch``.
+        patch: voxels of a patch.
+        overlap: the share of a patch, below 1.
+    """
+    step = max(1, math.floor(patch * (1 - overlap)))
+    count = math.ceil((size - patch) / step) + 1
+    starts: IntArray = np.rint(np.linspace(0, size - patch, count)).astype(np.int64)
+    return starts
+
+
+def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
+    """The weight of each voxel of a patch, float32 ``DHW``, the largest 1, none below 1e-3.
+
+    ``"gaussian"`` has σ of an eighth of the patch, as nnU-Net and MONAI; ``"hann"`` is a sine squared.
+    """
+    axes = []
+    for size in patch:
+        place = np.arange(size) + 0.5
+        if weights == "gaussian":
+            axes.append(np.exp(-0.5 * ((place - size / 2) / (size / _SIGMAS)) ** 2))
+        elif weights == "hann":
+            axes.append(np.sin(np.pi * place / size) ** 2)
+        else:
+            axes.append(np.ones(size))
+    product = axes[0][:, None, None] * axes[1][:, None] * axes[2]
+    made: AnyArray = np.maximum(product / product.max(), _LEAST).astype(np.float32)
+    return made
+
+
+class GridSampler:
+    """The patches that cover a volume, in order; each is a :class:`~seqpipe.Sequence` with its place in space.
+
+    ``for patch in sampler`` gives them one by one, ``sampler.batches(4)`` in batches; both read windows of the volume.
+
+    Args:
+        volume: a reader, or a sequence ``DHWC``.
+        patch_size: slices, rows and columns, or one number for all.
+        overlap: the share of a patch that its neighbor has, too; patches may overlap more, none less.
+        pad_mode: what becomes of a volume that is smaller than a patch: ``"none"`` refuses it, ``"constant"`` (zeros),
+            ``"edge"`` and ``"reflect"`` fill it up on both sides.
+
+    Attributes:
+        starts: the first voxel of each patch, int64 ``(n, 3)``; below 0 where the volume is smaller than a patch.
+
+    Raises:
+        ParameterError: an argument is out of bounds, or a patch is larger than the volume and ``pad_mode`` is "none".
+    """
+
+    def __init__(
+        self,
+        volume: VolumeReader | Sequence,
+        patch_size: int | Seq[int],
+        *,
+        overlap: float = 0.25,
+        pad_mode: PatchPad = "none",
+    ) -> None:
+        self.patch_size = check_patch_size(patch_size)
+        share = _OVERLAP.check(overlap)
+        self._pad: PatchPad = PATCH_PAD.check(pad_mode)
+        if isinstance(volume, Sequence) and volume.layout != "DHWC":
+            raise ParameterError(f"a sequence {volume.layout} is not a volume", allowed="DHWC, or a reader")
+        if isinstance(volume, VolumeReader) and volume.info.layout != "DHWC":
+            raise ParameterError(
+                f"the volume is a series of {volume.info.frames}",
+                source=volume.info.source,
+                advice="Give one of them: reader.sequence(times=0)",
+            )
+        self.volume = volume
+        depth, height, width = volume.shape[-4:-1]
+        self.grid = (depth, height, width)
+        if self._pad == "none" and any(p > n for p, n in zip(self.patch_size, self.grid, strict=True)):
+            raise ParameterError(
+                f"patch_size={self.patch_size} is larger than the volume of {'×'.join(map(str, self.grid))} voxels",
+                source=self._name,
+                advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+            )
+        axes = [
+            grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
+            for n, p in zip(self.grid, self.patch_size, strict=True)
+        ]
+        self.starts: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+
+    @property
+    def _name(self) -> str:
+        return self.volume.source if isinstance(self.volume, Sequence) else self.volume.info.source
+
+    def __len__(self) -> int:
+        """The number of patches."""
+        return len(self.starts)
+
+    def __getitem__(self, number: int) -> Sequence:
+        """One patch.
+
+        Raises:
+            FrameRangeError: there is no such patch.
+        """
+        if not 0 <= number < len(self):
+            raise FrameRangeError(
+                f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
+            )
+        start = tuple(int(place) for place in self.starts[int(number)])
+        whole = self.volume
+        spans = [
+            (max(0, s), min(n, s + p)) for s, p, n in zip(start, self.patch_size, self.grid, strict=True)
+        ]
+        box = Box(spans[0], spans[1], spans[2])
+        if isinstance(whole, VolumeReader):
+            part = whole.sequence(box)
+        else:
+            affine = None if whole.affine is None else moved(whole.affine, box.start)
+            part = Sequence(whole.data[box.slices], "DHWC", whole.source, affine=affine, scale=whole.scale)
+        inner = [s - b for s, b in zip(start, box.start, strict=True)]
+        return cut_patch(part, inner, self.patch_size, self._pad)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return (self[number] for number in range(len(self)))
+
+    def batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
+        """The numbers of patches and the patches, ``NDHWC``, so many at once; the last batch may be short."""
+        for first in range(0, len(self), batch_size):
+            numbers = np.arange(first, min(first + batch_size, len(self)))
+            yield numbers, Batch.of([self[int(number)] for number in numbers], indices=numbers)
+
+
+class GridAggregator:
+    """Puts what a model made of patches together: a weighted mean where they overlap.
+
+    The sums are float32, on the device of what is added first. With a model that changes nothing the result is the
+    volume: exactly for integers of up to 16 bits (``result(dtype=…)``), to 3e-7 of the range for floats.
+
+    Args:
+        sampler: whose patches they are.
+        weights: ``"gaussian"``, ``"hann"`` or ``"constant"``.
+
+    Raises:
+        ParameterError: the weights are none of these.
+    """
+
+    def __init__(self, sampler: GridSampler, weights: Weighting = "gaussian") -> None:
+        self._sampler = sampler
+        self._weights = window_weights(sampler.patch_size, _WEIGHTS.check(weights))
+        self._sum: Array | None = None
+        self._total: Array | None = None
+        self._added = np.zeros(len(sampler), dtype=np.bool_)
+
+    def add(self, numbers: int | Iterable[int], made: Any) -> None:
+        """Add what became of patches.
+
+        Args:
+            numbers: of the patches, or of one.
+            made: a batch or array ``NDHWC``, or ``DHWC`` for one; with the patches' slices, rows and columns and any
+                number of channels. NumPy, CuPy, torch.
+
+        Raises:
+            ParameterError: the shape does not fit.
+        """
+        data = admit(made.data if isinstance(made, (Batch, Sequence)) else made)
+        chosen = (
+            [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
+        )
+        data = data[None] if data.ndim == 4 else data
+        if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._sampler.patch_size):
+            raise ParameterError(
+                f"{len(chosen)} patches came back as {tuple(data.shape)}",
+                allowed=f"({len(chosen)}, {', '.join(map(str, self._sampler.patch_size))}, channels)",
+            )
+        xp = namespace(data)
+        if self._sum is None or self._total is None:
+            self._sum = xp.zeros((*self._sampler.grid, data.shape[4]), dtype=xp.float32)
+            self._total = xp.zeros((*self._sampler.grid, 1), dtype=xp.float32)
+        weights = xp.asarray(self._weights)[..., None]
+        for number, patch in zip(chosen, data, strict=True):
+            target, inner = [], []
+            for s, p, n in zip(
+                self._sampler.starts[number], self._sampler.patch_size, self._sampler.grid, strict=True
+            ):
+                first, end = max(0, int(s)), min(n, int(s) + p)
+                target.append(slice(first, end))
+                inner.append(slice(first - int(s), end - int(s)))
+            weight = weights[tuple(inner)]
+            self._sum[tuple(target)] += patch[tuple(inner)].astype(xp.float32) * weight
+            self._total[tuple(target)] += weight
+            self._added[number] = True
+
+    def result(self, dtype: Any = np.float32) -> Sequence:
+        """The volume, with the affine of the one that was sampled.
+
+        Args:
+            dtype: of the result; integers are rounded half to even.
+
+        Raises:
+            ParameterError: patches are missing.
+        """
+        if self._sum is None or self._total is None or not self._added.all():
+            missing = np.flatnonzero(~self._added)
+            raise ParameterError(
+                f"{len(missing)} of {len(self._added)} patches were not added, the first is {missing[0]}",
+                advice="Add what became of every patch before asking for the result",
+            )
+        xp = namespace(self._sum)
+        kind = np.dtype(dtype)
+        mean = self._sum / self._total
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            mean = xp.clip(xp.rint(mean), limits.min, limits.max)
+        volume = self._sampler.volume
+        source = volume.source if isinstance(volume, Sequence) else volume.info.source
+        return Sequence(mean.astype(kind), "DHWC", source, affine=volume.affine)

@@ -1,0 +1,229 @@
+"""The gather: each voxel of the result interpolated from the array at the place that a matrix sends it to.
+
+In C (``gather.c``) where there is a compiler, for single-channel arrays of most types; in NumPy otherwise, with the
+same results, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence as Seq
+from functools import cache
+from itertools import product
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ...array import FloatArray, IntArray
+from ...native import load_functions
+from ..source import AnyArray
+
+__all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
+
+Interpolation: TypeAlias = Literal["linear", "nearest", "vote"]
+INTERPOLATIONS: Final = ("linear", "nearest", "vote")
+
+_IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
+_REACH: Final = 4.0
+_ROUND: Final = 1e-9
+_NOTHING: Final = 1e-12
+
+
+def gather(
+    array: AnyArray,
+    matrix: FloatArray,
+    shape: Seq[int],
+    interp: Interpolation,
+    fill_value: float | None = None,
+    sigmas: Seq[float] = (0.0, 0.0, 0.0),
+) -> AnyArray:
+    """A volume sampled on another grid.
+
+    Args:
+        array: ``DHWC``, also a view with any strides.
+        matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers are whole numbers.
+        shape: D, H and W of the result.
+        interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
+            equal ones that of the nearest voxel, else the smallest.
+        fill_value: what lies outside of the array; None repeats its edge.
+        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"``.
+
+    Returns:
+        Of the array's type; ``"linear"`` of integers is rounded half to even.
+    """
+    kind = array.dtype
+    work = array
+    matrix = np.where(np.abs(matrix) < _NOTHING, 0.0, matrix)  # what is left of parallel axes by rounding
+    if interp == "linear" and any(sigmas):
+        exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
+        work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
+    made = _by_c(work, matrix, shape, interp, fill_value)
+    if made is None:
+        made = _by_numpy(work, matrix, shape, interp, fill_value)
+    return made if made.dtype == kind else _as_type(made, kind)
+
+
+def _by_c(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+) -> AnyArray | None:
+    """In C; None where there is no compiler, or no form for the type."""
+    code = array.dtype.str[1:]
+    plain = (
+        array.shape[3] == 1 and array.size > 0 and all(s % array.dtype.itemsize == 0 for s in array.strides)
+    )
+    if code not in _IN_C or not plain or not array.dtype.isnative:
+        return None
+    if fill_value is not None and array.dtype.kind in "iu" and not float(fill_value).is_integer():
+        return None
+    functions = _functions()
+    if functions is None:
+        return None
+    made = np.empty((*shape, 1), dtype=array.dtype)
+    sizes = np.array(array.shape[:3], dtype=np.int64)
+    strides = np.array([stride // array.dtype.itemsize for stride in array.strides[:3]], dtype=np.int64)
+    out = np.array(shape, dtype=np.int64)
+    rows = np.ascontiguousarray(matrix[:3], dtype=np.float64)
+    getattr(functions, f"seqpipe_gather_{code}")(
+        array.ctypes.data,
+        made.ctypes.data,
+        sizes.ctypes.data,
+        strides.ctypes.data,
+        out.ctypes.data,
+        rows.ctypes.data,
+        INTERPOLATIONS.index(interp),
+        fill_value is not None,
+        0.0 if fill_value is None else float(fill_value),
+    )
+    return made
+
+
+@cache
+def _functions() -> Any:
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    arguments = (*[pointer] * 6, number, number, ctypes.c_double)
+    return load_functions(__package__, "gather.c", {f"gather_{code}": arguments for code in sorted(_IN_C)})
+
+
+def _by_numpy(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+) -> AnyArray:
+    """Slice by slice, so that little memory is taken."""
+    form = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
+    made = [form(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
+    stacked = np.stack(made)
+    return stacked if stacked.dtype == array.dtype else _as_type(stacked, array.dtype)
+
+
+def _as_type(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
+    """Floats as another type; integers rounded half to even and saturated."""
+    if kind.kind not in "iu":
+        return made.astype(kind, copy=False)
+    limits = np.iinfo(kind)
+    return np.clip(np.rint(made), limits.min, limits.max).astype(kind)
+
+
+def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
+    """A Gaussian along the first three axes of floats, edges repeated; σ in voxels, 0 for none."""
+    import cv2
+
+    result: AnyArray = np.ascontiguousarray(array)
+    depth, height, width, channels = result.shape
+    one = np.ones(1)
+    for axis, sigma in enumerate(sigmas):
+        if sigma <= 0:
+            continue
+        reach = int(np.ceil(_REACH * sigma))
+        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+        weights /= weights.sum()
+        if axis == 0:  # all of a slice is a row
+            flat = result.reshape(depth, -1)
+            result = cv2.sepFilter2D(flat, -1, one, weights, borderType=cv2.BORDER_REPLICATE).reshape(
+                result.shape
+            )
+            continue
+        x, y = (one, weights) if axis == 1 else (weights, one)
+        planes = [cv2.sepFilter2D(plane, -1, x, y, borderType=cv2.BORDER_REPLICATE) for plane in result]
+        result = np.stack(planes).reshape(depth, height, width, channels)
+    return result
+
+
+def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The lower neighbor of each place, and the weights of it and of the upper one; 0 outside if that is filled."""
+    if fill_value is None:
+        places = np.clip(places, 0, size - 1)
+    low = np.floor(places + _ROUND)
+    upper = np.clip(places - low, 0.0, 1.0)
+    lower = 1.0 - upper
+    index = low.astype(np.int64)
+    if fill_value is not None:
+        lower = np.where((index >= 0) & (index < size), lower, 0.0)
+        upper = np.where((index >= -1) & (index < size - 1), upper, 0.0)
+    return index, lower, upper
+
+
+def _places(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
+    """The places (3, H, W) in the array of one slice of the result."""
+    rows, columns = np.arange(shape[1])[:, None], np.arange(shape[2])[None, :]
+    linear, offset = matrix[:3, :3], matrix[:3, 3]
+    parts = [
+        linear[a, 0] * depth + linear[a, 1] * rows + linear[a, 2] * columns + offset[a] for a in range(3)
+    ]
+    return np.stack(parts)
+
+
+def _corners(
+    array: AnyArray, places: FloatArray, fill_value: float | None
+) -> list[tuple[AnyArray, AnyArray]]:
+    """The value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
+    sizes = array.shape[:3]
+    taps = [_taps(place, size, fill_value) for place, size in zip(places, sizes, strict=True)]
+    found = []
+    for ends in product((0, 1), repeat=3):
+        weight = np.ones(places.shape[1:])
+        index = []
+        for (low, lower, upper), end, size in zip(taps, ends, sizes, strict=True):
+            weight = weight * (upper if end else lower)
+            index.append(np.clip(low + end, 0, size - 1))
+        found.append((array[index[0], index[1], index[2]], weight[..., None]))
+    return found
+
+
+def _linear(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
+    total = inside = np.zeros((shape[1], shape[2], 1))
+    for value, weight in _corners(array, _places(matrix, shape, depth), fill_value):
+        total = total + value * weight
+        inside = inside + weight
+    return total + (1.0 - inside) * fill_value if fill_value else total
+
+
+def _nearest(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
+    sizes = np.array(array.shape[:3])[:, None, None]
+    places = np.floor(_places(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
+    d, h, w = np.clip(places, 0, sizes - 1)
+    made: AnyArray = array[d, h, w]
+    if fill_value is not None:
+        made[((places < 0) | (places >= sizes)).any(axis=0)] = fill_value
+    return made
+
+
+def _vote(
+    array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
+) -> AnyArray:
+    pairs = _corners(array, _places(matrix, shape, depth), fill_value)
+    if fill_value is not None:
+        inside: AnyArray = np.sum([weight for _, weight in pairs], axis=0)
+        pairs.append((np.full_like(pairs[0][0], fill_value), 1.0 - inside))
+    best, score = pairs[0][0], np.full(pairs[0][0].shape, -1.0)
+    for value, _ in pairs:
+        total = sum(np.where(other == value, weight, 0.0) for other, weight in pairs)
+        better = total > score + _ROUND
+        equal = (np.abs(total - score) <= _ROUND) & (value < best)
+        best, score = np.where(better | equal, value, best), np.where(better, total, score)
+    nearest = _nearest(array, matrix, shape, depth, fill_value)
+    favored = sum(np.where(value == nearest, weight, 0.0) for value, weight in pairs)
+    made: AnyArray = np.where(favored >= score - _ROUND, nearest, best)
+    return made

@@ -1,0 +1,213 @@
+"""Registers that a team shares: right wherever they are, and never trusted where they are not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqpipe.errors import OutputError, SourceNotFoundError
+from seqpipe.readers import Video
+from seqpipe.video.index.build import build_index
+from seqpipe.video.index.open import open_index
+from seqpipe.video.index.shared import REGISTER_NAME, SharedRegister, find_register
+from seqpipe.video.probe.facts import Facts
+from seqpipe.video.source.source import open_source
+from tests.support.media import made
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("h264", "vp9", "vfr", "h264_ts")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "set"
+    (folder / "a class").mkdir(parents=True)
+    for name in NAMES:
+        shutil.copy2(made(name), folder / "a class" / made(name).name)
+    return folder
+
+
+def videos(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != REGISTER_NAME)
+
+
+def run(*arguments, cache):
+    command = [sys.executable, "-m", "seqpipe", "index", *map(str, arguments), "--cache-dir", str(cache)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.returncode, found.stderr, [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def registered(folder, cache):
+    register = folder / REGISTER_NAME
+    code, said, _ = run(folder, "--register", register, cache=cache)
+    assert code == 0, said
+    return register
+
+
+def known(register, paths):
+    shared = SharedRegister(str(register))
+    sources = [open_source(str(path)) for path in paths]
+    return [shared.index(source, source.stamp()) for source in sources]
+
+
+def same(one, other):
+    assert one.info.frame_count == other.info.frame_count
+    np.testing.assert_array_equal(one.timestamps, other.timestamps)
+    for name in ("pts", "size", "offset", "checksum", "key", "reference", "shown"):
+        np.testing.assert_array_equal(getattr(one.packets, name), getattr(other.packets, name))
+
+
+def no_building(monkeypatch):
+    for way in ("index.build.build_index", "index.from_tables.index_of_tables"):
+        monkeypatch.setattr(f"seqpipe.video.{way}", lambda _: pytest.fail("an index was built"))
+
+
+def test_what_comes_back_is_what_was_put_in(folder, tmp_path):
+    register = registered(folder, tmp_path / "cache")
+    for path, index in zip(videos(folder), known(register, videos(folder)), strict=True):
+        same(index, build_index(open_source(str(path))))
+    stamps = [open_source(str(path)).stamp() for path in videos(folder)]
+    facts = SharedRegister(str(register)).facts(stamps)
+    assert facts == {str(path): Facts.of(build_index(open_source(str(path)))) for path in videos(folder)}
+
+
+def test_a_folder_may_be_moved_and_copied_without_its_times(folder, tmp_path, monkeypatch):
+    registered(folder, tmp_path / "cache")
+    moved = tmp_path / "elsewhere" / "moved"
+    moved.parent.mkdir()
+    folder.rename(moved)
+    copied = tmp_path / "copied"
+    shutil.copytree(moved, copied, copy_function=shutil.copy)
+    for path in videos(copied):
+        os.utime(path, ns=(1, 1))
+    no_building(monkeypatch)
+    for place in (moved, copied):
+        for path in videos(place):
+            index = open_index(path, cache_dir=tmp_path / "other", register=str(place / REGISTER_NAME))
+            assert index.info.source == str(path)
+            assert index.packets.whole
+    assert not list((tmp_path / "other").rglob("*.idx")), "each user's cache would hold all of it again"
+
+
+def test_data_sets_find_it_in_their_folder(folder, tmp_path, monkeypatch):
+    arguments = {"sequence_length": 4, "file_root": folder}
+    with Video(**arguments, cache_dir=tmp_path / "plain") as plain:
+        expected = [sequence.numpy() for sequence in plain]
+    register = registered(folder, tmp_path / "cache")
+    no_building(monkeypatch)
+    with Video(**arguments, cache_dir=tmp_path / "new") as found:
+        for sequence, pixels in zip(found, expected, strict=True):
+            assert (sequence.numpy() == pixels).all()
+    named = register.rename(tmp_path / "named.register")
+    with pytest.raises(pytest.fail.Exception, match="an index was built"):
+        Video(**arguments, cache_dir=tmp_path / "newer")
+    named.rename(folder / "any name")
+    with Video(**arguments, register=folder / "any name", cache_dir=tmp_path / "newest") as given:
+        assert len(given) == len(expected)
+
+
+def test_a_file_that_changed_is_not_taken_for_the_one_registered(folder, tmp_path):
+    register = registered(folder, tmp_path / "cache")
+    path = folder / "a class" / made("h264").name
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))
+    assert known(register, [path]) == [None]
+    source = open_source(str(path))
+    assert SharedRegister(str(register)).facts([source.stamp()]) == {}
+
+
+def test_a_second_run_goes_on_where_the_first_one_was(folder, tmp_path):
+    register = folder / REGISTER_NAME
+    first = videos(folder)[:2]
+    assert run(*first, "--register", register, cache=tmp_path / "cache")[0] == 0
+    _, _, lines = run(folder, "--register", register, "--json", cache=tmp_path / "other")
+    statuses = {line["source"]: line["status"] for line in lines if line["type"] == "index"}
+    assert statuses == {str(path): "fresh" if path in first else "built" for path in videos(folder)}
+
+
+def test_several_processes_add_to_one(folder, tmp_path):
+    register = folder / REGISTER_NAME
+    command = [sys.executable, "-m", "seqpipe", "index", "--register", str(register)]
+    running = [
+        subprocess.Popen([*command, str(path), "--cache-dir", str(tmp_path / path.name)], cwd=ROOT)
+        for path in videos(folder)
+    ]
+    assert [process.wait(60) for process in running] == [0] * len(running)
+    assert None not in known(register, videos(folder))
+
+
+def test_a_writer_that_is_killed_leaves_it_sound(folder, tmp_path):
+    register = folder / REGISTER_NAME
+    program = (
+        "import sys, time\n"
+        "from seqpipe.video.index.shared import SharedRegister\n"
+        "from seqpipe.video.index.build import build_index\n"
+        "from seqpipe.video.source.source import open_source\n"
+        "source = open_source(sys.argv[2])\n"
+        "index, register = build_index(source), SharedRegister(sys.argv[1], add=True)\n"
+        "while True:\n"
+        "    register.add(source, source.stamp(), index)\n"
+        "    register._write()\n"
+        "    print('written', flush=True)\n"
+    )
+    path = videos(folder)[0]
+    command = [sys.executable, "-c", program, str(register), str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    assert known(register, [path])[0] is not None
+    assert run(folder, "--register", register, cache=tmp_path / "cache")[0] == 0
+
+
+@pytest.mark.parametrize("damage", ["facts", "packed", "text", "empty", "cut"])
+def test_what_is_damaged_is_built_anew(folder, tmp_path, damage, caplog):
+    register = registered(folder, tmp_path / "cache")
+    path = folder / "a class" / made("h264").name
+    if damage in ("facts", "packed"):
+        with sqlite3.connect(register) as connection:
+            if damage == "facts":
+                connection.execute("UPDATE files SET facts = replace(facts, '[', '[1')")
+            connection.execute("UPDATE indexes SET packed = zeroblob(length(packed))")
+        connection.close()
+    else:
+        data = register.read_bytes()
+        register.write_bytes(
+            {"text": b"no database" * 1000, "empty": b"", "cut": data[: len(data) // 2]}[damage]
+        )
+    expected = build_index(open_source(str(path)))
+    with caplog.at_level(logging.WARNING):
+        index = open_index(path, cache_dir=tmp_path / "new", whole=True, register=str(register))
+        same(index, expected)
+        with Video(file_root=folder, sequence_length=4, cache_dir=tmp_path / "newer") as found:
+            assert len(found) == len(expected) // 4 + sum(
+                len(open_index(other)) // 4 for other in videos(folder) if other != path
+            )
+    assert str(register) in caplog.text
+
+
+def test_what_cannot_be_written_or_found_is_named(tmp_path):
+    with pytest.raises(OutputError, match=r"none.x: the register cannot be written.*Name a register"):
+        SharedRegister(str(tmp_path / "none" / "x"), add=True)
+    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 10)
+    with pytest.raises(OutputError, match="the register cannot be written"):
+        SharedRegister(str(tmp_path / "text"), add=True)
+    with pytest.raises(SourceNotFoundError, match=r"no such register.*seqpipe index --register FILE"):
+        find_register(tmp_path / "missing", None)
+    assert find_register(None, tmp_path) is None
+    code, said, _ = run(made("h264"), "--register", tmp_path / "r", "--stream", "0", cache=tmp_path)
+    assert (code, "--stream or --register" in said) == (2, True)
