@@ -8,7 +8,9 @@ import logging
 import os
 import threading
 import zlib
+from abc import ABC, abstractmethod
 from collections import OrderedDict
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -38,7 +40,7 @@ ValueT = TypeVar("ValueT", bound=np.floating[Any])
 _log = logging.getLogger(__name__)
 
 
-class FrameValues(Generic[ValueT]):
+class FrameValues(ABC, Generic[ValueT]):
     """Values by path or URL, those of the most recently used videos kept: of two million frames.
 
     Args:
@@ -83,8 +85,9 @@ class FrameValues(Generic[ValueT]):
                 self._frames -= len(self._known.popitem(last=False)[1])
         return values
 
+    @abstractmethod
     def _load(self, name: str) -> npt.NDArray[ValueT]:
-        raise NotImplementedError
+        """The values of all frames of a video that are not in memory."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._cache_dir, self._stream, self._register)
@@ -134,7 +137,7 @@ def _computed(video: VideoReader) -> npt.NDArray[np.float32]:
     before, number = None, -1
     with contextlib.suppress(DamagedSourceError):  # what is lost stays unknown
         for frame in video.stream(range(len(video))):
-            assert frame.frames is not None  # noqa: S101  readers always number frames
+            assert frame.frames is not None  # a reader's frames are numbered
             here, gray = int(frame.frames[0]), frame.data[..., 0]
             if before is not None and here == number + 1 and times[here] > times[number]:
                 flow = dense_flow("dis", "fast", before, gray)
@@ -150,7 +153,7 @@ def _read(path: Path, stamp: Stamp) -> npt.NDArray[np.float32] | None:
         head, _, body = path.read_bytes().partition(b"\n")
         if json.loads(head) != [_FORMAT, list(stamp), zlib.crc32(body)]:
             return None
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (OSError, ValueError):  # what cannot be read is computed, and kept anew
         return None
     return np.frombuffer(body, np.float32).copy()
 
@@ -163,4 +166,11 @@ def _write(path: Path, stamp: Stamp, values: npt.NDArray[np.float32]) -> None:
         with replacing(path) as part:
             part.write_bytes(head + b"\n" + body)
     except OSError as error:
-        _log.warning("the motion of %s cannot be kept (%s): it is computed again next time", stamp[0], error)
+        _warn(str(path.parent.parent), error.strerror or str(error))
+
+
+@cache  # so that each is told once, of thousands of files
+def _warn(folder: str, reason: str) -> None:
+    _log.warning(
+        "the motion of videos cannot be kept in %s (%s): it is computed again every time", folder, reason
+    )

@@ -128,7 +128,7 @@ class Survey:
         return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
 
     def left_out(self, listed: int) -> str:
-        """What to warn of: how many videos give no sample, and why; "" if none, or only such as ``min_frames`` names."""
+        """What to warn of: how many videos give no sample, and why; "" if none but for ``min_frames``."""
         parts = []
         if self._too_short:
             parts.append(
@@ -225,7 +225,9 @@ class Survey:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
             self._rows[place] = _VideoRow(entry, use, shape, picture)
         elif use.still:
-            self.book.note(entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}")
+            self.book.note(
+                entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}"
+            )
             self._too_still += 1
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
@@ -290,7 +292,7 @@ class Survey:
             )
         if self._too_still:
             return ParameterError(
-                f"no video moves enough: no sequence of the {self._too_still} that are long enough {self._too_little()}",
+                f"no video moves enough: no sequence of {self._too_still} that are long enough {self._too_little()}",
                 advice="Give a smaller min_motion",
             )
         return ParameterError(

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import seqpipe.readers
-from seqpipe.readers import Video
-from seqpipe.readers import frame_values
+from seqpipe.readers import Video, frame_values
 from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
 from seqpipe.video.index.open import open_index
