@@ -7,7 +7,7 @@ from typing import get_args
 
 from ..array import IntArray
 from ..errors import ParameterError
-from ..ops import Chain, Op
+from ..ops import Chain, Declaration
 from ..readers import Report, Sample, Video
 from ..readers.collate import Ragged
 from ..sampling import fingerprint
@@ -41,6 +41,10 @@ class Augmented:
       colors meet.
     - ``"none"``: all of the chain comes after; to compare.
 
+    With ``"surface"`` and ``"planes"``, where optical flow comes first, or behind what the conversion does, that makes
+    luma alone, straight from the decoded surface: no colors. The luma is the stream's own, where colors are weighted as
+    of BT.601 whatever the stream; :func:`seqpipe.pipeline.read` gives both, colors and luma.
+
     Of a stream that changes its size midway, frames of another size than the first are an exception: the reader brings
     each window of them to the size that it is to have, not the whole picture first, and they may differ by more.
 
@@ -58,10 +62,10 @@ class Augmented:
         ParameterError: an argument is not valid.
     """
 
-    def __init__(self, reader: Video, chain: Chain | Op, *, fuse: Fuse = "surface") -> None:
+    def __init__(self, reader: Video, chain: Chain | Declaration, *, fuse: Fuse = "surface") -> None:
         if not isinstance(reader, Video):
             raise _wrong("reader", reader, "a seqpipe.readers.Video")
-        if not isinstance(chain, (Chain, Op)):
+        if not isinstance(chain, (Chain, Declaration)):
             raise _wrong("chain", chain, "a Chain or an operator")
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))

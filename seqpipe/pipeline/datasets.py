@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +13,13 @@ import numpy as np
 from ..array import IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..ops import Type
-from ..readers import Video
+from ..readers import Sample, Video
 from ..readers.collate import collate
+from ..readers.fetch import Fetcher, Pending, begin_together
+from ..readers.report import ReportBook
 from ..sampling import EpochOrder
+from ..sequence import Batch
+from ..video.convert.output import DType, OutputSpec
 from ..video.engine.workers import Workers
 
 __all__ = ["Clips", "Items"]
@@ -26,13 +31,18 @@ _THREADS: Final = 4
 class Clips:
     """The sequences of a :class:`seqpipe.readers.Video`: pixels (a Batch), labels, times, frame numbers, indices.
 
+    With ``luma`` among its parts also the luma of the pixels: uint8, one channel, full range, straight from the decoded
+    surface, where a part that nobody uses is not made.
+
     Attributes:
         reader: the reader.
+        parts: the names of the values.
     """
 
     reader: Video
-    name: str = "video"
     parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
+    name: str = "video"
+    _used: tuple[str, ...] = field(default=("pixels",), init=False)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -52,9 +62,14 @@ class Clips:
         """The least and the most samples of any rank."""
         return _lockstep(self.reader.fetcher.selection.order)
 
+    def use(self, parts: Seq[int]) -> None:
+        """See :meth:`Dataset.use`."""
+        images = [self.parts[part] for part in parts if self.parts[part] in ("pixels", "luma")]
+        self._used = tuple(sorted(images, key=self.parts.index)) or ("pixels",)
+
     def type_of(self, part: int) -> Type:
         """Of pixels what the reader delivers; of numbers all."""
-        if part:
+        if self.parts[part] not in ("pixels", "luma"):
             layout, dtype = ("F", "float64" if self.parts[part] == "timestamps" else "int64")
             per_frame = self.parts[part] in ("timestamps", "frames")
             return Type("numbers", layout if per_frame else "", dtype, "cpu")
@@ -63,15 +78,27 @@ class Clips:
         sides = tuple(
             side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
+        if self.parts[part] == "luma":
+            output = _luma(output)
+            sides = tuple(
+                1 if axis == "C" else side for axis, side in zip(output.frame_layout, sides, strict=True)
+            )
         return Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+
+    @cached_property
+    def _fetchers(self) -> dict[str, Fetcher]:
+        """Who reads the pixels, and who reads the luma: with a report of its own, for losses count once."""
+        whole = self.reader.fetcher
+        gray = replace(whole, outputs=_Always(_luma(whole.output)), book=ReportBook())
+        return {"pixels": whole, "luma": gray}
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
-        return self.reader.fetcher.size(epoch, positions)
+        return sum(self._fetchers[part].size(epoch, positions) for part in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Begin to decode."""
-        return self.reader.fetcher.begin(epoch, positions)
+        return begin_together([self._fetchers[part] for part in self._used], epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """The batch and what is known of its samples.
@@ -79,7 +106,20 @@ class Clips:
         Raises:
             SeqpipeError: a sample cannot be read, and the reader says that this is an error.
         """
-        fetcher = self.reader.fetcher
+        images = {part: self._batch(part, one) for part, one in zip(self._used, work, strict=True)}
+        batch = images[self._used[0]]
+        indices = np.asarray(batch.indices)
+        known = {
+            "label": np.asarray(batch.labels),
+            "timestamps": batch.timestamps,
+            "frames": batch.frames,
+            "index": indices,
+        }
+        values = {"pixels": None, "luma": None, **images, **known}
+        return tuple(values[part] for part in self.parts), indices, batch.sources
+
+    def _batch(self, part: str, work: Pending) -> Batch:
+        fetcher = self._fetchers[part]
         fetched = fetcher.finish(work)
         if fetched.error is not None:
             raise fetched.error
@@ -89,14 +129,12 @@ class Clips:
                 f"no sample of a batch can be read, of {', '.join(sources)}",
                 advice="See the reader's report()",
             )
-        batch = collate(fetched, ragged="list", fill=fetcher.fill)
-        indices = np.asarray(batch.indices)
-        values = (batch, np.asarray(batch.labels), batch.timestamps, batch.frames, indices)
-        return values, indices, batch.sources
+        return collate(fetched, ragged="list", fill=fetcher.fill)
 
     def cancel(self, work: Any) -> None:
         """Forget what was begun."""
-        work.read.cancel()
+        for one in work:
+            one.read.cancel()
 
     def close(self) -> None:
         """Stop the reader's threads."""
@@ -147,6 +185,9 @@ class Items:
         """The least and the most items of any rank."""
         return _lockstep(self.order)
 
+    def use(self, parts: Seq[int]) -> None:
+        """Items are read whole."""
+
     def type_of(self, part: int) -> Type:  # noqa: ARG002  it is not known before they are read
         """Nothing is known of it."""
         return Type()
@@ -186,6 +227,22 @@ class Items:
         """Stop the threads; a later use starts them again."""
         while self._workers:
             self._workers.pop().close()
+
+
+@dataclass(frozen=True)
+class _Always:
+    """One output of all samples."""
+
+    output: OutputSpec
+
+    def __call__(self, samples: Seq[Sample], epoch: int) -> list[OutputSpec]:  # noqa: ARG002  it is that of all
+        return [self.output] * len(samples)
+
+
+def _luma(output: OutputSpec) -> OutputSpec:
+    """The luma of what a reader delivers: of the same geometry and layout."""
+    rounded: DType | None = None if output.rounded is None else "uint8"
+    return replace(output, color="GRAY", dtype="uint8", mean=None, std=None, rounded=rounded)
 
 
 def _lockstep(order: EpochOrder) -> tuple[int, int]:

@@ -60,6 +60,9 @@ class Clip:
         timestamps: float64 seconds ``(N, F)``.
         frames: int64 ``(N, F)``, the numbers of the frames in their videos; -1 for padding.
         index: int64 ``(N,)``, the samples' indices within the dataset.
+        luma: of the pixels, a Batch of uint8 with one channel, full range, straight from the decoded surface: what
+            optical flow looks at. Where ``pixels`` are not used, no colors are made; where both are, frames are decoded
+            once.
     """
 
     pixels: DataNode
@@ -67,6 +70,7 @@ class Clip:
     timestamps: DataNode
     frames: DataNode
     index: DataNode
+    luma: DataNode
 
 
 class PipelineState(TypedDict):
@@ -101,7 +105,8 @@ def read(reader: Video, batch_size: int, *, last_batch: LastBatch = "partial") -
         raise ParameterError(
             f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
         )
-    return Clip(*nodes_of(Indexed(Clips(reader), batch_size, last_batch)))
+    clips = Clips(reader, (*Clips.parts, "luma"))
+    return Clip(*nodes_of(Indexed(clips, batch_size, last_batch)))
 
 
 def read_items(
@@ -204,6 +209,8 @@ class Pipeline:
         self._names = check_names(names, len(outputs))
         self._nodes = fed_nodes(self._graph)
         self._sources = sources_of(self._nodes)
+        for source in self._sources:
+            source.use([node.part for node in self._nodes if node.source is source])
         for line in self._graph.waits:
             warn_caller(line)
         self._executor = Executor(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -139,6 +140,9 @@ class Source(ABC):
     def fingerprint(self) -> Mapping[str, object]:
         """What decides its samples, as plain values by name."""
 
+    def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
+        """Take note of which values are used, by their numbers; others may be None."""
+
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
         """What is known of a value before the first batch, by its number."""
         return Type()
@@ -178,6 +182,9 @@ class Dataset(Protocol):
 
     def lockstep(self) -> tuple[int, int]:
         """The least and the most samples that any rank has in any epoch."""
+
+    def use(self, parts: Seq[int]) -> None:
+        """Take note of which values are used, by their numbers; others may be None."""
 
     def type_of(self, part: int) -> Type:
         """What is known of a value, by its number."""
@@ -319,6 +326,10 @@ class Indexed(Source):
                 allowed=f"0 to {cut.most}",
             )
         self._epoch, self._position = epoch, position
+
+    def use(self, parts: Seq[int]) -> None:
+        """See :meth:`Source.use`."""
+        self.dataset.use(parts)
 
     def type_of(self, part: int) -> Type:
         """See :meth:`Source.type_of`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import Sample, Selection
 
-__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending"]
+__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
 _NEARBY = 1024
 _TRIES = 16
@@ -110,7 +111,7 @@ class Fetcher:
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
         if self.outputs is not None:
-            return self._group(epoch, positions).size
+            return self.group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
@@ -129,16 +130,7 @@ class Fetcher:
         Raises:
             DeviceMemoryError: the device has no room for that array.
         """
-        group = self._group(epoch, positions)
-        stacked = self._stack(group) if stack else None
-        requests = [
-            self._request(sample, output, None if stacked is None else stacked[place])
-            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
-            if place not in group.failed and group.broken is None
-        ]
-        engine = self.engine.get()
-        size = self.size(epoch, positions)
-        return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
+        return begin_together([self], epoch, positions, stack=stack)[0]
 
     def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and deal with those that cannot be read.
@@ -175,11 +167,20 @@ class Fetcher:
             raise result
         return _pair(sample, result)[1]
 
-    @property
-    def _itemsize(self) -> int:
-        return np.dtype(self.output.dtype).itemsize
+    def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
+        """What has to be read of samples that can be.
 
-    def _group(self, epoch: int, positions: IntArray) -> SampleGroup:
+        Args:
+            group: the samples.
+            stacked: where their pixels go; None where each has an array of its own.
+        """
+        return [
+            self._request(sample, output, None if stacked is None else stacked[place])
+            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if place not in group.failed and group.broken is None
+        ]
+
+    def group(self, epoch: int, positions: IntArray) -> SampleGroup:
         """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again.
 
         Not with what failed: the next time, a file may be there again.
@@ -192,6 +193,18 @@ class Fetcher:
             if not (found.failed or found.broken):
                 self._last[place] = found
         return found
+
+    def stack(self, group: SampleGroup) -> Array | None:
+        """One array for all samples, if their pictures have one shape."""
+        if group.common is None:
+            return None
+        shape, dtype = group.common
+        whole = (len(group.samples), len(group.samples[0].frames), *shape)
+        return self.engine.get().allocate(whole, np.dtype(dtype))
+
+    @property
+    def _itemsize(self) -> int:
+        return np.dtype(self.output.dtype).itemsize
 
     def _grouped(
         self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int
@@ -246,13 +259,34 @@ class Fetcher:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
-    def _stack(self, group: SampleGroup) -> Array | None:
-        """One array for all samples, if their pictures have one shape."""
-        if group.common is None:
-            return None
-        shape, dtype = group.common
-        whole = (len(group.samples), len(group.samples[0].frames), *shape)
-        return self.engine.get().allocate(whole, np.dtype(dtype))
+
+def begin_together(
+    fetchers: Seq[Fetcher], epoch: int, positions: IntArray, *, stack: bool = True
+) -> list[Pending]:
+    """Begin to read the samples at positions several times over, by one decoding: each fetcher has its own output.
+
+    Args:
+        fetchers: of one engine.
+        epoch: the epoch.
+        positions: at least one.
+        stack: whether to decode into one array where shapes agree.
+
+    Raises:
+        DeviceMemoryError: the device has no room for these arrays.
+    """
+    engine = fetchers[0].engine.get()
+    found, requests = [], list[Request]()
+    for fetcher in fetchers:
+        group = fetcher.group(epoch, positions)
+        stacked = fetcher.stack(group) if stack else None
+        first = len(requests)
+        requests += fetcher.requests(group, stacked)
+        found.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
+    read = engine.submit(requests)
+    return [
+        Pending(epoch, positions, group, stacked, size, read.part(first, end), engine)
+        for group, stacked, size, first, end in found
+    ]
 
 
 def _pair(sample: Sample, sequence: Sequence) -> Pair:

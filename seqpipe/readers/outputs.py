@@ -136,6 +136,8 @@ def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tupl
     if plain.is_float:
         parts = [value * std + mean for mean, std in zip(*_statistics(plain), strict=True)]
     fractions = [part / _PEAKS[plain.dtype] for part in parts]
+    if output.channels < plain.channels:
+        fractions = [sum(fractions) / plain.channels]
     if output.is_float:
         kinds = zip(fractions, *_statistics(output), strict=True)
         made = tuple((part - mean) / std for part, mean, std in kinds)

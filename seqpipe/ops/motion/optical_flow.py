@@ -90,6 +90,7 @@ class OpticalFlow(Arrays):
 
     dtypes = ("uint8",)
     channels = (1, 3)
+    luma_only = True
     examples = (
         {},
         {"direction": "both", "output_grid": 4, "preset": "fast"},
