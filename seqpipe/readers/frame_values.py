@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 from ..errors import DamagedSourceError
-from ..flow.cpu import dense_flow
+from ..flow.cpu import FlowWorkspace, dense_flow
 from ..opencv_threads import OPENCV
 from ..video.convert.output import OutputSpec
 from ..video.index.cache import cache_directory, cache_file
@@ -134,13 +134,13 @@ class Motion(FrameValues[np.float32]):
 
 def _computed(video: VideoReader) -> npt.NDArray[np.float32]:
     times, found = video.timestamps, np.full(len(video), np.nan, np.float32)
-    before, number = None, -1
+    before, number, workspace = None, -1, FlowWorkspace()
     with contextlib.suppress(DamagedSourceError):  # what is lost stays unknown
         for frame in video.stream(range(len(video))):
             assert frame.frames is not None  # a reader's frames are numbered
             here, gray = int(frame.frames[0]), frame.data[..., 0]
             if before is not None and here == number + 1 and times[here] > times[number]:
-                flow = dense_flow("dis", "fast", before, gray)
+                flow = dense_flow("dis", "fast", before, gray, workspace=workspace)
                 length = float(np.hypot(flow[..., 0], flow[..., 1]).mean())
                 found[number] = 100 * length / max(gray.shape) / (times[here] - times[number])
             before, number = gray, here

@@ -105,6 +105,7 @@ def flow_on_gpu(pairs: Pairs) -> Found:
     with cupy.cuda.Device(device):
         cupy.cuda.runtime.free(0)  # which makes the context
         found = Found.empty(pairs, cupy)
+        found.forget()
         height, width = pairs.size
         kind = EngineKind(
             device,
