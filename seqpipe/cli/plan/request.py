@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ...errors import ParameterError
-from ...video.convert.output import OutputSpec, transposed
+from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import Decode, Device, parse_devices
 from ...volume.axes import SliceAxis
 from ..output.images import Encode, Encoder, encoder
@@ -143,7 +143,7 @@ class ExportRequest:
         return cls(
             options,
             selection,
-            _output(options),
+            _output(options, writer.color),
             writer,
             Pattern(pattern, sequences=selection.sequences),
             Path(options.out),
@@ -167,8 +167,9 @@ def _selection(options: Options) -> FrameSelection:
     )
 
 
-def _output(options: Options) -> OutputSpec:
+def _output(options: Options, color: Color) -> OutputSpec:
     return OutputSpec(
+        color,
         dtype=options.dtype,
         crop=transposed(options.crop),
         size=transposed(options.size),
