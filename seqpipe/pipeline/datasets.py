@@ -42,7 +42,7 @@ class Clips:
     reader: Video
     parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
     name: str = "video"
-    _used: tuple[str, ...] = field(default=("pixels",), init=False)
+    _asked: set[str] = field(default_factory=set, init=False)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -63,9 +63,13 @@ class Clips:
         return _lockstep(self.reader.fetcher.selection.order)
 
     def use(self, parts: Seq[int]) -> None:
-        """See :meth:`Dataset.use`."""
-        images = [self.parts[part] for part in parts if self.parts[part] in ("pixels", "luma")]
-        self._used = tuple(sorted(images, key=self.parts.index)) or ("pixels",)
+        """See :meth:`Dataset.use`; what was used before stays so."""
+        self._asked.update(self.parts[part] for part in parts)
+
+    @property
+    def _used(self) -> tuple[str, ...]:
+        """The images that are made: the pixels, where nobody has asked for any."""
+        return tuple(part for part in ("pixels", "luma") if part in self._asked) or ("pixels",)
 
     def type_of(self, part: int) -> Type:
         """Of pixels what the reader delivers; of numbers all."""

@@ -141,7 +141,7 @@ class Source(ABC):
         """What decides its samples, as plain values by name."""
 
     def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
-        """Take note of which values are used, by their numbers; others may be None."""
+        """Take note of which values are used, by their numbers, beside those used already; others may be None."""
 
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
         """What is known of a value before the first batch, by its number."""
@@ -184,7 +184,7 @@ class Dataset(Protocol):
         """The least and the most samples that any rank has in any epoch."""
 
     def use(self, parts: Seq[int]) -> None:
-        """Take note of which values are used, by their numbers; others may be None."""
+        """See :meth:`Source.use`."""
 
     def type_of(self, part: int) -> Type:
         """What is known of a value, by its number."""
