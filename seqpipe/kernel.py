@@ -27,9 +27,9 @@ from .source_text import source_text
 
 __all__ = [
     "CudaDevice",
+    "CudaSource",
     "Defines",
     "KernelDevice",
-    "Source",
     "all_sources",
     "compile_options",
     "device_count",
@@ -48,7 +48,7 @@ _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Source:
+class CudaSource:
     """A CUDA source of the package.
 
     Attributes:
@@ -72,19 +72,19 @@ class Source:
         return tuple({name: int(value) for name, _, value in line} for line in pairs)
 
 
-def all_sources() -> tuple[Source, ...]:
+def all_sources() -> tuple[CudaSource, ...]:
     """Every CUDA source of seqpipe, by package and name."""
     root = __name__.partition(".")[0]
     return tuple(sorted(_sources_in(root, resources.files(root)), key=lambda s: (s.package, s.name)))
 
 
-def _sources_in(package: str, folder: Any) -> list[Source]:
+def _sources_in(package: str, folder: Any) -> list[CudaSource]:
     found = []
     for entry in folder.iterdir():
         if entry.is_dir() and entry.joinpath("__init__.py").is_file():
             found += _sources_in(f"{package}.{entry.name}", entry)
         elif entry.name.endswith(".cu"):
-            found.append(Source(package, entry.name))
+            found.append(CudaSource(package, entry.name))
     return found
 
 
@@ -102,7 +102,7 @@ class KernelDevice(Protocol):
 
     def launch(
         self,
-        source: Source,
+        source: CudaSource,
         function: str,
         defines: Defines,
         grid: tuple[int, int, int],
@@ -122,7 +122,7 @@ class KernelDevice(Protocol):
             stream: where it is queued; None for CuPy's current stream.
         """
 
-    def handle(self, source: Source, function: str, defines: Defines) -> int:
+    def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
         """What the driver knows a compiled kernel by; the device must be the current one."""
 
 
@@ -156,7 +156,7 @@ class CudaDevice:
 
     def launch(
         self,
-        source: Source,
+        source: CudaSource,
         function: str,
         defines: Defines,
         grid: tuple[int, int, int],
@@ -173,7 +173,7 @@ class CudaDevice:
             kernel = _kernel(self._cupy, source, function, defines, self.number)
             kernel(grid, (block, 1, 1), (_plain(argument),))
 
-    def handle(self, source: Source, function: str, defines: Defines) -> int:
+    def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
         """What the driver knows a compiled kernel by; see :meth:`KernelDevice.handle`.
 
         Raises:
@@ -220,7 +220,7 @@ _compiled: dict[Any, Array] = {}
 _compiling = threading.Lock()
 
 
-def _kernel(cupy: ModuleType, source: Source, function: str, defines: Defines, device: int) -> Any:
+def _kernel(cupy: ModuleType, source: CudaSource, function: str, defines: Defines, device: int) -> Any:
     """The compiled kernel, compiled once for each device; the device must be the current one."""
     key = (source, function, frozenset(defines.items()), device)
     kernel = _compiled.get(key)
@@ -232,7 +232,7 @@ def _kernel(cupy: ModuleType, source: Source, function: str, defines: Defines, d
     return kernel
 
 
-def _compile(cupy: ModuleType, source: Source, function: str, defines: Defines) -> Any:
+def _compile(cupy: ModuleType, source: CudaSource, function: str, defines: Defines) -> Any:
     try:
         module = cupy.RawModule(code=source.text, options=compile_options(defines), backend="nvrtc")
         return module.get_function(function)

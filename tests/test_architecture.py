@@ -178,6 +178,8 @@ CHECKS = {
     "libraries": partial(arch.libraries_stay_in_their_modules, homes=HOMES),
     "exports": arch.exports_are_sorted_and_complete,
     "sizes": partial(arch.sizes_are_small, file_lines=600, function_lines=60),
+    # DALI's names are DALI's; operators of fn.random are classes by the names of their functions
+    "types": partial(arch.types_have_names_of_their_own, but=("dali", "ops.random")),
     "classes": arch.classes_are_made_by_any_python,
     "unfinished": arch.nothing_is_swallowed_or_unfinished,
     "documented": arch.public_names_are_documented,
@@ -245,6 +247,12 @@ FAULTS = [
     ("exports", {"errors.py": HEAD + "def hidden(): ...\n"}, "hidden is public"),
     ("sizes", {"errors.py": HEAD + "x = 1\n" * 599}, "601 lines, more than 600"),
     ("sizes", {"errors.py": LONG}, "_f has 61 lines, more than 60"),
+    (
+        "types",
+        {"a.py": HEAD + "class Grid:\n    'Doc.'\n", "b.py": HEAD + "Grid: TypeAlias = tuple[int, int]\n"},
+        "Grid names 2 types: seqpipe/a.py:3, seqpipe/b.py:3",
+    ),
+    ("types", {"a.py": HEAD + "Box = tuple[int, int]\n", "b.py": HEAD + "Box = int | str\n"}, "Box names 2"),
     ("classes", {"errors.py": HEAD + "class _A(B, name='a'):\n    x = 1\n"}, ":3: class _A is given name="),
     ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept:\n    raise\n"}, ":5: an except"),
     ("unfinished", {"errors.py": HEAD + "try:\n    x = 1\nexcept Exception:\n    pass\n"}, ":5: an except"),

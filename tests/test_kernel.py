@@ -17,7 +17,7 @@ import pytest
 
 from seqpipe import kernel
 from seqpipe.errors import BackendError
-from seqpipe.kernel import CudaDevice, Source, all_sources, compile_options, load_cupy
+from seqpipe.kernel import CudaDevice, CudaSource, all_sources, compile_options, load_cupy
 from seqpipe.video.device import parse_device
 from tests.support.emulated import EmulatedDevice
 from tests.support.interrupts import lost_interrupts
@@ -25,7 +25,7 @@ from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, compiled, m
 
 
 def test_every_source_says_what_it_is_compiled_with() -> None:
-    assert Source("seqpipe.video.cuda", "kernel.cu") in all_sources()
+    assert CudaSource("seqpipe.video.cuda", "kernel.cu") in all_sources()
     for source in all_sources():
         assert source.variants, f"{source.package}/{source.name} has no line '// variant: NAME=1 …'"
 
@@ -33,7 +33,7 @@ def test_every_source_says_what_it_is_compiled_with() -> None:
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("source", all_sources(), ids=lambda source: source.name)
-def test_sources_compile_for_every_gpu_without_spilling(source: Source, architecture: str) -> None:
+def test_sources_compile_for_every_gpu_without_spilling(source: CudaSource, architecture: str) -> None:
     """Each variant for one of them, so that each of them occurs."""
     here = [variant for other, variant in spread(source.variants) if other == architecture]
     assert here
@@ -46,7 +46,7 @@ def test_sources_compile_for_every_gpu_without_spilling(source: Source, architec
 @pytest.mark.parametrize("architecture", [ARCHITECTURES[0], "sm_90", ARCHITECTURES[-1]])
 @pytest.mark.parametrize("source", all_sources(), ids=lambda source: source.name)
 def test_all_variants_compile_for_the_oldest_the_newest_and_the_measured_gpu(
-    source: Source, architecture: str
+    source: CudaSource, architecture: str
 ) -> None:
     for variant in source.variants:
         assert_compiles_well(source, architecture, variant)
@@ -54,7 +54,7 @@ def test_all_variants_compile_for_the_oldest_the_newest_and_the_measured_gpu(
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
 def test_a_source_that_is_wrong_does_not_compile() -> None:
-    source = Source("seqpipe.video.cuda", "kernel.cu")
+    source = CudaSource("seqpipe.video.cuda", "kernel.cu")
     with pytest.raises(AssertionError, match="another size"):
         compiled(source.text, source.name, "sm_90", compile_options({**source.variants[0], "JOB_BYTES": 5}))
 
@@ -207,7 +207,7 @@ def test_a_compiler_that_is_missing_is_named(cupy: FakeCupy, monkeypatch: pytest
     monkeypatch.setattr(cupy, "RawModule", fail, raising=False)
     with pytest.raises(BackendError, match=r"kernel\.cu cannot be compiled.*libnvrtc\.so\.13.*must fit CuPy"):
         CudaDevice(0).launch(
-            Source("seqpipe.video.cuda", "kernel.cu"), "convert", {}, (1, 1, 1), 256, np.zeros(()), None
+            CudaSource("seqpipe.video.cuda", "kernel.cu"), "convert", {}, (1, 1, 1), 256, np.zeros(()), None
         )
 
 
@@ -219,7 +219,7 @@ def test_a_structure_is_given_by_value() -> None:
     code = "struct Pair { long long at; float add; int unused; };\n" + (
         'extern "C" __global__ void add(const Pair pair) { ((float*)pair.at)[threadIdx.x] += pair.add; }'
     )
-    source = Source("seqpipe", "made.cu")
+    source = CudaSource("seqpipe", "made.cu")
     source.__dict__["text"] = code
     device = CudaDevice(0)
     kept = cupy.arange(8, dtype=np.float32)
@@ -244,7 +244,7 @@ def test_emulated_kernels_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
         running.pop()
 
     monkeypatch.setattr(EmulatedDevice, "_library", lambda *_: SimpleNamespace(run=run))
-    given = Source("seqpipe.video.cuda", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
+    given = CudaSource("seqpipe.video.cuda", "kernel.cu"), "", {}, (1, 1, 1), 1, np.zeros(()), None
     threads = [threading.Thread(target=EmulatedDevice().launch, args=given) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -23,7 +23,7 @@ from ..pipeline.value import Value, value_of
 from .data_node import Absent, DataNode, current, node_of
 from .types import Constant
 
-__all__ = ["Choice", "Missing", "Scope", "both", "either", "merged", "opposite", "selected"]
+__all__ = ["Condition", "Missing", "Scope", "both", "either", "merged", "opposite", "selected"]
 
 
 def _flags(value: Value, where: str) -> Any:
@@ -162,7 +162,7 @@ class Missing:
 UNSET: Final = object()
 
 
-class Choice:
+class Condition:
     """A condition in a pipeline's definition: of a plain value, or of a node.
 
     Args:
@@ -343,7 +343,7 @@ def _truth(value: Any) -> Any:
 
 def selected(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """``one if condition else other``, likewise."""
-    choice = Choice(condition)
+    choice = Condition(condition)
     found: dict[bool, Any] = {}
     for branch, make in ((True, one), (False, other)):
         if choice.takes(branch):

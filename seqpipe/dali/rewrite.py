@@ -35,7 +35,7 @@ _INSTALLED: Final = tuple(
 class _Calls:
     """What rewritten code calls."""
 
-    Choice = conditions_of_nodes.Choice
+    Condition = conditions_of_nodes.Condition
     both = staticmethod(conditions_of_nodes.both)
     either = staticmethod(conditions_of_nodes.either)
     opposite = staticmethod(conditions_of_nodes.opposite)
@@ -138,7 +138,7 @@ class _Conditions(ast.NodeTransformer):
         choice, where = f"__choice{self._count}", node
         targets = _targets(node.body + node.orelse)
         getters = ", ".join(f"(lambda: {target})" for target in targets)
-        lines = [f"{choice} = {_CALLS}.Choice(0)", f"{choice}.keep({getters})"]
+        lines = [f"{choice} = {_CALLS}.Condition(0)", f"{choice}.keep({getters})"]
         made: list[ast.stmt] = _parsed("\n".join(lines))
         assert isinstance(made[0], ast.Assign)
         assert isinstance(made[0].value, ast.Call)

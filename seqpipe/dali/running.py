@@ -19,7 +19,7 @@ from ..pipeline.executor import Executor, Made
 from ..pipeline.external import Feed
 from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
-from ..pipeline.source import Counter, Indexed, LastBatch, Source
+from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
 from .data_node import DataNode, current, entered, left, node_of
 from .describe import all_nodes, dot_text, epoch_samples, reader_facts
@@ -102,7 +102,7 @@ class Pipeline:
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._counts: Counts[str] = Counts()
         self._outputs: tuple[DataNode, ...] = ()
-        self._names: dict[str, Source] = {}
+        self._names: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
         self._user = ""
@@ -182,7 +182,7 @@ class Pipeline:
         digest = hashlib.blake2b(f"{self._seed} {name} {number}".encode(), digest_size=4).digest()
         return int.from_bytes(digest, "little") >> 1
 
-    def register(self, name: str | None, source: Source) -> None:
+    def register(self, name: str | None, source: BatchSource) -> None:
         """Know a source by a name.
 
         Raises:
@@ -295,7 +295,9 @@ class Pipeline:
             )
         return self._executor
 
-    def drive(self, user: str, reader: str | None = None, last_batch: LastBatch | None = None) -> None:
+    def drive(
+        self, user: str, reader: str | None = None, last_batch: PipelineLastBatch | None = None
+    ) -> None:
         """Be run by one user alone from now on: by ``run()``, or by an iterator.
 
         Args:

@@ -16,7 +16,7 @@ from ..pipeline.datasets import Clips, Items
 from ..pipeline.external import External, Feed
 from ..pipeline.nodes import nodes_of
 from ..pipeline.pipeline import form_of
-from ..pipeline.source import Indexed, Source
+from ..pipeline.source import BatchSource, Indexed
 from ..pipeline.value import Value
 from ..readers import Range, Video
 from ..sampling import EpochOrder
@@ -423,7 +423,7 @@ def external_source(call: DaliCall) -> Any:
     for accepted in ("cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth"):
         call.args.pop(accepted, None)
     call.done()
-    made: Source
+    made: BatchSource
     if source is None:
         made = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
     else:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .color import to_rgb
     from .files import FORMATS, decode, encode, read, write
     from .grid import grid_of, upsample
-    from .motion import Motion, occlusion, statistics, warp
+    from .motion import MotionStatistics, occlusion, statistics, warp
 
 _LAZY = {
     "FORMATS": "files",
-    "Motion": "motion",
+    "MotionStatistics": "motion",
     "decode": "files",
     "encode": "files",
     "grid_of": "grid",
@@ -37,7 +37,7 @@ _LAZY = {
 
 __all__ = [
     "FORMATS",
-    "Motion",
+    "MotionStatistics",
     "decode",
     "encode",
     "grid_of",

@@ -21,6 +21,10 @@ _LEAST: Final = (
 )
 
 
+_KEPT_FROM: Final = 256
+"""Pixels of the shorter side from which on an object of DIS is used again."""
+
+
 class _Farneback(NamedTuple):
     """The settings of :func:`cv2.calcOpticalFlowFarneback`, in its order."""
 
@@ -40,10 +44,10 @@ _FARNEBACK: Final = {
 
 
 class FlowWorkspace(threading.local):
-    """What computes flow without a start, for each thread: OpenCV's DIS keeps its buffers from pair to pair.
+    """What computes the flow of large frames without a start, for each thread: DIS keeps its buffers from pair to pair.
 
     A new object for each pair has the kernel clear some 3,000 pages for a pair of 1080p, and threads of one process
-    wait for each other there.
+    wait for each other there. Small frames have new ones: by these, DIS changes its own settings for all that follow.
     """
 
     def __init__(self) -> None:
@@ -51,7 +55,7 @@ class FlowWorkspace(threading.local):
 
 
 def _dis(preset: str) -> _Calc:
-    """OpenCV's DIS. The results of OpenCV 5 depend on earlier starts, and on earlier frames of other sizes."""
+    """OpenCV's DIS. Its results depend on earlier starts, and on earlier frames that are small or of other sizes."""
     import cv2
 
     fast = preset == "fast"
@@ -112,7 +116,7 @@ def dense_flow(
         start = None if start is None else extended(start)
     elif start is not None:
         start = start.copy()  # which is overwritten
-    if workspace is None or start is not None:
+    if workspace is None or start is not None or min(first.shape) < _KEPT_FROM:
         calc = _METHODS[method](preset)
     else:
         key = method, preset, first.shape

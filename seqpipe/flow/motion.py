@@ -12,12 +12,12 @@ from ..errors import ParameterError
 from .grid import grid_of
 from .values import apply_to, flow_array, layout_of
 
-__all__ = ["Motion", "occlusion", "statistics", "warp"]
+__all__ = ["MotionStatistics", "occlusion", "statistics", "warp"]
 
 X = TypeVar("X")
 
 
-class Motion(NamedTuple):
+class MotionStatistics(NamedTuple):
     """How long the vectors of flow are, for each frame; unknown ones (NaN) are left out.
 
     Attributes:
@@ -37,7 +37,7 @@ class Motion(NamedTuple):
     moving: FloatArray
 
 
-def statistics(flow: Any, threshold: float = 1.0) -> Motion:
+def statistics(flow: Any, threshold: float = 1.0) -> MotionStatistics:
     """Statistics of the lengths of motion, for each frame.
 
     Args:
@@ -60,7 +60,7 @@ def statistics(flow: Any, threshold: float = 1.0) -> Motion:
         for row in rows
     ]
     columns = np.array(found, np.float64).reshape(-1, 6).T
-    return Motion(*(column.reshape(array.shape[:-3]) for column in columns))
+    return MotionStatistics(*(column.reshape(array.shape[:-3]) for column in columns))
 
 
 def warp(frames: X, flow: Any, fill_value: float | None = None) -> X:

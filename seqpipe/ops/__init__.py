@@ -59,7 +59,7 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
 - What does not act on images says in ``takes`` what it acts on, and has a call of its own, decorated by ``or_node`` of
   ``core/deferred.py`` so that it gives nodes for nodes. Derive it from the base of its kind: ``Arrays`` in
   ``arrays/base.py`` (or
-  ``OnAxes``, ``NewAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
+  ``OnAxes``, ``AddsAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
 - A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
   for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
   together. Others have those words from ``words.cuh``, and tables of bytes from ``levels.cuh``; one that only moves
@@ -121,8 +121,8 @@ from .core.declaration import REGISTRY, Declaration
 from .core.deferred import Called, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.fields import suggestion
-from .core.intensity import Range
-from .core.nodes import OF_CALLS, Computed, DataNode, Named, Part, Run
+from .core.intensity import IntensityRange
+from .core.nodes import OF_CALLS, Computed, DataNode, Named, NodeOutput, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
@@ -173,19 +173,19 @@ __all__ = [
     "Distribution",
     "Flag",
     "Geometry",
+    "IntensityRange",
     "Mapping",
     "Named",
+    "NodeOutput",
     "Normal",
     "Number",
     "Occurrences",
     "OneOf",
     "Op",
     "Parameter",
-    "Part",
     "PerFrame",
     "Percentiles",
     "Planned",
-    "Range",
     "Reciprocal",
     "Run",
     "Sampled",

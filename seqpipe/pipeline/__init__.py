@@ -23,7 +23,7 @@ from .graph import Graph
 from .inputs import Input
 from .passes import AugmentedBatches, AugmentedSequences
 from .pipeline import Clip, Pipeline, PipelineState, external_source, read, read_items
-from .source import Dataset, LastBatch
+from .source import DatasetProtocol, PipelineLastBatch
 from .views import VideoScores, crop_views
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
     "BatchInfo",
     "Clip",
     "DataNode",
-    "Dataset",
+    "DatasetProtocol",
     "Fuse",
     "Graph",
     "Input",
-    "LastBatch",
     "Pipeline",
+    "PipelineLastBatch",
     "PipelineState",
     "SampleInfo",
     "VideoScores",

@@ -8,7 +8,7 @@ from typing import get_args
 from ..array import IntArray
 from ..errors import ParameterError
 from ..ops import Chain, Declaration
-from ..readers import Report, Sample, Video
+from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
@@ -125,7 +125,7 @@ class Augmented:
         """
         self._reader.set_epoch(epoch)
 
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
         """What an epoch consists of; see :meth:`seqpipe.readers.Video.requests`."""
         return self._reader.requests(epoch, positions)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..array import IntArray
 from ..errors import DamagedSourceError, SeqpipeError
 from ..ops import Type
-from ..readers import Sample, Video
+from ..readers import SampleRequest, Video
 from ..readers.collate import collate
 from ..readers.fetch import Fetcher, Pending, begin_together
 from ..readers.report import ReportBook
@@ -239,7 +239,7 @@ class _Always:
 
     output: OutputSpec
 
-    def __call__(self, samples: Seq[Sample], epoch: int) -> list[OutputSpec]:  # noqa: ARG002  it is that of all
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:  # noqa: ARG002  it is that of all
         return [self.output] * len(samples)
 
 

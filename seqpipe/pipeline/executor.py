@@ -15,9 +15,9 @@ from typing import Any, Final
 from ..errors import ParameterError
 from ..video.engine.workers import Workers
 from .nodes import Fed, noted
-from .source import EndOfData, Fetched, Place, Source, Ticket
+from .source import BatchSource, EndOfData, Fetched, Place, Ticket
 
-__all__ = ["Executor", "Made", "Stage"]
+__all__ = ["Executor", "Made", "StageTimes"]
 
 _EXTERNAL: Final = "source"
 _COMPUTE: Final = "compute"
@@ -37,7 +37,7 @@ class Made:
 
 
 @dataclass
-class Stage:
+class StageTimes:
     """How a thread spent its time.
 
     Attributes:
@@ -106,23 +106,25 @@ class Executor:
         before: called before a batch is begun; it may raise StopIteration, which ends the epoch.
         around: makes a context in which the graph is evaluated.
         settle: called with the values of the inputs of the first batch, before anything is done to them; it may refuse.
+        images: the names of inputs that operators act on as on images.
     """
 
-    sources: Seq[Source]
+    sources: Seq[BatchSource]
     nodes: Seq[Fed]
     graph: Callable[..., tuple[Any, ...]]
     prefetch: int = 2
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
     settle: Callable[[Mapping[str, Any]], None] | None = None
-    stages: dict[str, Stage] = field(default_factory=dict, init=False)
+    images: frozenset[str] = frozenset()
+    stages: dict[str, StageTimes] = field(default_factory=dict, init=False)
     _queue: deque[_Begun] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
     _ended: bool = field(default=False, init=False)
     _pid: int = field(default_factory=os.getpid, init=False)
     _broken: Exception | None = field(default=None, init=False)
     _depths: list[int] = field(default_factory=lambda: [0, 0], init=False)
-    _waited: Stage = field(default_factory=Stage, init=False)
+    _waited: StageTimes = field(default_factory=StageTimes, init=False)
     _place: list[tuple[int, int, Any]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -222,7 +224,7 @@ class Executor:
         return True
 
     def _submit(self, stage: str, call: Callable[[], Any]) -> Future[Any]:
-        self.stages.setdefault(stage, Stage())
+        self.stages.setdefault(stage, StageTimes())
         if not self.prefetch:
             return _done(call)
         if stage not in self._workers:
@@ -249,15 +251,18 @@ class Executor:
         return fetch
 
     def _making(self, fetching: Future[list[Fetched]]) -> Callable[[], Made]:
-        stages, nodes, graph, around = self.stages, self.nodes, self.graph, self.around
-        places = [(node, self._number(node)) for node in nodes]
+        stages, graph, around = self.stages, self.graph, self.around
+        places = [(node, self._number(node), node.name in self.images) for node in self.nodes]
 
         def make() -> Made:
             with stages[_COMPUTE].waiting():
                 fetched = fetching.result()
             with stages[_COMPUTE].working():
                 place = _place_of(fetched, self.sources)
-                values = {node.name: node.taken(fetched[number].values) for node, number in places}
+                values = {
+                    node.name: node.taken(fetched[number].values, images=images)
+                    for node, number, images in places
+                }
                 del fetched
                 told = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
                 note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"
@@ -353,7 +358,7 @@ class Executor:
             source.close()
 
 
-def _place_of(fetched: list[Fetched], sources: Seq[Source]) -> Place:
+def _place_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> Place:
     """The place that the first source says.
 
     Raises:

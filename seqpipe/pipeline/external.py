@@ -14,10 +14,10 @@ from ..array import Array, admit, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE
-from .source import EndOfData, Fetched, Place, Source, Ticket
+from .source import BatchSource, EndOfData, Fetched, Place, Ticket
 from .value import Value, value_of
 
-__all__ = ["BatchInfo", "Cycle", "External", "Feed", "Form", "SampleInfo", "StarvedError"]
+__all__ = ["BatchInfo", "Cycle", "External", "ExternalSpec", "Feed", "SampleInfo", "StarvedError"]
 
 Cycle: TypeAlias = Literal["no", "quiet", "raise"]
 
@@ -59,7 +59,7 @@ class BatchInfo(NamedTuple):
     epoch_idx: int
 
 
-class Form(NamedTuple):
+class ExternalSpec(NamedTuple):
     """What the values of a source have to be; each has one entry for each value.
 
     Attributes:
@@ -82,7 +82,7 @@ class _Values:
     """Checks what the user's code gives, and makes values of it; types and axes are those of the first batch."""
 
     name: str
-    form: Form
+    form: ExternalSpec
     batch_size: int
     copies: bool = True
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -210,13 +210,13 @@ class _Values:
             )
 
 
-def _type_of(form: Form, part: int) -> Type:
+def _type_of(form: ExternalSpec, part: int) -> Type:
     """What a source was declared to give."""
     layout = form.layouts[part] or None
     return Type("images" if layout and "H" in layout else "unknown", layout, form.dtypes[part])
 
 
-class External(Source):
+class External(BatchSource):
     """A source of the user's own: a callable, an iterable or a generator.
 
     Args:
@@ -242,7 +242,7 @@ class External(Source):
     def __init__(
         self,
         source: Any,
-        form: Form,
+        form: ExternalSpec,
         batch_size: int,
         *,
         batch: bool = True,
@@ -301,14 +301,14 @@ class External(Source):
         return self._cycle == "raise"
 
     def begin(self) -> Ticket | None:
-        """See :meth:`Source.begin`; whether there is a batch is known when it is finished."""
+        """See :meth:`BatchSource.begin`; whether there is a batch is known when it is finished."""
         end = self._position + self._batch_size
         ticket = Ticket(self._epoch, self._position, end, self._position // self._batch_size)
         self._position = end
         return ticket
 
     def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`Source.finish`.
+        """See :meth:`BatchSource.finish`.
 
         Raises:
             EndOfData: the source has ended.
@@ -375,7 +375,7 @@ class External(Source):
         return {"kind": "none"}
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
-        """See :meth:`Source.go_to`.
+        """See :meth:`BatchSource.go_to`.
 
         Raises:
             StateError: the source cannot be put into a state, for it is an iterable without ``load_state_dict``.
@@ -399,7 +399,7 @@ class External(Source):
         self._epoch, self._position = epoch, position
 
     def type_of(self, part: int) -> Type:
-        """See :meth:`Source.type_of`."""
+        """See :meth:`BatchSource.type_of`."""
         return _type_of(self._values.form, part)
 
     @property
@@ -408,7 +408,7 @@ class External(Source):
         return {"external": [self.name, len(self.parts)]}
 
 
-class Feed(Source):
+class Feed(BatchSource):
     """A source that is fed by hand: batches wait in a queue, each for one run.
 
     Args:
@@ -420,7 +420,13 @@ class Feed(Source):
     """
 
     def __init__(
-        self, form: Form, batch_size: int, *, name: str, repeat_last: bool = False, copies: bool = True
+        self,
+        form: ExternalSpec,
+        batch_size: int,
+        *,
+        name: str,
+        repeat_last: bool = False,
+        copies: bool = True,
     ) -> None:
         self.name, self.parts = name, form.names
         self._values = _Values(name, form, BATCH_SIZE.check(batch_size), copies)
@@ -443,7 +449,7 @@ class Feed(Source):
         self._queue.append(self._values.batch(given))
 
     def begin(self) -> Ticket | None:
-        """See :meth:`Source.begin`.
+        """See :meth:`BatchSource.begin`.
 
         Raises:
             StarvedError: nothing was fed.
@@ -463,7 +469,7 @@ class Feed(Source):
         return ticket
 
     def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`Source.finish`."""
+        """See :meth:`BatchSource.finish`."""
         count = len(ticket.work[0])
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
         return Fetched(ticket.work, Place(ticket.epoch, indices, count))
@@ -473,11 +479,11 @@ class Feed(Source):
         self._queue.appendleft(ticket.work)
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
-        """See :meth:`Source.go_to`."""
+        """See :meth:`BatchSource.go_to`."""
         self._epoch, self._position = epoch, position
 
     def type_of(self, part: int) -> Type:
-        """See :meth:`Source.type_of`."""
+        """See :meth:`BatchSource.type_of`."""
         return _type_of(self._values.form, part)
 
     @property

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..ops import Mapping
+from ..video.convert.geometry import PixelBox
 from ..video.convert.output import OutputSpec, transposed
 
 __all__ = ["Framing", "scales"]
 
 _NEAR = 1e-6  # pixels; of places that are whole numbers but for what float64 has rounded
-
-Box = tuple[int, int, int, int]
 
 
 class _Scaling(NamedTuple):
@@ -45,11 +44,11 @@ class Framing:
         part: of the scaled picture; None for all of it.
     """
 
-    crop: Box
+    crop: PixelBox
     mirror: bool = False
-    window: Box | None = None
+    window: PixelBox | None = None
     size: tuple[int, int] | None = None
-    part: Box | None = None
+    part: PixelBox | None = None
 
     @classmethod
     def of(cls, output: OutputSpec, height: int, width: int) -> Framing:
@@ -91,7 +90,7 @@ class Framing:
         return replace(plain, **fields)
 
     @property
-    def _shown(self) -> Box:
+    def _shown(self) -> PixelBox:
         """The part that pixels may be cut out of, in the coordinates that it has itself."""
         if self.size is None:
             return self.crop

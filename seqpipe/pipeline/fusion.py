@@ -18,7 +18,7 @@ from ..ops import (
     leading,
     planned,
 )
-from ..readers import Sample
+from ..readers import SampleRequest
 from ..video.convert.output import OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
@@ -48,7 +48,7 @@ class Head:
     rounded: bool
     luma: str = ""
 
-    def __call__(self, samples: Seq[Sample], epoch: int) -> list[OutputSpec]:
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
         """The output of each of some samples, drawn as the operators draw when they are called.
 
         Raises:
@@ -77,7 +77,7 @@ class Head:
         resampled += f"; {self.luma} needs the luma alone: no colors are made" if self.luma else ""
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
 
-    def _spec(self, sample: Sample) -> Spec:
+    def _spec(self, sample: SampleRequest) -> Spec:
         """A sample as operators would be given it."""
         sides = dict(zip(self.plain.frame_layout, sample.shape, strict=True))
         return Spec(len(sample.frames), sides["H"], sides["W"], sides["C"], self.plain.dtype)

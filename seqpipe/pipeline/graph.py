@@ -40,7 +40,7 @@ from .inference import dot_text, infer
 from .inputs import Input, extent_of, leads_of
 from .nodes import add_note
 from .order import ordered
-from .steps import Step, steps_of
+from .steps import GraphStep, steps_of
 
 __all__ = ["Graph"]
 
@@ -126,6 +126,14 @@ class Graph:
         """The inputs themselves."""
         return tuple(node for node in self._order.nodes if isinstance(node, Input))
 
+    @property
+    def images(self) -> frozenset[str]:
+        """The names of inputs that operators act on as on images."""
+        calls = [node for node in self._order.nodes if isinstance(node, Called)]
+        makers = [(call, call.maker.makers[0].traits.takes) for call in calls]
+        acted_on = [one for call, takes in makers if takes in ("images", "batches") for one in call.inputs]
+        return frozenset(one.name for one in acted_on if isinstance(one, Input))
+
     def __call__(
         self,
         *,
@@ -163,7 +171,7 @@ class Graph:
                 del values[self._order.place(node)]
         return tuple(values[self._order.place(node)] for node in self._outputs)
 
-    def _value(self, step: Step, values: Mapping[int, Any], run: Run) -> Any:
+    def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
         """What a step gives; nothing here holds what it was given when the next one begins."""
         try:
             return step.value([values[self._order.place(node)] for node in step.operands], run)
@@ -172,7 +180,7 @@ class Graph:
             add_note(error, f"node {step.nodes[-1]}" + (f", made at {where}" if where else ""))
             raise
 
-    def _place(self, step: Step) -> int:
+    def _place(self, step: GraphStep) -> int:
         return self._order.place(step.nodes[-1])
 
     def _check(self, inputs: Mapping[str, Any], **options: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .. import parts
 from ..errors import ParameterError
-from ..ops import Called, Chain, Computed, DataNode, OneOf, Op, Part, PerFrame, Sampled, SomeOf
+from ..ops import Called, Chain, Computed, DataNode, NodeOutput, OneOf, Op, PerFrame, Sampled, SomeOf
 from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
@@ -51,7 +51,7 @@ def _state(node: DataNode) -> dict[str, Any]:
     """A node as JSON knows it, but for the nodes that it is made of, which stay what they are."""
     if isinstance(node, Input):
         return {"input": node.name}
-    if isinstance(node, Part):
+    if isinstance(node, NodeOutput):
         return {"part": node.place, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
@@ -100,7 +100,7 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
     if "input" in entry:
         return Input(entry["input"])
     if "part" in entry:
-        return Part(_read(entry["of"], nodes), entry["part"], entry["name"])
+        return NodeOutput(_read(entry["of"], nodes), entry["part"], entry["name"])
     given = [_read(value, nodes) for value in entry["of"]]
     if "sign" in entry:
         before, behind = given

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SeqpipeError
-from ..ops import Called, Computed, DataNode, Part, Type, result_type, types_after
+from ..ops import Called, Computed, DataNode, NodeOutput, Type, result_type, types_after
 from ..ops.random import RandomSource
 from .inputs import Input
 from .nodes import Fed, add_note
@@ -73,7 +73,7 @@ def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str,
         return (known.get(node.name) or _UNKNOWN,)
     if isinstance(node, RandomSource):
         return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
-    if isinstance(node, Part):
+    if isinstance(node, NodeOutput):
         whole = given[0]
         return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
     if isinstance(node, Computed):

@@ -15,7 +15,7 @@ from ..layout import frame_axis
 from ..ops import DEFAULT_LAYOUTS, OF_CALLS, Called, DataNode, Named, Run
 from ..sequence import Batch, Sequence
 
-__all__ = ["Extent", "Input", "extent_of", "leads_of"]
+__all__ = ["BatchExtent", "Input", "extent_of", "leads_of"]
 
 _BATCH: Final = 5  # axes of arrays that hold several samples without being told to
 
@@ -62,7 +62,7 @@ class Input(DataNode):
         )
 
 
-class Extent(NamedTuple):
+class BatchExtent(NamedTuple):
     """How much a value holds.
 
     Attributes:
@@ -89,7 +89,7 @@ def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     return found
 
 
-def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> Extent:
+def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> BatchExtent:
     """How many samples and frames a graph is called with: what random numbers are drawn for.
 
     Inputs that operators on images act on tell, by their layout; where there are none, whatever can.
@@ -112,26 +112,26 @@ def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index:
             f"inputs of different numbers of samples: {told}", source="Graph", allowed="as many in each"
         )
     if not found:
-        return Extent(max(np.size(index), 1) if index is not None else 1, None)
+        return BatchExtent(max(np.size(index), 1) if index is not None else 1, None)
     extents = [*found.values()]
-    return Extent(extents[0].samples, _common(extent.frames for extent in extents))
+    return BatchExtent(extents[0].samples, _common(extent.frames for extent in extents))
 
 
-def _extent(value: Any, layout: str | None) -> Extent | None:
+def _extent(value: Any, layout: str | None) -> BatchExtent | None:
     """How much a value holds; None where that cannot be told."""
     if isinstance(value, Batch):
-        return Extent(len(value), _common(len(one) for one in value))
+        return BatchExtent(len(value), _common(len(one) for one in value))
     if isinstance(value, Sequence):
-        return Extent(1, len(value))
+        return BatchExtent(1, len(value))
     if isinstance(value, (list, tuple)):
         each = [extent for one in value if (extent := _extent(one, layout))]
-        return Extent(len(value), _common(extent.frames for extent in each))
+        return BatchExtent(len(value), _common(extent.frames for extent in each))
     shape: tuple[int, ...] = getattr(value, "shape", ())
     letters = layout or DEFAULT_LAYOUTS.get(len(shape), "")
     if len(letters) != len(shape) or not letters:
         return None
     frames = frame_axis(letters)
-    return Extent(shape[0] if letters[0] == "N" else 1, 1 if frames is None else shape[frames])
+    return BatchExtent(shape[0] if letters[0] == "N" else 1, 1 if frames is None else shape[frames])
 
 
 def _common(counts: Iterable[int | None]) -> int | None:

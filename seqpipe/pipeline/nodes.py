@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from .inputs import Input
-from .source import EndOfData, Source
+from .source import BatchSource, EndOfData
 from .value import Value
 
 __all__ = ["Fed", "add_note", "nodes_of", "noted"]
@@ -25,11 +25,11 @@ class Fed(Input):
         name: one of its own within the process.
         source: the source.
         part: the number of the value among the source's.
-        plain: whether it is an array, or a list of such, rather than a :class:`Value`.
+        plain: whether it is a Batch, an array or a list of arrays, rather than a :class:`Value`.
         order: greater than those of nodes that were made before.
     """
 
-    source: Source
+    source: BatchSource
     part: int
     plain: bool = True
     order: int = 0
@@ -39,17 +39,24 @@ class Fed(Input):
         """The source and the part."""
         return f"{self.source.name}.{self.source.parts[self.part]}"
 
-    def taken(self, values: tuple[Any, ...]) -> Any:
-        """The value among those of the source."""
+    def taken(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
+        """The value among those of the source; with a layout of images, a Batch.
+
+        Args:
+            values: of the source.
+            images: whether operators act on it as on images, so that it has a layout though none was declared.
+        """
         found = values[self.part]
-        return found.data if self.plain and isinstance(found, Value) else found
+        if not self.plain or not isinstance(found, Value):
+            return found
+        return found.as_images() if images or found.layout else found.data
 
     def written(self, name: Any) -> str:  # noqa: ARG002  there are no nodes in it
         """See :meth:`seqpipe.ops.DataNode.written`."""
         return self.label
 
 
-def nodes_of(source: Source, *, plain: bool = True) -> tuple[Fed, ...]:
+def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[Fed, ...]:
     """A node for each value of a source."""
     first = next(_NUMBERS)
     return tuple(Fed(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ..ops import Chain
 from ..readers import Batches, Sequences
-from ..sampling import State, check_state
+from ..sampling import IteratorState, check_state
 from ..sequence import Batch, Sequence
 
 __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
@@ -55,10 +55,10 @@ class AugmentedPass(ABC, Generic[ItemT]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inner!r})"
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> IteratorState:
         """Where it stands, as plain values: the epoch, the position, and what they are of."""
         state = self._inner.state_dict()
-        return State(epoch=state["epoch"], position=state["position"], fingerprint=self._fingerprint)
+        return IteratorState(epoch=state["epoch"], position=state["position"], fingerprint=self._fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from a state: with exactly what would have come. The dataset's epoch becomes its epoch.

@@ -27,10 +27,10 @@ from ..sampling.params import EPOCH
 from ..whole_file import replacing
 from .datasets import Clips
 from .executor import Executor
-from .external import External, Feed, Form
+from .external import External, ExternalSpec, Feed
 from .graph import Graph
 from .nodes import Fed, nodes_of
-from .source import Dataset, Indexed, LastBatch, Source
+from .source import BatchSource, DatasetProtocol, Indexed, PipelineLastBatch
 
 __all__ = [
     "Clip",
@@ -89,7 +89,7 @@ class PipelineState(TypedDict):
     sources: list[Any]
 
 
-def read(reader: Video, batch_size: int, *, last_batch: LastBatch = "partial") -> Clip:
+def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> Clip:
     """The samples of a reader as nodes.
 
     Args:
@@ -110,9 +110,9 @@ def read(reader: Video, batch_size: int, *, last_batch: LastBatch = "partial") -
 
 
 def read_items(
-    dataset: Dataset, batch_size: int, *, last_batch: LastBatch = "partial"
+    dataset: DatasetProtocol, batch_size: int, *, last_batch: PipelineLastBatch = "partial"
 ) -> tuple[DataNode, ...]:
-    """The parts of any dataset as nodes; see :class:`seqpipe.pipeline.Dataset`."""
+    """The parts of any dataset as nodes; see :class:`seqpipe.pipeline.DatasetProtocol`."""
     return nodes_of(Indexed(dataset, batch_size, last_batch))
 
 
@@ -140,7 +140,8 @@ def external_source(
             "quiet"), or at the next epoch ("raise").
         batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
         dtype: the type that values must have; one, or one for each.
-        layout: likewise of a sample.
+        layout: likewise the letters of a sample's axes, such as "HWC"; values with a layout of images are a Batch.
+            Where none is said, operators on images take samples of two axes for HW, of three for HWC, of four for FHWC.
         name: for messages, and for :meth:`Pipeline.feed`.
 
     Raises:
@@ -148,14 +149,14 @@ def external_source(
     """
     form = form_of(name, num_outputs, dtype, layout, None)
     if source is None:
-        made: Source = Feed(form, batch_size, name=name)
+        made: BatchSource = Feed(form, batch_size, name=name)
     else:
         made = External(source, form, batch_size, batch=batch, cycle=cycle, batch_info=batch_info, name=name)
     nodes = nodes_of(made)
     return nodes if form.several else nodes[0]
 
 
-def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> Form:
+def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
     """What the values of an external source have to be, of what it was declared with.
 
     Raises:
@@ -178,7 +179,7 @@ def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: A
     dtypes = tuple(None if one is None else _dtype(one) for one in each("dtype", dtype))
     names = tuple(f"{n}" for n in range(count))
     layouts = tuple(one or "" for one in each("layout", layout))
-    return Form(names, layouts, dtypes, each("ndim", ndim), num_outputs is not None)
+    return ExternalSpec(names, layouts, dtypes, each("ndim", ndim), num_outputs is not None)
 
 
 def _dtype(given: Any) -> str:
@@ -214,7 +215,12 @@ class Pipeline:
         for line in self._graph.waits:
             warn_caller(line)
         self._executor = Executor(
-            self._sources, self._nodes, self._graph, prefetch, settle=self._graph.settle
+            self._sources,
+            self._nodes,
+            self._graph,
+            prefetch,
+            settle=self._graph.settle,
+            images=self._graph.images,
         )
         self._epoch, self._at, self._done = 0, 0, False
 
@@ -384,16 +390,16 @@ def fed_nodes(graph: Graph) -> list[Fed]:
     return sorted((node for node in nodes if isinstance(node, Fed)), key=lambda node: node.order)
 
 
-def sources_of(nodes: Seq[Fed]) -> list[Source]:
+def sources_of(nodes: Seq[Fed]) -> list[BatchSource]:
     """The sources of nodes, each once."""
-    found: list[Source] = []
+    found: list[BatchSource] = []
     for node in nodes:
         if not any(node.source is one for one in found):
             found.append(node.source)
     return found
 
 
-def feed_of(sources: Seq[Source], name: str) -> Feed:
+def feed_of(sources: Seq[BatchSource], name: str) -> Feed:
     """The source that is fed by a name.
 
     Raises:
@@ -410,7 +416,7 @@ def feed_of(sources: Seq[Source], name: str) -> Feed:
     )
 
 
-def graph_fingerprint(graph: Graph, sources: Seq[Source]) -> str:
+def graph_fingerprint(graph: Graph, sources: Seq[BatchSource]) -> str:
     """What decides the samples of a pipeline and what is made of them."""
     return fingerprint(graph=repr(graph), sources=[dict(source.fingerprint) for source in sources])
 

@@ -1,7 +1,7 @@
 """Sources: what a pipeline begins with. They give batches in order, and stand at places that can be saved.
 
-A pipeline calls :meth:`Source.begin` in the thread that iterates, for as many batches as are read ahead, and
-:meth:`Source.finish` for each of them in their order, mostly in another thread. Nothing else crosses threads.
+A pipeline calls :meth:`BatchSource.begin` in the thread that iterates, for as many batches as are read ahead, and
+:meth:`BatchSource.finish` for each of them in their order, mostly in another thread. Nothing else crosses threads.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
 __all__ = [
+    "BatchSource",
     "Counter",
     "Cut",
-    "Dataset",
+    "DatasetProtocol",
     "EndOfData",
     "Fetched",
     "Indexed",
-    "LastBatch",
+    "PipelineLastBatch",
     "Place",
-    "Source",
     "Ticket",
 ]
 
-LastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
+PipelineLastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
 """What becomes of a rest that fills no batch: given short; left out; filled up from the start of the epoch; filled up
 with the last sample."""
 
@@ -90,7 +90,7 @@ class Ticket:
     size: int = 0
 
 
-class Source(ABC):
+class BatchSource(ABC):
     """Something that gives batches.
 
     Attributes:
@@ -163,7 +163,7 @@ class Source(ABC):
         """Let go of threads and files."""
 
 
-class Dataset(Protocol):
+class DatasetProtocol(Protocol):
     """Samples that can be asked for by their places in an epoch, such as a reader's."""
 
     name: str
@@ -219,7 +219,7 @@ class Cut:
 
     length: int
     batch_size: int
-    last_batch: LastBatch
+    last_batch: PipelineLastBatch
     least: int
     most: int
 
@@ -251,7 +251,7 @@ class Cut:
 
 
 @dataclass(eq=False)
-class Indexed(Source):
+class Indexed(BatchSource):
     """A source over a dataset: every batch follows from (epoch, position).
 
     Attributes:
@@ -262,9 +262,9 @@ class Indexed(Source):
         lockstep: whether all ranks give as many batches; otherwise each gives those of its own samples.
     """
 
-    dataset: Dataset
+    dataset: DatasetProtocol
     batch_size: int
-    last_batch: LastBatch = "partial"
+    last_batch: PipelineLastBatch = "partial"
     endless: bool = False
     lockstep: bool = False
     _epoch: int = field(default=0, init=False)
@@ -272,8 +272,8 @@ class Indexed(Source):
 
     def __post_init__(self) -> None:
         self.batch_size = BATCH_SIZE.check(self.batch_size)
-        if self.last_batch not in get_args(LastBatch):
-            allowed = ", ".join(map(repr, get_args(LastBatch)))
+        if self.last_batch not in get_args(PipelineLastBatch):
+            allowed = ", ".join(map(repr, get_args(PipelineLastBatch)))
             raise ParameterError(f"last_batch={self.last_batch!r} is not valid", allowed=allowed)
         self.name, self.parts, self.room = self.dataset.name, self.dataset.parts, self.dataset.room
 
@@ -284,7 +284,7 @@ class Indexed(Source):
         return Cut(length, self.batch_size, self.last_batch, least, most)
 
     def begin(self) -> Ticket | None:
-        """See :meth:`Source.begin`."""
+        """See :meth:`BatchSource.begin`."""
         cut = self.cut(self._epoch)
         if not cut.holds(self._position):
             if not self.endless or not cut.count:
@@ -301,23 +301,23 @@ class Indexed(Source):
         return ticket
 
     def next_size(self) -> int:
-        """See :meth:`Source.next_size`."""
+        """See :meth:`BatchSource.next_size`."""
         cut = self.cut(self._epoch)
         at = self._position if cut.holds(self._position) else 0
         return self.dataset.size(self._epoch, cut.positions(at)[0]) if cut.length else 0
 
     def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`Source.finish`."""
+        """See :meth:`BatchSource.finish`."""
         work, valid = ticket.work
         values, indices, sources = self.dataset.finish(work)
         return Fetched(values, Place(ticket.epoch, indices, min(valid, len(indices)), sources))
 
     def cancel(self, ticket: Ticket) -> None:
-        """See :meth:`Source.cancel`."""
+        """See :meth:`BatchSource.cancel`."""
         self.dataset.cancel(ticket.work[0])
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
-        """See :meth:`Source.go_to`."""
+        """See :meth:`BatchSource.go_to`."""
         cut = self.cut(EPOCH.check(epoch))
         if not 0 <= position <= cut.most:
             raise StateError(
@@ -332,7 +332,7 @@ class Indexed(Source):
         self.dataset.use(parts)
 
     def type_of(self, part: int) -> Type:
-        """See :meth:`Source.type_of`."""
+        """See :meth:`BatchSource.type_of`."""
         return self.dataset.type_of(part)
 
     @property
@@ -341,20 +341,20 @@ class Indexed(Source):
         return self.dataset.fingerprint
 
     def length(self, epoch: int) -> int:
-        """See :meth:`Source.length`."""
+        """See :meth:`BatchSource.length`."""
         return self.dataset.length(epoch)
 
     def batches(self, epoch: int) -> int:
-        """See :meth:`Source.batches`."""
+        """See :meth:`BatchSource.batches`."""
         return self.cut(epoch).count
 
     def close(self) -> None:
-        """See :meth:`Source.close`."""
+        """See :meth:`BatchSource.close`."""
         self.dataset.close()
 
 
 @dataclass(eq=False)
-class Counter(Source):
+class Counter(BatchSource):
     """A source of nothing but places, without end: for graphs that make everything themselves.
 
     Attributes:
@@ -368,18 +368,18 @@ class Counter(Source):
     _position: int = field(default=0, init=False)
 
     def begin(self) -> Ticket:
-        """See :meth:`Source.begin`."""
+        """See :meth:`BatchSource.begin`."""
         ticket = Ticket(self._epoch, self._position, self._position + self.batch_size)
         self._position = ticket.end
         return ticket
 
     def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`Source.finish`."""
+        """See :meth:`BatchSource.finish`."""
         indices = np.arange(ticket.position, ticket.end, dtype=np.int64)
         return Fetched((), Place(ticket.epoch, indices, len(indices)))
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
-        """See :meth:`Source.go_to`."""
+        """See :meth:`BatchSource.go_to`."""
         self._epoch, self._position = epoch, position
 
     @property

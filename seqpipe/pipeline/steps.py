@@ -12,11 +12,11 @@ from ..ops import DEFAULT_LAYOUTS, Called, Chain, DataNode, Op, Run, naming_node
 from .inputs import Input
 from .order import Ordered
 
-__all__ = ["Step", "steps_of"]
+__all__ = ["GraphStep", "steps_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class GraphStep:
     """One node, or calls of operators on images of which each acts on what the one before it makes, and nobody else.
 
     Attributes:
@@ -69,9 +69,9 @@ class Step:
                 device=run.device,
             )
 
-    def joined(self, call: Called) -> Step:
+    def joined(self, call: Called) -> GraphStep:
         """The step with one more call at its end."""
-        return Step((*self.nodes, call))
+        return GraphStep((*self.nodes, call))
 
     def can_lead(self, call: Called) -> bool:
         """Whether a call does to the result what it would do as the last of a chain.
@@ -99,7 +99,7 @@ def _chains(node: Called) -> bool:
     return isinstance(maker, Op) and type(maker).__call__ is Op.__call__
 
 
-def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[Step]:
+def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
     """What has to be done, in its order; inputs are there.
 
     Args:
@@ -108,11 +108,11 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[Step]:
     """
     uses = Counter(order.place(node) for one in order.nodes for node in one.operands)
     uses.update(order.place(node) for node in outputs)
-    found: dict[int, Step] = {}  # by the place of what each gives
+    found: dict[int, GraphStep] = {}  # by the place of what each gives
     for place, node in enumerate(order.nodes):
         if isinstance(node, Input):
             continue
-        found[place] = Step((node,))
+        found[place] = GraphStep((node,))
         if isinstance(node, Called) and _chains(node) and isinstance(node.given[0], DataNode):
             before = order.place(node.given[0])
             if before in found and uses[before] == 1 and found[before].can_lead(node):
@@ -120,10 +120,10 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[Step]:
     return _spending(order, [*found.values()], outputs)
 
 
-def _spending(order: Ordered, steps: list[Step], outputs: Seq[DataNode]) -> list[Step]:
+def _spending(order: Ordered, steps: list[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
     """The steps with what each is the last to need."""
     needed = {order.place(node) for node in outputs}
-    done: list[Step] = []
+    done: list[GraphStep] = []
     for step in reversed(steps):
         spent = {order.place(node): node for node in step.operands if order.place(node) not in needed}
         needed.update(spent)

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..array import Array, admit, device_of, namespace, to_cupy, to_numpy
 from ..errors import ParameterError
+from ..layout import LAYOUTS
+from ..ops import DEFAULT_LAYOUTS
 from ..sequence import Batch, Sequence
 
 __all__ = ["Value", "value_of"]
@@ -105,6 +107,18 @@ class Value:
     def only(self, count: int) -> Value:
         """The first samples."""
         return replace(self, data=self.data[:count], sources=self.sources[:count])
+
+    def as_images(self) -> Batch | Any:
+        """The samples with their layout, as operators on images take them; ``data`` where they have no such layout.
+
+        A layout that is not known is that of a sample of as many axes: HW, HWC or FHWC.
+        """
+        layout = self.layout or DEFAULT_LAYOUTS.get(self.ndim, "")
+        if layout not in LAYOUTS or "H" not in layout or layout.startswith("N"):
+            return self.data
+        named = self.sources or ("",) * len(self)
+        samples = tuple(Sequence(one, layout, name) for one, name in zip(self, named, strict=True))
+        return Batch(samples, stacked=self.data if self.dense else None)
 
     def on_host(self) -> Value:
         """The same in main memory."""

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from .loader import Batches, Sequences
     from .ranges import Range
     from .report import Loss, Report
-    from .selection import Sample
+    from .selection import SampleRequest
     from .video import Video
     from .volume import Volume
 
-__all__ = ["Batches", "Loss", "Range", "Report", "Sample", "Sequences", "Video", "Volume"]
+__all__ = ["Batches", "Loss", "Range", "Report", "SampleRequest", "Sequences", "Video", "Volume"]
 
 _LAZY = {
     "Batches": "loader",
     "Loss": "report",
     "Range": "ranges",
     "Report": "report",
-    "Sample": "selection",
+    "SampleRequest": "selection",
     "Sequences": "loader",
     "Video": "video",
     "Volume": "volume",

@@ -12,7 +12,7 @@ from ..array import Array, BoolArray, namespace
 from ..param import choice
 from ..sequence import Batch, Sequence
 from .fetch import FetchedSamples
-from .selection import Sample
+from .selection import SampleRequest
 
 __all__ = ["RAGGED", "Ragged", "collate"]
 
@@ -49,7 +49,7 @@ def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
     return Batch(sequences, stacked=stacked, labels=labels, indices=indices, mask=mask)
 
 
-def _mask(samples: Seq[Sample], sequences: Seq[Sequence]) -> BoolArray:
+def _mask(samples: Seq[SampleRequest], sequences: Seq[Sequence]) -> BoolArray:
     """``(N, F, H, W)``, True for pixels that a video has at that place and time."""
     shapes = [tuple(sequence.shape[sequence.layout.index(axis)] for axis in "FHW") for sequence in sequences]
     mask: BoolArray = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)

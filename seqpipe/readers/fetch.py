@@ -18,7 +18,7 @@ from ..video.plan.request import Request
 from .lazy_engine import LazyEngine
 from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
-from .selection import Sample, Selection
+from .selection import SampleRequest, Selection
 
 __all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
@@ -26,7 +26,7 @@ _NEARBY = 1024
 _TRIES = 16
 
 
-Pair: TypeAlias = tuple[Sample, Sequence]
+Pair: TypeAlias = tuple[SampleRequest, Sequence]
 """A sample and its pixels."""
 
 
@@ -152,7 +152,7 @@ class Fetcher:
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
         return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
 
-    def single(self, sample: Sample, epoch: int) -> Sequence:
+    def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
 
         Raises:
@@ -207,12 +207,14 @@ class Fetcher:
         return np.dtype(self.output.dtype).itemsize
 
     def _grouped(
-        self, samples: tuple[Sample, ...], failed: dict[int, SeqpipeError], epoch: int
+        self, samples: tuple[SampleRequest, ...], failed: dict[int, SeqpipeError], epoch: int
     ) -> SampleGroup:
         return group_of(samples, failed, self.selection.catalog, self.output, self.outputs, epoch)
 
-    def _resolve(self, epoch: int, positions: IntArray) -> tuple[tuple[Sample, ...], dict[int, SeqpipeError]]:
-        samples: list[Sample] = []
+    def _resolve(
+        self, epoch: int, positions: IntArray
+    ) -> tuple[tuple[SampleRequest, ...], dict[int, SeqpipeError]]:
+        samples: list[SampleRequest] = []
         failed: dict[int, SeqpipeError] = {}
         for place, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
             try:
@@ -223,7 +225,7 @@ class Fetcher:
         return tuple(samples), failed
 
     def _lost(
-        self, epoch: int, position: int, lost: Sample, error: SeqpipeError
+        self, epoch: int, position: int, lost: SampleRequest, error: SeqpipeError
     ) -> Pair | SeqpipeError | None:
         if isinstance(error, DeviceMemoryError):
             raise error
@@ -234,7 +236,7 @@ class Fetcher:
         self.book.note(lost.source, "sample left out" if found is None else "sample substituted", error)
         return found
 
-    def _substitute(self, epoch: int, position: int, lost: Sample) -> Pair | None:
+    def _substitute(self, epoch: int, position: int, lost: SampleRequest) -> Pair | None:
         for candidate in self._candidates(epoch, position, lost.video).tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
@@ -255,7 +257,7 @@ class Fetcher:
         first &= videos != video
         return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
 
-    def _request(self, sample: Sample, output: OutputSpec, out: Array | None = None) -> Request:
+    def _request(self, sample: SampleRequest, output: OutputSpec, out: Array | None = None) -> Request:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
@@ -289,5 +291,5 @@ def begin_together(
     ]
 
 
-def _pair(sample: Sample, sequence: Sequence) -> Pair:
+def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
     return sample, sequence.of_sample(sample.label, sample.index)

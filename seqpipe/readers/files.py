@@ -12,14 +12,17 @@ from ..errors import ParameterError, SourceError, SourceNotFoundError, Unreadabl
 from ..param import listed
 from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
 from .entry import Entry, Listing
-from .labels import NO_LABEL, Labels
+from .labels import NO_LABEL, LabelParser
 from .ranges import Range
 
 __all__ = ["list_files", "list_folder"]
 
 
 def list_files(
-    files: Iterable[Any], values: Iterable[Any] | None, ranges: Iterable[Range | None] | None, labels: Labels
+    files: Iterable[Any],
+    values: Iterable[Any] | None,
+    ranges: Iterable[Range | None] | None,
+    labels: LabelParser,
 ) -> Listing:
     """Videos by name.
 
@@ -47,7 +50,7 @@ def list_files(
     return Listing(tuple(entries), labels.classes)
 
 
-def list_folder(root: str, labels: Labels) -> Listing:
+def list_folder(root: str, labels: LabelParser) -> Listing:
     """The videos of a folder of class folders.
 
     The folders directly in ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder,
@@ -166,7 +169,7 @@ def _name(file: Any) -> str:
     return name
 
 
-def _numbers(values: Iterable[Any], names: list[str], labels: Labels) -> list[int]:
+def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[int]:
     numbers = []
     for place, value in enumerate(_as_many("labels", values, names)):
         try:

@@ -28,7 +28,7 @@ from ..video.reader import VideoReader
 from ..video.source.source import Stamp, open_source
 from ..whole_file import replacing
 
-__all__ = ["Clock", "FrameValues", "Motion"]
+__all__ = ["Clock", "FrameMotion", "FrameValues"]
 
 _KEPT_FRAMES = 1 << 21
 _SIDE_PX: Final = 160
@@ -103,7 +103,7 @@ class Clock(FrameValues[np.float64]):
         return times
 
 
-class Motion(FrameValues[np.float32]):
+class FrameMotion(FrameValues[np.float32]):
     """How much each frame moves until the next one, in percent of its longer side per second.
 
     That is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer

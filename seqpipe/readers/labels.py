@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..errors import ParameterError
 from ..param import listed
 
-__all__ = ["NO_LABEL", "Labels", "nearest"]
+__all__ = ["NO_LABEL", "LabelParser", "nearest"]
 
 NO_LABEL: Final = -1
 """The label of a video without one."""
@@ -21,7 +21,7 @@ _LIMIT = 1 << 63
 _LONGEST = 1000  # characters of a number; Python refuses to read some thousands
 
 
-class Labels:
+class LabelParser:
     """Turns what a user wrote into a label: a whole number.
 
     Args:

@@ -10,7 +10,7 @@ from ..errors import ParameterError
 from ..param import check_path
 from .entry import Listing
 from .files import list_files, list_folder
-from .labels import Labels
+from .labels import LabelParser
 from .manifest import read_manifest
 from .params import one_source
 from .ranges import Range
@@ -21,7 +21,7 @@ _Path = str | os.PathLike[str]
 
 
 def list_videos(
-    turn: Labels,
+    turn: LabelParser,
     files: Iterable[Any] | None,
     file_root: _Path | None,
     manifest: _Path | None,

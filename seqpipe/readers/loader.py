@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, StateError
-from ..sampling import BatchPlan, State, check_state
+from ..sampling import BatchPlan, IteratorState, check_state
 from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
@@ -126,12 +126,12 @@ class Pass(ABC, Generic[ItemT]):
         # What is under way will not arrive elsewhere: it is begun there once more.
         return {**self.__dict__, "_queue": deque(), "_begun": self._given}
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> IteratorState:
         """Where it stands, as plain values: the epoch, the position, and what they are of.
 
         A state may be loaded by a pass of another batch size, with other threads, or on another machine.
         """
-        return State(epoch=self._epoch, position=self._position, fingerprint=self._feed.fingerprint)
+        return IteratorState(epoch=self._epoch, position=self._position, fingerprint=self._feed.fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from a state: with exactly the samples that would have come. The dataset's epoch becomes its epoch.

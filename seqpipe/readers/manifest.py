@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from .entry import Entry, Listing
-from .labels import NO_LABEL, Labels, nearest
+from .labels import NO_LABEL, LabelParser, nearest
 from .ranges import COLUMNS, Range
 
 __all__ = ["read_manifest"]
@@ -38,7 +38,7 @@ _JSON: Final = (".jsonl", ".ndjson")
 _Row = tuple[int, Mapping[str, Any]]
 
 
-def read_manifest(manifest: str, labels: Labels) -> Listing:
+def read_manifest(manifest: str, labels: LabelParser) -> Listing:
     """The videos that a manifest lists.
 
     Args:
@@ -156,7 +156,7 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
         )
 
 
-def _entry(manifest: str, folder: Path, line: int, row: Mapping[str, Any], labels: Labels) -> Entry:
+def _entry(manifest: str, folder: Path, line: int, row: Mapping[str, Any], labels: LabelParser) -> Entry:
     key = row.get("path", "")
     if not isinstance(key, str) or not key or "\0" in key:
         raise _bad(manifest, line, f"the path {key!r} is not valid" if key else "the path is empty")

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..errors import ParameterError, SeqpipeError
 from ..video.convert.output import OutputSpec
-from .selection import Catalog, Sample
+from .selection import Catalog, SampleRequest
 
 __all__ = ["Outputs", "SampleGroup", "fill_in", "group_of"]
 
-Outputs: TypeAlias = Callable[[Seq[Sample], int], Seq[OutputSpec]]
+Outputs: TypeAlias = Callable[[Seq[SampleRequest], int], Seq[OutputSpec]]
 """What the pictures of some samples of an epoch are to be, one value for each; asked again for the same ones it must
 answer the same."""
 
@@ -33,7 +33,7 @@ class SampleGroup(NamedTuple):
         broken: why no output could be said.
     """
 
-    samples: tuple[Sample, ...]
+    samples: tuple[SampleRequest, ...]
     failed: dict[int, SeqpipeError]
     outputs: tuple[OutputSpec, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -62,7 +62,7 @@ class SampleGroup(NamedTuple):
 
 
 def group_of(
-    samples: tuple[Sample, ...],
+    samples: tuple[SampleRequest, ...],
     failed: dict[int, SeqpipeError],
     catalog: Catalog,
     plain: OutputSpec,
@@ -94,7 +94,7 @@ def group_of(
     return SampleGroup(samples, failed, tuple(specs.get(sample.index, plain) for sample in samples), shapes)
 
 
-def _asked(outputs: Outputs, samples: list[Sample], epoch: int) -> tuple[OutputSpec, ...]:
+def _asked(outputs: Outputs, samples: list[SampleRequest], epoch: int) -> tuple[OutputSpec, ...]:
     if not callable(outputs):
         raise ParameterError(
             f"outputs={outputs!r} is not valid",
@@ -111,7 +111,7 @@ def _asked(outputs: Outputs, samples: list[Sample], epoch: int) -> tuple[OutputS
     return made
 
 
-def _shape(output: OutputSpec, catalog: Catalog, sample: Sample) -> tuple[int, ...]:
+def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple[int, ...]:
     try:
         return output.frame_shape(catalog.facts(sample.video))
     except ParameterError as error:

@@ -13,13 +13,13 @@ from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
-from .frame_values import Clock, Motion
+from .frame_values import Clock, FrameMotion
 
-__all__ = ["Catalog", "Sample", "Selection"]
+__all__ = ["Catalog", "SampleRequest", "Selection"]
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class SampleRequest:
     """One sample, before it is decoded.
 
     Attributes:
@@ -108,9 +108,9 @@ class Selection:
     order: EpochOrder
     clock: Clock
     by_time: bool
-    motion: Motion | None = None
+    motion: FrameMotion | None = None
 
-    def sample(self, index: int, epoch: int) -> Sample:
+    def sample(self, index: int, epoch: int) -> SampleRequest:
         """One sample of an epoch by its index within the dataset, whatever the rank and the order.
 
         Raises:
@@ -137,13 +137,15 @@ class Selection:
                 source=name,
                 advice="The file may have been replaced by another one: make the dataset anew",
             ) from error
-        return Sample(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
+        return SampleRequest(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
 
-    def unknown(self, index: int) -> Sample:
+    def unknown(self, index: int) -> SampleRequest:
         """A sample whose frames cannot be told, because its video's timestamps or motion cannot be read any more."""
-        return Sample(index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+        return SampleRequest(
+            index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        )
 
-    def at(self, epoch: int, positions: IntArray | None = None) -> list[Sample]:
+    def at(self, epoch: int, positions: IntArray | None = None) -> list[SampleRequest]:
         """The samples at positions of the rank's epoch; at all of them by default.
 
         Raises:

@@ -35,12 +35,12 @@ from ..video.index.register import Register
 from ..video.probe.facts import Facts
 from ..video.source.source import Stamp, open_source
 from .entry import Entry
-from .frame_values import Motion
+from .frame_values import FrameMotion
 from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
 
-__all__ = ["Survey"]
+__all__ = ["VideoSurvey"]
 
 _Shape: TypeAlias = tuple[int, int, int]
 _Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
@@ -67,7 +67,7 @@ class _VideoRow(NamedTuple):
 
 
 @dataclass
-class Survey:
+class VideoSurvey:
     """Looks at videos.
 
     Attributes:
@@ -92,7 +92,7 @@ class Survey:
     book: ReportBook
     stream: int | None = None
     register: str | None = None
-    motion: Motion | None = None
+    motion: FrameMotion | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)

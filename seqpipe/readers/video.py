@@ -6,7 +6,6 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Final
 
 from ..array import IntArray
@@ -18,18 +17,19 @@ from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
 from .collate import Ragged
+from .epochs import EpochDataset
 from .fetch import Fetcher
-from .frame_values import Clock, Motion
-from .labels import Labels
+from .frame_values import Clock, FrameMotion
+from .labels import LabelParser
 from .lazy_engine import LazyEngine
 from .listing import list_videos
 from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
 from .ranges import Range
-from .report import Report, ReportBook
-from .selection import Sample, Selection
-from .survey import Survey
+from .report import ReportBook
+from .selection import SampleRequest, Selection
+from .survey import VideoSurvey
 
 __all__ = ["Video"]
 
@@ -39,7 +39,7 @@ _DOOR: Final = "seqpipe.torch"
 _Path = str | os.PathLike[str]
 
 
-class Video:
+class Video(EpochDataset):
     """A dataset of sequences, cut from many videos.
 
     Which frames make which sample is decided by arithmetic: a sample depends on (seed, epoch, its index) alone,
@@ -78,7 +78,7 @@ class Video:
         fill_value: the pixels of padding by "constant", and around pictures in batches with ``ragged="pad"``.
         min_frames: videos, or ranges, with fewer frames are left out, without a warning.
         min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
-            second, as :class:`seqpipe.readers.frame_values.Motion` has it. Each video is decoded once for it, on
+            second, as :class:`seqpipe.readers.frame_values.FrameMotion` has it. Each video is decoded once for it, on
             the CPU; the values are kept beside its index.
         shuffle: a new order of all samples in every epoch.
         seed: of the order and of random sequences.
@@ -194,10 +194,10 @@ class Video:
         shared = find_register(register, file_root)
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
-        listing = list_videos(Labels(classes), files, file_root, manifest, labels, ranges)
+        listing = list_videos(LabelParser(classes), files, file_root, manifest, labels, ranges)
         self._book.passed_over(listing.passed_over)
-        motion = None if min_motion is None else Motion(cache_dir, stream, shared)
-        survey = Survey(
+        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
+        survey = VideoSurvey(
             sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared, motion
         )
         catalog = survey.catalog(listing.entries, self._engine.get())
@@ -226,11 +226,6 @@ class Video:
         return self._selection.catalog.samples
 
     @property
-    def device(self) -> str:
-        """Where the pixels are: "cpu" or "cuda:N"."""
-        return str(self._place)
-
-    @property
     def fetcher(self) -> Fetcher:
         """What reads the samples at given positions of an epoch, for those that decide themselves which come when."""
         return self._feed.fetcher
@@ -245,20 +240,6 @@ class Video:
         """What pictures are made into."""
         return self._feed.fetcher.output
 
-    @property
-    def epoch(self) -> int:
-        """The current epoch, 0 at first."""
-        return self._feed.epoch
-
-    @property
-    def fingerprint(self) -> str:
-        """What decides the order of samples and their frames, in a short text; part of every state."""
-        return self._feed.fingerprint
-
-    def __len__(self) -> int:
-        """Samples that this rank gets in the current epoch."""
-        return self.epoch_length(self._feed.epoch)
-
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
         parts = [f"{len(catalog)} videos", f"{catalog.samples} samples", repr(self._selection.sampler)]
@@ -266,19 +247,7 @@ class Video:
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
 
-    def epoch_length(self, epoch: int) -> int:
-        """Samples that this rank gets in an epoch; ranks take turns at getting one more."""
-        return self._feed.length(EPOCH.check(epoch))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
-
-        Raises:
-            ParameterError: it is no whole number of at least 0.
-        """
-        self._feed.epoch = EPOCH.check(epoch)
-
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[Sample]:
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
         """What an epoch consists of, for this rank and in its order; nothing is decoded.
 
         Args:
@@ -323,7 +292,7 @@ class Video:
             ragged: pictures of different sizes make a batch that is a list of sequences, or, with "pad", an
                 array that is filled up with ``fill_value``, and a mask that is True for real pixels.
             outputs: what the pictures of each sample are to be instead of what the dataset says, such as a window drawn
-                for it: called with some samples (:class:`seqpipe.readers.Sample`) and their epoch, it gives an
+                for it: called with some samples (:class:`seqpipe.readers.SampleRequest`) and their epoch, it gives an
                 :class:`seqpipe.OutputSpec` for each. ``fill_value`` is then the same color in these.
 
         Returns:
@@ -366,10 +335,6 @@ class Video:
         """
         return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
 
-    def report(self) -> Report:
-        """What the dataset consists of, and what was left out so far and why."""
-        return self._book.so_far()
-
     def stats(self) -> dict[str, dict[str, int]]:
         """What was decoded since the threads were started.
 
@@ -382,11 +347,3 @@ class Video:
     def close(self) -> None:
         """Stop the threads; a later use starts them again."""
         self._engine.close()
-
-    def __enter__(self) -> Video:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,18 +20,19 @@ from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
 from ..volume.resampling.regrid import spacing_of_three
 from ..volume.space import check_orientation
+from .epochs import EpochDataset
 from .loader import PassContext
 from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
-from .report import Report, ReportBook
+from .report import ReportBook
 from .volume_case import (
     ALIGN,
     DTYPE,
     FOREGROUND,
     PATCHES_PER_VOLUME,
     SAMPLER,
+    PatchSampling,
     Preparation,
     Rule,
-    Sampler,
     facts_of,
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
@@ -57,7 +57,7 @@ _DISK = Param(
 )
 
 
-class Volume:
+class Volume(EpochDataset):
     """A dataset of patches, cut from many volumes; images and labels that belong together are cut at the same place.
 
     A sample is a dictionary of names to sequences ``DHWC`` with their affine: ``sample["image"]``, ``sample["label"]``.
@@ -139,7 +139,7 @@ class Volume:
         validation: bool = False,
         patch_size: int | Seq[int] | None = None,
         patches_per_volume: int = 1,
-        sampler: Sampler = "uniform",
+        sampler: PatchSampling = "uniform",
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
@@ -231,25 +231,6 @@ class Volume:
         """The files of each volume."""
         return self._selection.cases
 
-    @property
-    def device(self) -> str:
-        """Where the voxels are: "cpu" or "cuda:N"."""
-        return str(self._place)
-
-    @property
-    def epoch(self) -> int:
-        """The current epoch, 0 at first."""
-        return self._feed.epoch
-
-    @property
-    def fingerprint(self) -> str:
-        """What decides the order of samples and their places, in a short text; part of every state."""
-        return self._feed.fingerprint
-
-    def __len__(self) -> int:
-        """Samples that this rank gets in the current epoch."""
-        return self.epoch_length(self._feed.epoch)
-
     def __repr__(self) -> str:
         order, rule = self._selection.order, self._selection.rule
         size = (
@@ -259,18 +240,6 @@ class Volume:
         parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Volume({'; '.join(parts)})"
-
-    def epoch_length(self, epoch: int) -> int:
-        """Samples that this rank gets in an epoch; ranks take turns at getting a volume more."""
-        return self._feed.length(EPOCH.check(epoch))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
-
-        Raises:
-            ParameterError: it is no whole number of at least 0.
-        """
-        self._feed.epoch = EPOCH.check(epoch)
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[PatchSample]:
         """What an epoch consists of, for this rank and in its order: volumes and draws; nothing is read.
@@ -329,10 +298,6 @@ class Volume:
     def __iter__(self) -> VolumeSamples:
         return self.samples()
 
-    def report(self) -> Report:
-        """What the dataset consists of, and what was left out so far and why."""
-        return self._book.so_far()
-
     def stats(self) -> dict[str, int]:
         """What was read so far: ``volumes``, how many volumes were read."""
         return dict(self._fetcher.open.counts)
@@ -341,14 +306,6 @@ class Volume:
         """Stop the threads and forget the volumes; a later use starts them again."""
         self._fetcher.engine.close()
         self._fetcher.open.clear()
-
-    def __enter__(self) -> Volume:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _survey(
         self, cases: list[Case], preparation: Preparation, rule: Rule

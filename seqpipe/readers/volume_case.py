@@ -19,7 +19,7 @@ from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
-from ..volume.resampling.regrid import Grid, window_of
+from ..volume.resampling.regrid import TargetGrid, window_of
 from ..volume.source import Box
 from ..volume.space import moved
 from .volume_list import Case
@@ -31,15 +31,15 @@ __all__ = [
     "PATCHES_PER_VOLUME",
     "SAMPLER",
     "Opened",
+    "PatchSampling",
     "Preparation",
     "Rule",
-    "Sampler",
     "cut",
     "facts_of",
     "opened",
 ]
 
-Sampler: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
+PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 SAMPLER: Final = choice(
     "sampler",
@@ -97,7 +97,7 @@ class Rule:
     """
 
     patch: tuple[int, int, int] | None
-    sampler: Sampler
+    sampler: PatchSampling
     foreground: float
     class_weights: tuple[tuple[int, float], ...]
     weights: str | None
@@ -119,7 +119,7 @@ class Opened:
     """
 
     parts: Mapping[str, Sequence]
-    grids: Mapping[str, Grid]
+    grids: Mapping[str, TargetGrid]
     classes: ClassIndex | None
     weights: WeightIndex | None
 
@@ -186,7 +186,7 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
         SourceError: a file cannot be read, or labels are not whole numbers.
     """
     parts: dict[str, Sequence] = {}
-    grids: dict[str, Grid] = {}
+    grids: dict[str, TargetGrid] = {}
     with _readers(case, preparation) as readers:
         for name, reader in readers.items():
             if reader.grid is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .order import EpochOrder
     from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
     from .segments import UniformSegments, every, uniform
-    from .state import State, check_state, fingerprint
+    from .state import IteratorState, check_state, fingerprint
     from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 _LAZY = {
@@ -28,7 +28,7 @@ _LAZY = {
     "RateWindows": "rate",
     "Sampler": "clip",
     "Span": "clip",
-    "State": "state",
+    "IteratorState": "state",
     "UniformSegments": "segments",
     "Windows": "windows",
     "at_rate": "rate",
@@ -49,13 +49,13 @@ __all__ = [
     "EpochOrder",
     "EvenClips",
     "FrameClip",
+    "IteratorState",
     "MovingClips",
     "RandomClips",
     "RandomRateClips",
     "RateWindows",
     "Sampler",
     "Span",
-    "State",
     "UniformSegments",
     "Windows",
     "at_rate",

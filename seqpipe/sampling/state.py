@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 
 from ..errors import ParameterError, StateError
 
-__all__ = ["State", "check_state", "fingerprint"]
+__all__ = ["IteratorState", "check_state", "fingerprint"]
 
 
-class State(TypedDict):
+class IteratorState(TypedDict):
     """Where an iteration stands; plain values, so that it can be stored as JSON.
 
     Attributes:
@@ -43,7 +43,9 @@ def fingerprint(**parts: object) -> str:
     return " ".join(f"{name}={_digest(name, value)}" for name, value in sorted(parts.items()))
 
 
-def check_state(state: Mapping[str, object], fingerprint: str, *, what: str = "this dataset") -> State:
+def check_state(
+    state: Mapping[str, object], fingerprint: str, *, what: str = "this dataset"
+) -> IteratorState:
     """The state, if it belongs to an iteration with this fingerprint.
 
     Args:
@@ -71,7 +73,7 @@ def check_state(state: Mapping[str, object], fingerprint: str, *, what: str = "t
             f"the state does not belong to {what}: {', '.join(differing)} {verb}",
             advice="Load it with the files and parameters it was saved with, or start anew",
         )
-    return State(epoch=int(epoch), position=int(position), fingerprint=found)  # type: ignore[call-overload]
+    return IteratorState(epoch=int(epoch), position=int(position), fingerprint=found)  # type: ignore[call-overload]
 
 
 def _counts(value: object) -> bool:

@@ -10,7 +10,7 @@ import torch.utils.data
 
 from ..errors import BackendError, StateError
 from ..pipeline.datasets import Clips
-from ..pipeline.source import Indexed, LastBatch
+from ..pipeline.source import Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
 from .tensors import PixelLayout, check_layout, tensor_of
@@ -44,7 +44,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         reader: Video,
         batch_size: int,
         *,
-        last_batch: LastBatch = "partial",
+        last_batch: PipelineLastBatch = "partial",
         layout: PixelLayout | None = None,
     ) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from ..sequence import Sequence
 from ..video.device import parse_device
 from .formats.open import open_volume
 from .info import VolumeInfo
-from .resampling.regrid import Grid, Interpolation, grid_of, resampled_window
+from .resampling.regrid import RegridInterpolation, TargetGrid, grid_of, resampled_window
 from .source import AnyArray, Box, Origin, chosen_times, open_source
 from .space import Turn, moved, turn_to
 
@@ -61,7 +61,7 @@ class VolumeReader:
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)
         self._turn = Turn()
-        self._grid: Grid | None = None
+        self._grid: TargetGrid | None = None
 
     @property
     def info(self) -> VolumeInfo:
@@ -164,7 +164,7 @@ class VolumeReader:
         """
         if self._grid is not None:
             turn = turn_to(self._grid.affine, orientation)
-            grid = Grid(turn.shape(self._grid.shape), turn.affine(self._grid.affine, self._grid.shape))
+            grid = TargetGrid(turn.shape(self._grid.shape), turn.affine(self._grid.affine, self._grid.shape))
             return self._like(self._turn, self._grid.on(grid))
         stored = self._source.info
         return self._like(turn_to(stored.affine, orientation), None)
@@ -178,7 +178,7 @@ class VolumeReader:
         spacing_mm: float | Seq[float] | None = None,
         *,
         like: Any = None,
-        interp: Interpolation = "linear",
+        interp: RegridInterpolation = "linear",
         antialias: bool = True,
         fill_value: float | None = None,
     ) -> VolumeReader:
@@ -200,7 +200,7 @@ class VolumeReader:
         return self._like(self._turn, grid)
 
     @property
-    def grid(self) -> Grid | None:
+    def grid(self) -> TargetGrid | None:
         """The grid that the volume is resampled to; None for its own."""
         return self._grid
 
@@ -234,7 +234,7 @@ class VolumeReader:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._again, self._turn, self._grid)
 
-    def _like(self, turn: Turn, grid: Grid | None) -> VolumeReader:
+    def _like(self, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
         return made
@@ -256,7 +256,7 @@ class VolumeReader:
         return turned
 
 
-def _restored(again: Any, turn: Turn, grid: Grid | None) -> VolumeReader:
+def _restored(again: Any, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
     reader: VolumeReader = again()
     return reader._like(turn, grid)
 

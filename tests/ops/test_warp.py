@@ -16,7 +16,7 @@ from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply, per_frame
 from seqpipe.ops.call.backends import run
-from seqpipe.ops.call.dispatch import Call
+from seqpipe.ops.call.dispatch import BoundCall
 from seqpipe.ops.cuda.kernel import Item
 from seqpipe.ops.geometry import interpolate, warped
 from seqpipe.ops.geometry.mapping import Mapping
@@ -260,7 +260,7 @@ def test_masks_are_the_nearest_of_images_to_the_last_pixel(emulated, op):
         x = np.random.default_rng(2).integers(1, 255, (1, *size), dtype=np.uint8)
         moved = together(op)(x, mask=x, layout="FHW")
         compare(moved.mask, moved.image)
-        call = Call.of(op, (x,), "FHW", 0, None)
+        call = BoundCall.of(op, (x,), "FHW", 0, None)
         out = np.empty((1, *moved.mask.shape, 1), np.uint8)
         run(op.nearest(), [Item(x[None, ..., None], out, 0)], call.specs, call.block, "cuda", emulated)
         compare(out[0, ..., 0], moved.mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
 from seqpipe.pipeline import Pipeline, external_source
 from seqpipe.pipeline.external import BatchInfo, SampleInfo
@@ -53,6 +54,46 @@ def test_arguments_with_defaults_are_left_to_the_callable():
         TypeError, match="the source takes 2 arguments; a callable takes none, the number of the batch"
     ):
         made(_of_two)
+
+
+def tensor(array):
+    return pytest.importorskip("torch").from_numpy(array)
+
+
+class Shared:
+    """An array of another library: all that is known of it is DLPack."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("layout", ["HWC", None])
+@pytest.mark.parametrize("library", [np.asarray, tensor, Shared, list])
+def test_one_array_of_pictures_is_a_batch_of_samples(library, layout):
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 12, 40, 3), dtype=np.uint8)
+    node = external_source(lambda: library(pictures), batch_size=3, layout=layout)
+    place = fn.random.uniform(range=(0.0, 1.0))
+    with Pipeline(fn.crop(node, crop=(8, 8), crop_pos_x=place), place) as pipe:
+        made, places = next(pipe)
+    assert (made.shape, made.layout) == ((3, 8, 8, 3), "NHWC")
+    assert len(set(places.tolist())) == 3, "one draw for each picture"
+    wanted = [fn.crop(one, crop=(8, 8), crop_pos_x=at) for one, at in zip(pictures, places, strict=True)]
+    np.testing.assert_array_equal(made.numpy(), wanted)
+
+
+def test_pictures_with_channels_first_keep_that_layout():
+    pictures = [np.full((3, height, 9), height, np.uint8) for height in (5, 6)]
+    node = external_source(lambda: pictures, batch_size=2, layout="CHW")
+    with Pipeline(fn.flip(node), node) as pipe:
+        turned, plain = next(pipe)
+    assert [one.shape for one in turned] == [one.shape for one in plain] == [(3, 5, 9), (3, 6, 9)]
+    assert turned.layout == plain.layout == "NCHW"
 
 
 def test_what_can_be_iterated_and_called_is_iterated():

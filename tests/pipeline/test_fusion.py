@@ -14,7 +14,7 @@ from seqpipe import ops
 from seqpipe.ops import Chain, Op, Spec, planned
 from seqpipe.pipeline import Augmented
 from seqpipe.pipeline.fusion import split
-from seqpipe.readers import Sample, Video
+from seqpipe.readers import SampleRequest, Video
 from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files
 from tests.support.windows import scaled_window
@@ -22,10 +22,12 @@ from tests.support.windows import scaled_window
 SIZE = (61, 83)  # rows and columns
 
 
-def samples(count: int, height: int = SIZE[0], width: int = SIZE[1]) -> list[Sample]:
+def samples(count: int, height: int = SIZE[0], width: int = SIZE[1]) -> list[SampleRequest]:
     """Samples of an epoch that are not in the order of their indices."""
     frames, padding = np.arange(3), np.zeros(3, np.bool_)
-    return [Sample(7 * n % 11, 0, "made", -1, frames, padding, (height, width, 3)) for n in range(count)]
+    return [
+        SampleRequest(7 * n % 11, 0, "made", -1, frames, padding, (height, width, 3)) for n in range(count)
+    ]
 
 
 def made_by(output: OutputSpec, image: NDArray[np.float32]) -> NDArray[np.float64]:

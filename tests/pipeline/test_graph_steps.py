@@ -12,7 +12,7 @@ import pytest
 from seqpipe import fn, ops
 from seqpipe.ops import Chain
 from seqpipe.pipeline import Graph, Input
-from seqpipe.pipeline.steps import Step
+from seqpipe.pipeline.steps import GraphStep
 from tests.support.outcomes import same
 
 X = np.random.default_rng(1).integers(0, 256, (4, 3, 14, 18, 3), dtype=np.uint8)
@@ -29,7 +29,7 @@ def numbers(op):
 def steps(monkeypatch):
     """What steps gave, as references that keep nothing alive; and how many of these lived when each began."""
     made, living = [], []
-    plain = Step.value
+    plain = GraphStep.value
 
     def value(self, given, run):
         gc.collect()
@@ -38,7 +38,7 @@ def steps(monkeypatch):
         made.append(weakref.ref(result))
         return result
 
-    monkeypatch.setattr(Step, "value", value)
+    monkeypatch.setattr(GraphStep, "value", value)
     return made, living
 
 

@@ -12,13 +12,13 @@ from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, OneOf, Type, result_type, types_after
 from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read
-from seqpipe.pipeline.source import Fetched, Source
+from seqpipe.pipeline.source import BatchSource, Fetched
 from tests.support.augmented import reader
 
 CLIP = Type("images", "FHWC", "uint8", "cpu", (4, 20, 24, 3))
 
 
-class Declared(Source):
+class Declared(BatchSource):
     """A source that says what it gives, and gives nothing."""
 
     def __init__(self, *types: Type) -> None:

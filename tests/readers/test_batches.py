@@ -9,7 +9,7 @@ from seqpipe.errors import BackendError, ParameterError
 from seqpipe.readers import Video
 from seqpipe.readers.collate import collate
 from seqpipe.readers.fetch import FetchedSamples
-from seqpipe.readers.selection import Sample
+from seqpipe.readers.selection import SampleRequest
 from seqpipe.sequence import Sequence
 from tests.support.datasets import assert_true_frames, files, shown
 
@@ -70,7 +70,7 @@ def test_padding_goes_by_the_letters_of_the_layout():
     rng = np.random.default_rng(0)
     pairs = []
     for place, (rows, columns) in enumerate([(5, 9), (7, 4)]):
-        sample = Sample(place, place, "made", -1, np.arange(3), np.array([False, False, True]))
+        sample = SampleRequest(place, place, "made", -1, np.arange(3), np.array([False, False, True]))
         pairs.append((sample, Sequence(rng.random((3, 2, rows, columns), np.float32), "FCHW")))
     batch = collate(FetchedSamples(tuple(pairs)), ragged="pad", fill=-1.5)
     assert (batch.layout, batch.shape, batch.mask.shape) == ("NFCHW", (2, 3, 2, 7, 9), (2, 3, 7, 9))

@@ -16,7 +16,7 @@ from seqpipe.errors import (
 )
 from seqpipe.readers import Range, Video
 from seqpipe.readers.files import list_folder
-from seqpipe.readers.labels import Labels
+from seqpipe.readers.labels import LabelParser
 from seqpipe.readers.manifest import read_manifest
 from seqpipe.video.source.extensions import VIDEO_ENDINGS
 from tests.support.datasets import assert_true_frames, files
@@ -139,7 +139,7 @@ def test_class_folders_are_sorted_and_searched_through(tmp_path):
         "ant/notes.txt",
         ".git/x.mp4",
     ]
-    listing = list_folder(tree(tmp_path, names), Labels(None))
+    listing = list_folder(tree(tmp_path, names), LabelParser(None))
     assert listing.classes == ("ant", "zebra")
     assert [(e.key, e.label) for e in listing.entries] == [
         ("ant/b.mkv", 0),
@@ -153,13 +153,13 @@ def test_class_folders_are_sorted_and_searched_through(tmp_path):
 
 def test_a_class_list_decides_numbers_and_leaves_other_folders_out(tmp_path):
     root = tree(tmp_path, ["ant/a.mp4", "bee/b.mp4", "cat/c.mp4", "dog/"])
-    listing = list_folder(root + "/", Labels(["cat", "dog", "ant"]))
+    listing = list_folder(root + "/", LabelParser(["cat", "dog", "ant"]))
     assert [(e.key, e.label) for e in listing.entries] == [("cat/c.mp4", 0), ("ant/a.mp4", 2)]
 
 
 def test_a_folder_of_videos_has_no_labels(tmp_path):
     root = tree(tmp_path, ["b.mp4", "a.webm", "notes/"])
-    listing = list_folder(root, Labels(None))
+    listing = list_folder(root, LabelParser(None))
     assert [(e.key, e.label) for e in listing.entries] == [("a.webm", -1), ("b.mp4", -1)]
 
 
@@ -181,13 +181,13 @@ def test_a_folder_of_videos_has_no_labels(tmp_path):
 )
 def test_bad_folders(tmp_path, names, classes, kind, said):
     with pytest.raises(kind, match=said) as caught:
-        list_folder(tree(tmp_path, names), Labels(classes))
+        list_folder(tree(tmp_path, names), LabelParser(classes))
     assert caught.value.source == str(tmp_path)
 
 
 def test_a_root_that_is_no_folder(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"n: no such folder \(File name too long\)\. For single"):
-        list_folder(str(tmp_path / ("n" * 300)), Labels(None))
+        list_folder(str(tmp_path / ("n" * 300)), LabelParser(None))
     with pytest.raises(SourceNotFoundError, match=r"nowhere: no such folder.*files=\[…\]"):
         Video(file_root=tmp_path / "nowhere", segments=1)
     with pytest.raises(SourceNotFoundError, match=r"h264\.mp4: this is a file"):
@@ -256,7 +256,7 @@ def test_urls_and_keys_of_a_manifest(tmp_path):
     manifest.write_text(
         '{"path": "s3://bucket/a.mp4"}\n\n{"path": "sub/b.mp4", "label": null, "end_s": null}\n'
     )
-    listing = read_manifest(str(manifest), Labels(None))
+    listing = read_manifest(str(manifest), LabelParser(None))
     assert [e.name for e in listing.entries] == ["s3://bucket/a.mp4", str(tmp_path / "sub/b.mp4")]
     assert [e.key for e in listing.entries] == ["s3://bucket/a.mp4", "sub/b.mp4"]
     assert [(e.label, e.part) for e in listing.entries] == [(-1, None), (-1, None)]
@@ -367,11 +367,11 @@ def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
     for name in ("cat/a.264", "cat/b.txt", "dog/c.ivf", "dog/deep/d.jpg", "e.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    listing = list_folder(str(tmp_path), Labels(None))
+    listing = list_folder(str(tmp_path), LabelParser(None))
     assert [entry.key for entry in listing.entries] == ["cat/a.264", "dog/c.ivf"]
     assert listing.passed_over == {".txt": 1, ".jpg": 1, ".csv": 1}
     (tmp_path / "cat" / "a.264").unlink()
     with pytest.raises(
         UnreadableSourceError, match=r"class folder 'cat', only 1 other file \(\.txt 1\); allowed"
     ):
-        list_folder(str(tmp_path), Labels(None))
+        list_folder(str(tmp_path), LabelParser(None))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import ParameterError, SourceError
-from seqpipe.readers import Sample, Video
+from seqpipe.readers import SampleRequest, Video
 from seqpipe.readers.outputs import fill_in
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
@@ -18,7 +18,7 @@ from tests.support.datasets import files, gist
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def window(sample: Sample, epoch: int) -> tuple[int, int, int, int]:
+def window(sample: SampleRequest, epoch: int) -> tuple[int, int, int, int]:
     """A window that depends on the sample and the epoch alone."""
     rows, columns, _ = sample.shape
     random = np.random.default_rng((epoch, sample.index))
@@ -30,7 +30,7 @@ def cropped(samples: Any, epoch: int) -> list[OutputSpec]:
     return [OutputSpec(crop=window(sample, epoch), mirror=sample.index % 2 == 1) for sample in samples]
 
 
-def cut(sequence: Sequence, sample: Sample, epoch: int) -> np.ndarray:
+def cut(sequence: Sequence, sample: SampleRequest, epoch: int) -> np.ndarray:
     y, x, height, width = window(sample, epoch)
     made = sequence.numpy()[:, y : y + height, x : x + width]
     return made[:, :, ::-1] if sample.index % 2 else made

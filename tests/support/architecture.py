@@ -239,6 +239,38 @@ def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
+def types_have_names_of_their_own(package: Package, *, but: tuple[str, ...]) -> list[str]:
+    """One public name is one type: classes and type aliases at the top of modules, but for those of some modules.
+
+    Private names belong to their file, and type variables to the functions that use them.
+    """
+    homes: dict[str, list[str]] = {}
+    for module in package.modules:
+        if not any(inside(module.name, prefix) for prefix in but):
+            for node in module.tree.body:
+                name = _type_name(node)
+                if name is not None and not name.startswith("_"):
+                    homes.setdefault(name, []).append(f"{module.label}:{node.lineno}")
+    return [
+        f"{name} names {len(found)} types: {', '.join(found)}"
+        for name, found in homes.items()
+        if len(found) > 1
+    ]
+
+
+def _type_name(node: ast.stmt) -> str | None:
+    """The name of the class or of the type alias that a statement defines."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id if ast.unparse(node.annotation).endswith("TypeAlias") else None
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        of_types = isinstance(node.value, (ast.Subscript, ast.BinOp)) and name[:1].isupper()
+        return name if of_types and not name.isupper() else None
+    return None
+
+
 def classes_are_made_by_any_python(package: Package) -> list[str]:
     """Up to Python 3.10, a class that has an abstract base cannot be given what ``ABCMeta.__new__`` has by name."""
     taken = {"mcls", "name", "bases", "namespace"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.kernel import Defines, Source, compile_options
+from seqpipe.kernel import CudaSource, Defines, compile_options
 
 from .kept import kept
 
@@ -76,7 +76,7 @@ class EmulatedDevice:
 
     def launch(
         self,
-        source: Source,
+        source: CudaSource,
         function: str,
         defines: Defines,
         grid: tuple[int, int, int],
@@ -90,7 +90,7 @@ class EmulatedDevice:
             library = self._library(source, function, defines)
             library.run(ctypes.c_void_p(argument.ctypes.data), blocks, ctypes.c_int(block))
 
-    def _library(self, source: Source, function: str, defines: Defines) -> ctypes.CDLL:
+    def _library(self, source: CudaSource, function: str, defines: Defines) -> ctypes.CDLL:
         key = source, function, tuple(sorted(defines.items()))
         if key not in self._libraries:
             version, shim = _compiler()

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
-from seqpipe.kernel import Defines, Source, compile_options
+from seqpipe.kernel import CudaSource, Defines, compile_options
 
 from .kept import kept
 
@@ -67,7 +67,7 @@ def _compile(text: str, name: str, flags: Seq[str]) -> tuple[bytes, bytes]:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def assert_compiles_well(source: Source, architecture: str, defines: Defines) -> None:
+def assert_compiles_well(source: CudaSource, architecture: str, defines: Defines) -> None:
     """The source compiles without a warning, and what its threads know all stands in registers."""
     code, log = compiled(source.text, source.name, architecture, compile_options(defines))
     assert code.startswith(b"\x7fELF")

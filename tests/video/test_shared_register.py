@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,22 @@ def test_a_writer_that_is_killed_leaves_it_sound(folder, tmp_path):
         process.send_signal(signal.SIGKILL)
     assert known(register, [path])[0] is not None
     assert run(folder, "--register", register, cache=tmp_path / "cache")[0] == 0
+
+
+def test_a_transaction_that_a_killed_writer_began_is_undone(folder, tmp_path):
+    register = registered(folder, tmp_path / "cache")
+    copies = tmp_path / "copies"
+    with closing(sqlite3.connect(register, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 1")  # pages go to the file before the transaction ends
+        connection.execute("BEGIN")
+        connection.execute("UPDATE files SET facts = facts || 'x'")
+        connection.execute("UPDATE indexes SET packed = zeroblob(100000)")
+        # what is on the disk when the writer is killed here
+        shutil.copytree(folder, copies)
+        connection.execute("ROLLBACK")
+    assert copies.joinpath(REGISTER_NAME + "-journal").stat().st_size > 0
+    found = known(copies / REGISTER_NAME, [copies / path.relative_to(folder) for path in videos(folder)])
+    assert None not in found
 
 
 @pytest.mark.parametrize("damage", ["facts", "packed", "text", "empty", "cut"])

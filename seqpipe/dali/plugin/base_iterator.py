@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ...errors import ParameterError
 from ...pipeline.executor import Made
-from ...pipeline.source import LastBatch
+from ...pipeline.source import PipelineLastBatch
 from ...pipeline.value import Value, value_of
 from ..pipeline import Pipeline
 
@@ -29,7 +29,7 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
-_CUT: Final[dict[LastBatchPolicy, LastBatch]] = {
+_CUT: Final[dict[LastBatchPolicy, PipelineLastBatch]] = {
     LastBatchPolicy.DROP: "drop",
     LastBatchPolicy.PARTIAL: "partial",
 }

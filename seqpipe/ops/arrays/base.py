@@ -19,7 +19,7 @@ from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import MOVED
 from ..core.views import DEFAULT_LAYOUTS
 
-__all__ = ["VOXEL", "Arrays", "HeldArray", "NewAxis", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
+__all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 
 X = TypeVar("X")
 
@@ -163,7 +163,7 @@ class OnAxes(Arrays, register=False):
         at_most_one(self, "axes", "axis_names")
 
 
-class NewAxis(Arrays, register=False):
+class AddsAxis(Arrays, register=False):
     """An operator whose results have one axis more; which one, it declares itself."""
 
     axis_name: str | None = param(None, "letter of the new axis", kind=str)

@@ -15,7 +15,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import like
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
-from .base import VOXEL, Arrays, HeldArray, NewAxis, check_letter
+from .base import VOXEL, AddsAxis, Arrays, HeldArray, check_letter
 from .joined import joined
 
 __all__ = ["Cat", "Stack"]
@@ -125,7 +125,7 @@ class _Joining(Arrays, register=False):
             at += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
 
 
-class Stack(NewAxis, _Joining):
+class Stack(AddsAxis, _Joining):
     """Join arrays of one shape along a new axis; Sequences along ``axis_name="N"`` become a Batch."""
 
     axis: int = param(0, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)

@@ -23,7 +23,7 @@ from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, on_host, run
 from .inputs import Given, check, check_size, check_some, gathered, given
 
-__all__ = ["Call", "apply", "as_list", "indices_of", "moving_samples"]
+__all__ = ["BoundCall", "apply", "as_list", "indices_of", "moving_samples"]
 
 _moving: list[Callable[..., Any]] = []
 
@@ -37,7 +37,7 @@ def moving_samples(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class Call(NamedTuple):
+class BoundCall(NamedTuple):
     """An operator and what it is about to act on, its parameters resolved.
 
     Attributes:
@@ -53,7 +53,7 @@ class Call(NamedTuple):
     block: Block
 
     @classmethod
-    def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> Call:
+    def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> BoundCall:
         """A call for some values.
 
         Raises:
@@ -69,7 +69,7 @@ class Call(NamedTuple):
             specs += op.specs_of(part)
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
-    def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> Call:
+    def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> BoundCall:
         """Another operator's call, for what this one makes.
 
         Raises:
@@ -77,7 +77,7 @@ class Call(NamedTuple):
         """
         for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
-        return Call(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
+        return BoundCall(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
 
     def results(
         self, backend: Backend | None, device: KernelDevice | None, *, passing: bool = False
@@ -180,13 +180,13 @@ def apply(
     many = isinstance(x, (list, tuple))
     if many:
         check_some(op, x)
-    call = Call.of(op, x if many else (x,), layout, epoch, index)
+    call = BoundCall.of(op, x if many else (x,), layout, epoch, index)
     results = call.finished(call.results(backend, device, passing=passing))
     return gathered(x, results) if many else results[0]
 
 
 def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
-    """What :class:`Call` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
+    """What :class:`BoundCall` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
     _check_takes(op)
     op = op.among((part,))
     form = part.form
@@ -243,12 +243,12 @@ def _batch(
     if batch.stacked is None:
         if layout not in (None, batch.layout):
             raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
-        call = Call.of(op, batch.sequences, None, epoch, index)
+        call = BoundCall.of(op, batch.sequences, None, epoch, index)
         results = call.results(backend, device, passing=passing)
         fresh = Batch.of(call.finished(results))  # stacked, if they have one shape now
         sequences, stacked = fresh.sequences, fresh.stacked
     else:
-        call = Call.of(op, (batch,), layout, epoch, index)
+        call = BoundCall.of(op, (batch,), layout, epoch, index)
         stacked = call.results(backend, device, passing=passing)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))

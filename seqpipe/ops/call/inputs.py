@@ -19,7 +19,7 @@ from ..core.spec import COMPUTED, FAST, MOVED, Spec
 from ..core.views import DEFAULT_LAYOUTS, View, view_of
 
 __all__ = [
-    "Form",
+    "ArrayForm",
     "Given",
     "admitted",
     "check",
@@ -38,7 +38,7 @@ _FAST: Final = frozenset(map(np.dtype, FAST))
 _KEPT: Final = 64  # forms of arrays that an operator knows
 
 
-class Form(NamedTuple):
+class ArrayForm(NamedTuple):
     """What an array's shape, type and layout mean to an operator.
 
     Attributes:
@@ -72,7 +72,7 @@ class Given(NamedTuple):
 
     value: Any
     array: Array
-    form: Form
+    form: ArrayForm
     affines: tuple[FloatArray | None, ...] = ()
 
     @property
@@ -153,7 +153,7 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
         affines = affines if any(one is not None for one in affines) else ()
     else:
         array = value if type(value) is np.ndarray else admitted(op, value)
-    forms: dict[Any, Form] = op.__dict__.setdefault("_forms", {})
+    forms: dict[Any, ArrayForm] = op.__dict__.setdefault("_forms", {})
     place = array.shape, array.dtype, layout
     try:
         form = forms.get(place)
@@ -169,7 +169,7 @@ def given(op: Declaration, value: Any, layout: str | None) -> Given:
     return Given(value, array, form, affines)
 
 
-def _form(op: Declaration, array: Array, layout: str | None) -> Form:
+def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
     with naming(op):
         if layout is not None:
             check_layout(layout, array.ndim)
@@ -191,7 +191,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> Form:
     seen = view if becomes == letters else view_of(becomes, array.ndim)
     made = _channels_of_result(op, spec, seen, becomes)
     result = _type_of_result(op, dtype)
-    return Form(view, seen, samples, spec, made, result, has_fast_form(op, array.dtype, result))
+    return ArrayForm(view, seen, samples, spec, made, result, has_fast_form(op, array.dtype, result))
 
 
 def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:

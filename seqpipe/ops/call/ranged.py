@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.intensity import Intensities, Range, intensities, limits_of, range_param, refusal
+from ..core.intensity import Intensities, IntensityRange, intensities, limits_of, range_param, refusal
 from ..core.percentiles import Percentiles
 from ..core.spec import Spec
 from .inputs import Given
@@ -16,7 +16,7 @@ __all__ = ["Ranged"]
 class Ranged(Op, register=False):
     """An operator that asks what intensities mean dark and full."""
 
-    range: Range = range_param()
+    range: IntensityRange = range_param()
 
     @property
     def needs_range(self) -> bool:

@@ -42,7 +42,7 @@ from .samples import layout_of, reference_of
 
 __all__ = ["Chain"]
 
-Fuse: TypeAlias = Literal["exact", "compose"]
+ChainFuse: TypeAlias = Literal["exact", "compose"]
 X = TypeVar("X")
 _Step: TypeAlias = "Composed | tuple[Op, ...]"
 
@@ -79,11 +79,11 @@ class Chain(Maker):
 
     moves_samples: ClassVar[bool] = True
     ops: tuple[Any, ...]
-    fuse: Fuse = "exact"
+    fuse: ChainFuse = "exact"
 
-    def __init__(self, *ops: Any, fuse: Fuse = "exact") -> None:
-        if fuse not in get_args(Fuse):
-            allowed = ", ".join(map(repr, get_args(Fuse)))
+    def __init__(self, *ops: Any, fuse: ChainFuse = "exact") -> None:
+        if fuse not in get_args(ChainFuse):
+            allowed = ", ".join(map(repr, get_args(ChainFuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Chain", allowed=allowed)
         members = tuple(_members(ops, fuse))
         if not members:
@@ -100,7 +100,7 @@ class Chain(Maker):
         object.__setattr__(self, "fuse", fuse)
 
     @classmethod
-    def part(cls, ops: Seq[Any], fuse: Fuse = "exact") -> Chain:
+    def part(cls, ops: Seq[Any], fuse: ChainFuse = "exact") -> Chain:
         """A chain of members that draw as they do in what they are a part of; arguments as for a chain."""
         found = object.__new__(cls)
         object.__setattr__(found, "ops", tuple(ops))
@@ -260,7 +260,7 @@ class _Line:
     """
 
     ops: tuple[Op, ...]
-    fuse: Fuse
+    fuse: ChainFuse
 
     def passes(self) -> list[Composed | Op]:
         """The operators one by one, but for those that are one mapping together."""
@@ -322,7 +322,7 @@ class _Line:
         return lines
 
 
-def _members(given: Any, fuse: Fuse) -> Iterator[Any]:
+def _members(given: Any, fuse: ChainFuse) -> Iterator[Any]:
     """What a chain consists of: lists and chains of the same kind are their members."""
     for one in given:
         if isinstance(one, (list, tuple)):

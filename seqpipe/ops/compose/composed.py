@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...errors import ParameterError
 from ...sequence import Batch
-from ..call.dispatch import Call
+from ..call.dispatch import BoundCall
 from ..call.op import Op
 from ..core.distributions import per_frame
 from ..geometry.base import WHOLE_PIXELS, Geometry, Interpolated
@@ -50,7 +50,7 @@ class Composed:
         if isinstance(x, Batch):
             index = x.indices if index is None else index
             values, layout = (x.sequences, None) if x.stacked is None else ((x,), layout)
-        calls = [Call.of(self.ops[0], values, layout, epoch, index)]
+        calls = [BoundCall.of(self.ops[0], values, layout, epoch, index)]
         for op in self.ops[1:]:
             calls.append(calls[-1].then(op, after(calls[-1]), epoch, index))
         sizes = {(spec.height, spec.width) for spec in after(calls[-1])}
@@ -110,7 +110,7 @@ def _agreed(one: Interpolated, other: Interpolated) -> Interpolated | None:
     return one if other is WHOLE_PIXELS else None
 
 
-def _matrices(calls: Seq[Call]) -> Any:
+def _matrices(calls: Seq[BoundCall]) -> Any:
     """The product of the mappings, as a value of the parameter ``matrix``: for each sample, or for each frame."""
     specs, by_frame = calls[0].specs, any(call.block.step for call in calls)
     found: list[npt.NDArray[Any]] = []

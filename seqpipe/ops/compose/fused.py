@@ -20,7 +20,7 @@ from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
-from ..call.dispatch import Call, as_list
+from ..call.dispatch import BoundCall, as_list
 from ..call.inputs import Given
 from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
@@ -73,7 +73,7 @@ class Fused(NamedTuple):
         layout: of arrays that are given; None for the usual one.
     """
 
-    calls: list[Call]
+    calls: list[BoundCall]
     specs: list[Spec]
     layout: str | None
 
@@ -169,7 +169,7 @@ class Fused(NamedTuple):
         return rows
 
 
-def _matrices(call: Call, begin: int, end: int) -> FloatArray:
+def _matrices(call: BoundCall, begin: int, end: int) -> FloatArray:
     """The matrices by which an operator moves the pixels of some samples of one size; one if it is that of all."""
     spec, block, op = call.specs[begin], call.block, call.op
     if block.constant is not None:
@@ -187,7 +187,7 @@ def _after(moves: FloatArray, later: FloatArray) -> FloatArray:
     return moves if later is UNMOVED else moves @ later
 
 
-def _kernel_rows(call: Call, begin: int, end: int) -> npt.NDArray[Any]:
+def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
     """What a kernel is given of an operator for some samples of one size; one row if it is that of all."""
     spec, block, op = call.specs[begin], call.block, call.op
     if block.constant is not None:
@@ -210,7 +210,7 @@ def fused(
     Raises:
         ParameterError: one of the operators does not take what it would be given.
     """
-    calls = [Call.of(ops[0], values, layout, epoch, index)]
+    calls = [BoundCall.of(ops[0], values, layout, epoch, index)]
     specs = calls[0].specs
     channels = {spec.channels for spec in specs}
     if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in TYPES:
@@ -224,7 +224,7 @@ def fused(
     return Fused(calls, made, layout) if made[0].dtype in TYPES else None
 
 
-def after(call: Call) -> list[Spec]:
+def after(call: BoundCall) -> list[Spec]:
     """The samples that an operator makes."""
     op, specs = call.op, call.specs
     if alike(specs) and specs[0].spacing is None:

@@ -14,7 +14,7 @@ from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
-from ..call.dispatch import Call, apply, moving_samples
+from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
@@ -204,7 +204,7 @@ class _Step(NamedTuple):
     parts: Mapping[str, Part]
     layout: str | None
     where: _Where
-    call: Call
+    call: BoundCall
 
     @classmethod
     def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, where: _Where) -> _Step:
@@ -466,7 +466,7 @@ class _Step(NamedTuple):
         return placed(values, array.dtype)
 
 
-def _call_of(op: Any, data: Any, layout: str | None, where: _Where) -> Call:
+def _call_of(op: Any, data: Any, layout: str | None, where: _Where) -> BoundCall:
     """An operator's call with an image.
 
     Raises:
@@ -476,10 +476,10 @@ def _call_of(op: Any, data: Any, layout: str | None, where: _Where) -> Call:
         allowed = "an array, a Sequence, or a Batch of one shape"
         raise ParameterError("a list of images", source=op.name, allowed=allowed)
     index = data.indices if isinstance(data, Batch) and where.index is None else where.index
-    return Call.of(op, (data,), layout, where.epoch, index)
+    return BoundCall.of(op, (data,), layout, where.epoch, index)
 
 
-def _told_apart(call: Call, number: int) -> Call:
+def _told_apart(call: BoundCall, number: int) -> BoundCall:
     """The call with another image of a sample: noise is drawn anew for each, all else is the same."""
     rows = call.block.rows
     if "key" not in (rows.dtype.names or ()):

@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ..call.dispatch import Call, indices_of
+from ..call.dispatch import BoundCall, indices_of
 from ..call.inputs import check
 from ..call.op import Op
 from ..core.blocks import resolve
@@ -53,13 +53,13 @@ def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Plan
     for op in ops:
         for spec in dict.fromkeys(given):
             check(op, spec)
-        call = Call(op, (), given, resolve(op, given, epoch, indices_of(op, index, len(given))))
+        call = BoundCall(op, (), given, resolve(op, given, epoch, indices_of(op, index, len(given))))
         found.append(Planned(op, given, _mappings(call)))
         given = after(call)
     return found
 
 
-def _mappings(call: Call) -> list[Mapping]:
+def _mappings(call: BoundCall) -> list[Mapping]:
     op, block = call.op, call.block
     if not isinstance(op, Geometry):
         return []

@@ -25,10 +25,10 @@ from .chain import Chain
 from .choice import SomeOf
 from .parts import Sampled
 
-__all__ = ["Kind", "Type", "type_of_value", "types_after"]
+__all__ = ["Type", "ValueKind", "type_of_value", "types_after"]
 
-Kind: TypeAlias = Literal["images", "labels", "boxes", "points", "flow", "numbers", "unknown"]
-_KINDS: dict[type[Part], Kind] = {Labels: "labels", Boxes: "boxes", Points: "points", Flow: "flow"}
+ValueKind: TypeAlias = Literal["images", "labels", "boxes", "points", "flow", "numbers", "unknown"]
+_KINDS: dict[type[Part], ValueKind] = {Labels: "labels", Boxes: "boxes", Points: "points", Flow: "flow"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Type:
         shape: of a sample; None also for single sides that differ or are not known.
     """
 
-    kind: Kind = "unknown"
+    kind: ValueKind = "unknown"
     layout: str | None = None
     dtype: str | None = None
     device: str | None = None
@@ -107,11 +107,11 @@ def type_of_value(value: Any) -> Type:
         return Type()
     if len(data) == 0:
         return Type()
-    kind: Kind = "images" if letters and "H" in letters else "unknown"
+    kind: ValueKind = "images" if letters and "H" in letters else "unknown"
     return _of_samples(kind, letters, list(data) if isinstance(data, list) else [data[0]])
 
 
-def _of_samples(kind: Kind, layout: str | None, samples: Seq[Any]) -> Type:
+def _of_samples(kind: ValueKind, layout: str | None, samples: Seq[Any]) -> Type:
     shapes = [tuple(one.shape) for one in samples]
     agreed: tuple[int | None, ...] | None = None
     if len({len(shape) for shape in shapes}) == 1:
@@ -220,7 +220,7 @@ def _of_arrays(op: Declaration, given: Type) -> Type:
             shadow = np.broadcast_to(np.zeros((), given.dtype or "uint8"), (1, *given.shape))  # type: ignore[arg-type]  # None is not among them
             made, after = op.shaped(op.held(shadow, letters))
             return replace(given, layout=after.removeprefix("N") or None, shape=tuple(made.shape[1:]))
-    kind: Kind = "numbers" if op.name.startswith("reductions.") else "unknown"
+    kind: ValueKind = "numbers" if op.name.startswith("reductions.") else "unknown"
     return Type(kind, device=given.device)
 
 

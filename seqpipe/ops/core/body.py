@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .spec import FAST
 
-__all__ = ["WORK", "Body", "Pass", "Work", "WorkCut"]
+__all__ = ["WORK", "Body", "KernelPass", "Work", "WorkCut"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Body:
     numbers: Callable[[], Iterable[int]] = tuple
 
 
-Pass: TypeAlias = tuple[str, int, int]
+KernelPass: TypeAlias = tuple[str, int, int]
 """A kernel that is done with images before the next one begins: its name, blocks for each, and how many images."""
 
 
@@ -46,7 +46,7 @@ class WorkCut(Protocol):
 
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
-    ) -> list[Pass]:
+    ) -> list[KernelPass]:
         """The passes that some rows of parameters need, in their order; each is for the first images, or for all.
 
         Args:
@@ -82,7 +82,7 @@ class Work(NamedTuple):
 
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
-    ) -> list[Pass]:
+    ) -> list[KernelPass]:
         """The passes that some rows of parameters need; see :meth:`Cut.launches`."""
         blocks, names = 1, self.passes
         for height, width in sizes:

@@ -18,9 +18,11 @@ from .parameters import KEY, Parameter
 from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
 
-__all__ = ["Intensities", "Range", "intensities", "limits_of", "range_param", "refusal"]
+__all__ = ["Intensities", "IntensityRange", "intensities", "limits_of", "range_param", "refusal"]
 
-Range: TypeAlias = tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None
+IntensityRange: TypeAlias = (
+    tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None
+)
 """What the parameter ``range`` may be."""
 _FORMS: Final = "(least, greatest), 'minmax', 'percentiles' (0.5 and 99.5), ops.Percentiles(…) or 'dtype'"
 _DOC: Final = (
@@ -94,7 +96,7 @@ def range_param(doc: str = "") -> Any:
     )
 
 
-def intensities(wanted: Range, spec: Spec, dtype: str = "") -> Intensities:
+def intensities(wanted: IntensityRange, spec: Spec, dtype: str = "") -> Intensities:
     """The range for a sample.
 
     Args:

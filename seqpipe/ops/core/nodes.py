@@ -21,7 +21,7 @@ from .arithmetic import computed
 from .occurrences import Occurrences
 from .spec import Backend
 
-__all__ = ["OF_CALLS", "Computed", "DataNode", "Named", "Part", "Run", "numbers_of", "parts_of"]
+__all__ = ["OF_CALLS", "Computed", "DataNode", "Named", "NodeOutput", "Run", "numbers_of", "parts_of"]
 
 OF_CALLS: Final = ("epoch", "index", "backend", "device")
 """What of a run a graph is called with, so that no call that makes a node is given it."""
@@ -201,7 +201,7 @@ Named: TypeAlias = Callable[[DataNode], str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Part(DataNode):
+class NodeOutput(DataNode):
     """One of several values that a node gives.
 
     Attributes:
@@ -233,9 +233,9 @@ class Part(DataNode):
         return given[0][self.place]
 
 
-def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[Part, ...]:
+def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[NodeOutput, ...]:
     """The values that a node gives, by their names in order."""
-    return tuple(Part(whole, place, name) for place, name in enumerate(names))
+    return tuple(NodeOutput(whole, place, name) for place, name in enumerate(names))
 
 
 _SIGNS: Final = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")

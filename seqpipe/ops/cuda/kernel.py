@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...kernel import CudaDevice, KernelDevice, Source
+from ...kernel import CudaDevice, CudaSource, KernelDevice
 from ...source_text import source_text
 from ..core.blocks import Block
 from ..core.body import WORK, Work, WorkCut
@@ -85,7 +85,7 @@ class Scratch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CutSource(Source, ABC):
+class CutSource(CudaSource, ABC):
     """A source whose work on images is cut into launches and blocks."""
 
     @property

@@ -9,20 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from .resampling import cubic
+from .resampling import Float32Array, cubic
 
-__all__ = ["KINDS", "Kind", "interpolated", "places_of", "remap_is_exact", "remapped"]
+__all__ = ["KINDS", "InterpolationKind", "interpolated", "places_of", "remap_is_exact", "remapped"]
 
-Kind: TypeAlias = Literal["nearest", "linear", "cubic"]
+InterpolationKind: TypeAlias = Literal["nearest", "linear", "cubic"]
 KINDS: Final = ("nearest", "linear", "cubic")
 """Their numbers in the kernel are their places here."""
 
 _FAR: Final = np.float32(1 << 24)  # places are no further away, so that they are whole numbers of 32 bits
 
-Real: TypeAlias = npt.NDArray[Any]  # of float32
 
-
-def places_of(matrix: Real, height: int, width: int) -> tuple[Real, Real]:
+def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
     """Where the pixels of a result come from: x and y, float32 ``(height, width)`` each.
 
     Args:
@@ -48,7 +46,9 @@ class _Taps(NamedTuple):
     weights: Any
 
 
-def interpolated(x: Array, along: Real, down: Real, kind: Kind, fill: float | None) -> Array:
+def interpolated(
+    x: Array, along: Float32Array, down: Float32Array, kind: InterpolationKind, fill: float | None
+) -> Array:
     """Values at places, each line of pixels summed up first.
 
     Args:
@@ -72,7 +72,7 @@ def interpolated(x: Array, along: Real, down: Real, kind: Kind, fill: float | No
     return total
 
 
-def _taps(places: Real, length: int, kind: Kind) -> _Taps:
+def _taps(places: Float32Array, length: int, kind: InterpolationKind) -> _Taps:
     half, one = np.float32(0.5), np.float32(1)
     if kind == "nearest":
         at, weights = np.floor(places)[None], np.ones((1, *places.shape), np.float32)
@@ -89,7 +89,9 @@ def _taps(places: Real, length: int, kind: Kind) -> _Taps:
     return _Taps(inside, inside == whole, weights)
 
 
-def remapped(x: npt.NDArray[Any], along: Real, down: Real, fill: float | None) -> npt.NDArray[Any]:
+def remapped(
+    x: npt.NDArray[Any], along: Float32Array, down: Float32Array, fill: float | None
+) -> npt.NDArray[Any]:
     """What :func:`interpolated` gives for ``"linear"``, by OpenCV: up to 1e-5 of the range of the values from it.
 
     Args:

@@ -26,6 +26,7 @@ __all__ = [
     "Axes",
     "Compat",
     "FilterName",
+    "Float32Array",
     "SampledAxis",
     "Taps",
     "cubic",
@@ -77,7 +78,7 @@ _SINE: Final = tuple(
 _EXPONENTIAL: Final = tuple(np.float32((-1) ** k / math.factorial(k)) for k in range(7))
 _SQUARE: Final = np.float32(3 / math.pi**2)
 
-Real: TypeAlias = npt.NDArray[Any]  # of float32
+Float32Array: TypeAlias = npt.NDArray[Any]  # of float32
 
 
 class SampledAxis(NamedTuple):
@@ -136,7 +137,7 @@ class Axes(NamedTuple):
     reach: IntArray
     taps: IntArray
     filter: IntArray | int
-    scale: Real
+    scale: Float32Array
     cut: npt.NDArray[np.bool_] | bool
 
     @classmethod
@@ -222,8 +223,8 @@ class Taps(NamedTuple):
     """
 
     places: IntArray
-    weights: Real
-    total: Real
+    weights: Float32Array
+    total: Float32Array
 
 
 @lru_cache(maxsize=256)
@@ -252,7 +253,7 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     return Taps(inside, weights, total)
 
 
-def weights_of(axis: SampledAxis, distance: Real) -> Real:
+def weights_of(axis: SampledAxis, distance: Float32Array) -> Float32Array:
     """The weights of source pixels whose centers lie at some distances from that of a pixel.
 
     Args:
@@ -275,11 +276,11 @@ def weights_of(axis: SampledAxis, distance: Real) -> Real:
     return curves[axis.filter - 2](u)
 
 
-def _positive(values: Real) -> Real:
+def _positive(values: Float32Array) -> Float32Array:
     return np.asarray(np.maximum(values, np.float32(0)))
 
 
-def cubic(u: Real, a: float = -0.5) -> Real:
+def cubic(u: Float32Array, a: float = -0.5) -> Float32Array:
     """The cubic convolution of Keys 1981, at distances of at least 0."""
     k = np.float32(a)
     near = ((k + 2) * u - (k + 3)) * u * u + 1
@@ -287,7 +288,7 @@ def cubic(u: Real, a: float = -0.5) -> Real:
     return np.where(u < 1, near, np.where(u < 2, far, np.float32(0)))
 
 
-def _lanczos(u: Real) -> Real:
+def _lanczos(u: Float32Array) -> Float32Array:
     """sinc(u) sinc(u / 3) within 3: Duchon 1979."""
     f = np.float32
     safe = np.maximum(u, f(1e-4))
@@ -295,16 +296,16 @@ def _lanczos(u: Real) -> Real:
     return np.where(u < f(1e-3), f(1), np.where(u < 3, value, f(0)))
 
 
-def _sine(u: Real) -> Real:
+def _sine(u: Float32Array) -> Float32Array:
     """sin(pi u) for 0 <= u <= 3, to 1e-7."""
     turns = np.floor(u + np.float32(0.5))
     r = u - turns
     value = _series(_SINE, r * r) * r
-    signed: Real = np.where((turns == 1) | (turns == 3), -value, value)
+    signed: Float32Array = np.where((turns == 1) | (turns == 3), -value, value)
     return signed
 
 
-def _gaussian(u: Real) -> Real:
+def _gaussian(u: Float32Array) -> Float32Array:
     """exp(-4 u²) within 1, as DALI has it."""
     z = u * u * np.float32(0.25)
     power = _series(_EXPONENTIAL, z)
@@ -313,7 +314,7 @@ def _gaussian(u: Real) -> Real:
     return np.where(u < 1, power, np.float32(0))
 
 
-def _series(terms: tuple[np.float32, ...], x: Real) -> Real:
+def _series(terms: tuple[np.float32, ...], x: Float32Array) -> Float32Array:
     value = np.full_like(x, terms[-1])
     for term in terms[-2::-1]:
         value = value * x + term

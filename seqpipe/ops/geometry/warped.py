@@ -17,9 +17,9 @@ from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import COMPUTED, RANGES, Spec
 from .base import Geometry, Interpolated
-from .interpolate import KINDS, Kind, interpolated, places_of, remap_is_exact, remapped
+from .interpolate import KINDS, InterpolationKind, interpolated, places_of, remap_is_exact, remapped
 from .mapping import Mapping
-from .window import Extent
+from .window import OutputSize
 
 __all__ = ["Warped"]
 
@@ -31,7 +31,7 @@ _FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their ce
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
-class Warped(Extent, Geometry, register=False):
+class Warped(OutputSize, Geometry, register=False):
     """An operator that takes each pixel from one place of the source, between its pixels.
 
     Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
@@ -40,7 +40,7 @@ class Warped(Extent, Geometry, register=False):
     fill_value: Number = param(
         None, "level outside of the images; None repeats the pixels at their border", kind=float
     )
-    interp_type: Kind = param(
+    interp_type: InterpolationKind = param(
         "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
     )
     dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)

@@ -10,7 +10,7 @@ from ..core.distributions import Number
 from ..core.parameters import param
 from .mapping import Mapping, scaling
 
-__all__ = ["Extent", "Windowed", "mirrored", "window_of"]
+__all__ = ["OutputSize", "Windowed", "mirrored", "window_of"]
 
 
 class Windowed(Declaration, register=False):
@@ -23,7 +23,7 @@ class Windowed(Declaration, register=False):
     crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
 
 
-class Extent(Declaration, register=False):
+class OutputSize(Declaration, register=False):
     """An operator whose result has a size that can be given."""
 
     size: tuple[int, int] | None = param(

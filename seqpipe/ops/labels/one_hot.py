@@ -8,7 +8,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ParameterError
-from ..arrays.base import HeldArray, NewAxis, Shaping
+from ..arrays.base import AddsAxis, HeldArray, Shaping
 from ..core.parameters import param
 from ..core.rounding import typed
 from ..core.spec import MOVED
@@ -19,7 +19,7 @@ __all__ = ["OneHot"]
 _MOST: Final = 1_000_000  # a slip of the pen takes no memory; a kernel counts to more
 
 
-class OneHot(NewAxis, Shaping):
+class OneHot(AddsAxis, Shaping):
     """Put a new axis in place of each label, with one value that is on: that of the label's number.
 
     What is no number of a class, such as -1, has none. DALI takes arrays of one label for that label, and gives them no

@@ -23,7 +23,7 @@ from ..core.sampling import InSteps
 from ..core.spec import LEVELS, Spec
 from ..cuda.kernel import Item
 from ..geometry.base import Geometry
-from ..geometry.interpolate import KINDS, Kind
+from ..geometry.interpolate import KINDS, InterpolationKind
 from ..geometry.mapping import Mapping
 from ..geometry.warped import Warped
 from .plan import Act, SamplePlan, kernel_of_steps
@@ -92,7 +92,7 @@ class Policy(InSteps, Geometry, register=False):
         drawn=False,
         optional=True,
     )
-    interp_type: Kind = param(
+    interp_type: InterpolationKind = param(
         "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
     )
 

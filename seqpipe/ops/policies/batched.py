@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..core.body import Pass, Work
+from ..core.body import KernelPass, Work
 from ..core.declaration import Declaration
 from ..cuda.kernel import SKELETONS, CutSource, OpSource, prelude, row_text, source_of
 
@@ -70,7 +70,7 @@ class _AsRowsSay:
 
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
-    ) -> list[Pass]:
+    ) -> list[KernelPass]:
         """See :meth:`Cut.launches`."""
         del sizes, threads
         return [("each", int(rows["blocks"].max()), images)]

@@ -14,7 +14,7 @@ from ..core.distributions import Flag
 from ..core.parameters import param
 from ..core.spec import Spec
 from ..geometry.mapping import Mapping, scaling
-from ..geometry.window import Extent, Windowed, mirrored, window_of
+from ..geometry.window import OutputSize, Windowed, mirrored, window_of
 from .base import Scaled
 from .crop_windows import CropWindows
 from .sizes import Sized
@@ -121,7 +121,7 @@ class ResizeCropMirror(Windowed, Sized):
         return mirrored(whole.then(window), left_right=bool(p.mirror))
 
 
-class RandomResizedCrop(Extent, Scaled):
+class RandomResizedCrop(OutputSize, Scaled):
     """Cut out a window of random area and shape, and resample it to a size.
 
     As in torchvision and DALI: the area is uniform, the logarithm of the aspect ratio is uniform, and a window that

@@ -13,7 +13,7 @@ from ..core.parameters import ANY, param
 from ..core.percentiles import Percentiles
 from ..noise.normal_numbers import fast_normal
 from .base import Intensity, bits, generator
-from .ranges import Range, moments, percentiles, range_of, range_param
+from .ranges import IntensityRange, moments, percentiles, range_of, range_param
 from .stages import COUNTS, Stage, Step, Survey, scaled
 
 __all__ = [
@@ -141,7 +141,7 @@ class Gamma3d(Intensity):
     """Raise values to a power, between the ends of their range."""
 
     gamma: Number = param(1.0, "the power", lo=0.01, hi=100, identity=1.0)
-    range: Range = range_param("what becomes 0 and 1 for the power")
+    range: IntensityRange = range_param("what becomes 0 and 1 for the power")
     invert: bool = param(False, "whether it is done to the negative of the values", drawn=False)
     retain_stats: bool = param(False, "whether mean and standard deviation are brought back", drawn=False)
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import namespace
-from ...kernel import KernelDevice, Source
+from ...kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 
 __all__ = ["launch_gathers", "on_device"]
 
-_SOURCE: Final = Source("seqpipe.ops.cuda", "gather3.cu")
+_SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
 _THREADS: Final = 256
 _TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
 _ROOM: Final = 9  # volumes of which all is in the argument

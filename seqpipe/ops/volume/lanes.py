@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array, device_of
-from ...kernel import KernelDevice, Source
+from ...kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from ..noise.normal_numbers import normal_lines
 from .kernel import on_device
@@ -22,7 +22,7 @@ __all__ = ["MOST_VOXELS", "Lane", "run_lanes"]
 MOST_VOXELS: Final = 2**31 - 1
 """Of a channel: the kernels count them in 32 bits."""
 
-_SOURCE: Final = Source("seqpipe.ops.cuda", "intensity3.cu")
+_SOURCE: Final = CudaSource("seqpipe.ops.cuda", "intensity3.cu")
 _THREADS: Final = 256
 _POINT_BLOCKS: Final = 512  # of a channel, at most: each has several voxels for a thread
 _TILE: Final = (64, 32)  # rows and columns of a block of the other kernels

@@ -14,7 +14,7 @@ from .drawn import Drawn
 from .held import Grid, Held, State
 from .mapping import Mapping3
 
-__all__ = ["Change", "Move", "Plan", "Rename", "Step", "plans_of"]
+__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "plans_of"]
 
 
 @dataclass(eq=False)
@@ -126,7 +126,7 @@ class Rename:
         return [self.op.name]
 
 
-Step: TypeAlias = Move | Change | Rename
+PlanStep: TypeAlias = Move | Change | Rename
 
 
 class Plan:
@@ -147,7 +147,7 @@ class Plan:
         self._rest = reference.shape[3], reference.dtype.name
         self._pending: Move | None = None
         self.grid = state.grid
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.drawn: list[tuple[Any, Drawn, Grid]] = []
 
     @property

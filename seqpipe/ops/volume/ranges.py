@@ -10,11 +10,11 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Distribution
-from ..core.intensity import Range, range_param
+from ..core.intensity import IntensityRange, range_param
 from ..core.percentiles import Percentiles
 from ..core.spec import RANGES
 
-__all__ = ["Range", "Reciprocal", "TwoSided", "moments", "percentiles", "range_of", "range_param"]
+__all__ = ["IntensityRange", "Reciprocal", "TwoSided", "moments", "percentiles", "range_of", "range_param"]
 
 
 def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from .gather import Gather, gathers
 from .held import Held, State
 from .host import labels_for, renamed
 from .lanes import MOST_VOXELS, Lane, run_lanes
-from .plan import Change, Move, Plan, Rename, Step
+from .plan import Change, Move, Plan, PlanStep, Rename
 from .stages import Stage, rounded
 
 __all__ = ["in_rounds"]
@@ -35,7 +35,7 @@ class _Sample:
     """A sample on its way."""
 
     state: State
-    steps: list[Step]
+    steps: list[PlanStep]
     fresh: set[str] = field(default_factory=set)  # parts in memory that was made here, which may be written
 
 

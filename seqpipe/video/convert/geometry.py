@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ...errors import ParameterError
 
-__all__ = ["Placement", "Stretch", "fitted_size", "place"]
+__all__ = ["PixelBox", "Placement", "Stretch", "fitted_size", "place"]
 
-Box = tuple[int, int, int, int]
+PixelBox = tuple[int, int, int, int]
 _LARGEST = 1 << 28
 Size = tuple[int, int]
 
@@ -50,11 +50,11 @@ class Placement:
         at: (x, y) of the picture within that.
     """
 
-    box: Box
+    box: PixelBox
     size: Size
     flipped: bool
     quarter_turns: int
-    window: Box | None = None
+    window: PixelBox | None = None
     scaled: Size | None = None
     at: tuple[int, int] = (0, 0)
 
@@ -103,12 +103,12 @@ def place(
     *,
     rotation_degrees: int = 0,
     flipped: bool = False,
-    crop: Box | None = None,
-    window: Box | None = None,
+    crop: PixelBox | None = None,
+    window: PixelBox | None = None,
     size: Size | None = None,
     short_side: int | None = None,
     max_side: int | None = None,
-    part: Box | None = None,
+    part: PixelBox | None = None,
     mirror: bool = False,
 ) -> Placement:
     """The placement that shows a crop of the upright picture at a given size.
@@ -142,7 +142,7 @@ def place(
         box, shown = (box[0] + made[0], box[1] + made[1], *made[2:]), (made[2], made[3])
         made = (0, 0, *shown)
 
-    def on_surface(part: Box, whole: Size) -> Box:
+    def on_surface(part: PixelBox, whole: Size) -> PixelBox:
         return _before_the_turn(part, whole, turns, flipped=flipped)
 
     within = None if window is None else on_surface(window, (box[2], box[3]))
@@ -155,7 +155,7 @@ def place(
     return Placement(box, (result[2], result[3]), flipped, turns, within, whole, (result[0], result[1]))
 
 
-def _before_the_turn(box: Box, upright: Size, turns: int, *, flipped: bool) -> Box:
+def _before_the_turn(box: PixelBox, upright: Size, turns: int, *, flipped: bool) -> PixelBox:
     """Where a part of a picture lies in it before it is mirrored, if it is, and turned counter-clockwise."""
     for _ in range(turns):
         # undo one counter-clockwise turn: what is now `upright[0]` columns wide was that many rows high
@@ -165,7 +165,7 @@ def _before_the_turn(box: Box, upright: Size, turns: int, *, flipped: bool) -> B
     return (upright[0] - box[0] - box[2], *box[1:]) if flipped else box
 
 
-def _rescaled(box: Box, of: Size, surface: Size) -> Box:
+def _rescaled(box: PixelBox, of: Size, surface: Size) -> PixelBox:
     """A part of a surface on one of another size; not empty, and within it."""
     x, y, width, height = box
     left, right = (_scaled(edge, surface[0], of[0]) for edge in (x, x + width))
@@ -217,7 +217,7 @@ def _require_possible(shown: Size) -> None:
         )
 
 
-def _inside(name: str, box: Box, picture: Size) -> Box:
+def _inside(name: str, box: PixelBox, picture: Size) -> PixelBox:
     x, y, width, height = box
     if x + width > picture[0] or y + height > picture[1]:
         raise ParameterError(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 from ...errors import SourceError
-from ...kernel import Source
+from ...kernel import CudaSource
 from ..convert.chroma import ChromaAxis
 from ..convert.color import ColorSpec, chroma_offset, resolve
 from ..convert.geometry import Placement
@@ -27,7 +27,7 @@ from .filters import FilterAxis, filter_axis
 
 __all__ = ["COUNT_AT", "FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
 
-KERNEL: Final = Source(__package__, "kernel.cu")
+KERNEL: Final = CudaSource(__package__, "kernel.cu")
 FRAMES: Final = 64
 """Frames of a launch: what describes them fits into 4 KB, which a kernel takes by value on every GPU."""
 THREADS: Final = 256

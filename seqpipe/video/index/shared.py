@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -199,10 +200,27 @@ class SharedRegister:
 
         with self._lock:
             try:
-                return self._connect().execute(query, values).fetchall()
+                try:
+                    return self._connect().execute(query, values).fetchall()
+                except sqlite3.OperationalError as error:
+                    # a writer that was killed leaves a journal, which only a connection that may write rolls back
+                    if self._add or "readonly" not in str(error):
+                        raise
+                    self._roll_back()
+                    return self._connect().execute(query, values).fetchall()
             except sqlite3.Error as error:
                 _log.warning("%s cannot be used (%s): indexes are opened or built instead", self.path, error)
                 return []
+
+    def _roll_back(self) -> None:
+        """Undo the transaction that a killed writer left unfinished."""
+        import sqlite3
+
+        with closing(sqlite3.connect(self._address("rw"), timeout=_WAIT_S, uri=True)) as connection:
+            connection.execute("SELECT count(*) FROM files").fetchone()
+
+    def _address(self, mode: str) -> str:
+        return f"{Path(self.path).as_uri()}?mode={mode}"
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -212,8 +230,8 @@ class SharedRegister:
                 f"registers need sqlite3, which this Python was built without ({error})", source=self.path
             ) from error
         if self._connection is None:
-            address = Path(self.path).as_uri() + ("?mode=rwc" if self._add else "?mode=ro")
             try:
+                address = self._address("rwc" if self._add else "ro")
                 connection = sqlite3.connect(address, timeout=_WAIT_S, uri=True, check_same_thread=False)
                 if self._add:
                     with connection:

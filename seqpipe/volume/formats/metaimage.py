@@ -7,14 +7,13 @@ from typing import Final
 import numpy as np
 
 from ...array import FloatArray
-from ...errors import UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source
 from ..space import from_axes
 from .gunzip import Compression
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, beside, numbers, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, beside, numbers, refuse_gzip, required, whole_numbers
 
 __all__ = ["open_metaimage"]
 
@@ -45,10 +44,7 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
     Raises:
         UnreadableSourceError: the header is damaged, or says what cannot be read.
     """
-    if start.compression is not None:
-        raise UnreadableSourceError(
-            "the whole file is a gzip stream", source=source.name, advice="Unpack it first"
-        )
+    refuse_gzip(source, start)
     fields, end = _fields(source)
     count = whole_numbers("NDims", required(fields, "NDims", source.name), 1, source.name)[0]
     if not 2 <= count <= 4:

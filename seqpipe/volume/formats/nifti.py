@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -42,6 +42,39 @@ _UNKNOWN: Final = {0: "unknown", 1: "bits", 1536: "float128", 2048: "complex256"
 _SECONDS: Final = {8: 1.0, 16: 1e-3, 24: 1e-6}
 _LENGTHS: Final = {0: "unknown", 1: "m", 2: "mm", 3: "µm"}
 _FORMS: Final = {1: "scanner", 2: "aligned", 3: "Talairach", 4: "MNI", 5: "template"}
+
+
+_FIELDS: Final[Mapping[str, tuple[tuple[str, int], tuple[str, int]]]] = {
+    "dim": (("8i2", 40), ("8i8", 16)),
+    "intent_code": (("i2", 68), ("i4", 504)),
+    "datatype": (("i2", 70), ("i2", 12)),
+    "pixdim": (("8f4", 76), ("8f8", 104)),
+    "vox_offset": (("f4", 108), ("i8", 168)),
+    "scale": (("2f4", 112), ("2f8", 176)),
+    "xyzt_units": (("u1", 123), ("i4", 500)),
+    "descrip": (("S80", 148), ("S80", 240)),
+    "qform_code": (("i2", 252), ("i4", 344)),
+    "sform_code": (("i2", 254), ("i4", 348)),
+    "quatern": (("3f4", 256), ("3f8", 352)),
+    "qoffset": (("3f4", 268), ("3f8", 376)),
+    "srow": (("(3,4)f4", 280), ("(3,4)f8", 400)),
+    "magic": (("S4", 344), ("S4", 4)),
+}
+"""Type and offset of each field that is read, in NIfTI-1 and NIfTI-2, by the names of nifti1.h and nifti2.h."""
+
+_ORDERS: Final[tuple[Literal["<", ">"], ...]] = ("<", ">")
+
+_LAYOUTS: Final = {
+    version: np.dtype(
+        {
+            "names": list(_FIELDS),
+            "formats": [field[version - 1][0] for field in _FIELDS.values()],
+            "offsets": [field[version - 1][1] for field in _FIELDS.values()],
+            "itemsize": size,
+        }
+    )
+    for version, size in ((1, 348), (2, 540))
+}
 
 
 @dataclass(frozen=True)
@@ -91,69 +124,39 @@ def header_of(data: bytes, source: str) -> Header:
     Raises:
         UnreadableSourceError: it is none, or damaged.
     """
-    sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in "<>"}
-    order, size = next(((o, s) for o, s in sizes.items() if s in (348, 540)), ("", 0))
-    if not order or len(data) < size:
+    sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in _ORDERS}
+    found = next(((o, s) for o, s in sizes.items() if s in (348, 540)), None)
+    if found is None or len(data) < found[1]:
         raise UnreadableSourceError(
             f"the NIfTI header begins with the size {sizes['<']}, and {len(data)} bytes of it are there",
             source=source,
             allowed="348 bytes for NIfTI-1, 540 for NIfTI-2",
             advice="The file is damaged or was cut short: fetch it again",
         )
-    header = (_version1 if size == 348 else _version2)(data, order)
-    if not 1 <= len(header.dim) <= 7:
+    order, size = found
+    version = 1 if size == 348 else 2
+    at = np.frombuffer(data, _LAYOUTS[version].newbyteorder(order), 1)[0]
+    count = int(at["dim"][0])
+    if not 1 <= count <= 7:
         raise UnreadableSourceError(
-            f"the NIfTI header states {len(header.dim)} axes", source=source, allowed="1 to 7 axes"
+            f"the NIfTI header states {count} axes", source=source, allowed="1 to 7 axes"
         )
-    return header
-
-
-def _version1(data: bytes, order: str) -> Header:
-    at = _reader(data, order)
-    count, *dim = at(40, "8h")
-    slope, intercept = at(112, "2f")
     return Header(
-        version=1,
+        version=version,
         order=order,
-        size=348,
-        dim=tuple(dim[: max(0, count)]) if count <= 7 else tuple(range(count)),
-        datatype=at(70, "h")[0],
-        pixdim=at(76, "8f"),
-        vox_offset=_whole(at(108, "f")[0]),
-        scale=(slope, intercept),
-        units=data[123],
-        qform=(at(252, "h")[0], at(256, "3f"), at(268, "3f")),
-        sform=(at(254, "h")[0], (at(280, "4f"), at(296, "4f"), at(312, "4f"))),
-        descrip=_text(data[148:228]),
-        single=data[344:346] == b"n+",
-        intent=at(68, "h")[0],
+        size=size,
+        dim=tuple(at["dim"][1 : count + 1].tolist()),
+        datatype=int(at["datatype"]),
+        pixdim=tuple(at["pixdim"].tolist()),
+        vox_offset=_whole(at["vox_offset"]),
+        scale=tuple(at["scale"].tolist()),
+        units=int(at["xyzt_units"]),
+        qform=(int(at["qform_code"]), tuple(at["quatern"].tolist()), tuple(at["qoffset"].tolist())),
+        sform=(int(at["sform_code"]), tuple(map(tuple, at["srow"].tolist()))),
+        descrip=_text(at["descrip"]),
+        single=at["magic"].startswith(b"n+"),
+        intent=int(at["intent_code"]),
     )
-
-
-def _version2(data: bytes, order: str) -> Header:
-    at = _reader(data, order)
-    count, *dim = at(16, "8q")
-    slope, intercept = at(176, "2d")
-    return Header(
-        version=2,
-        order=order,
-        size=540,
-        dim=tuple(dim[: max(0, count)]) if count <= 7 else tuple(range(8)),
-        datatype=at(12, "h")[0],
-        pixdim=at(104, "8d"),
-        vox_offset=at(168, "q")[0],
-        scale=(slope, intercept),
-        units=at(500, "i")[0],
-        qform=(at(344, "i")[0], at(352, "3d"), at(376, "3d")),
-        sform=(at(348, "i")[0], (at(400, "4d"), at(432, "4d"), at(464, "4d"))),
-        descrip=_text(data[240:320]),
-        single=data[4:6] == b"n+",
-        intent=at(504, "i")[0],
-    )
-
-
-def _reader(data: bytes, order: str) -> Any:
-    return lambda offset, form: struct.unpack_from(order + form, data, offset)
 
 
 def _whole(value: float) -> int:

@@ -15,7 +15,7 @@ from ..space import LPS_TO_RAS, from_file_order
 from .gunzip import Compression, check_size
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, beside, numbers, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, beside, numbers, refuse_gzip, required, whole_numbers
 
 __all__ = ["open_nrrd"]
 
@@ -62,13 +62,7 @@ def open_nrrd(source: Source, start: Start) -> StoredVolume:
     Raises:
         UnreadableSourceError: the header is damaged, or says what cannot be read.
     """
-    if start.compression is not None:
-        whole = source.read([(0, source.size())])[0]
-        raise UnreadableSourceError(
-            f"the whole file is a gzip stream of {len(whole):,} bytes",
-            source=source.name,
-            advice="Unpack it: an NRRD file compresses its voxels itself",
-        )
+    refuse_gzip(source, start)
     fields, end = _fields(source)
     code = _CODES.get(required(fields, "type", source.name).lower())
     if code is None:

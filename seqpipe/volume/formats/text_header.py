@@ -12,11 +12,26 @@ import numpy as np
 from ...array import FloatArray
 from ...errors import UnreadableSourceError
 from ..source import Source, open_source
+from .start import Start
 
-__all__ = ["HEADER_MOST", "bad_field", "beside", "numbers", "required", "whole_numbers"]
+__all__ = ["HEADER_MOST", "bad_field", "beside", "numbers", "refuse_gzip", "required", "whole_numbers"]
 
 HEADER_MOST: Final = 1 << 20
 """The most bytes that a text header may have."""
+
+
+def refuse_gzip(source: Source, start: Start) -> None:
+    """Refuse a file that was compressed as a whole, which these formats do not allow.
+
+    Raises:
+        UnreadableSourceError: it is a gzip stream.
+    """
+    if start.compression is not None:
+        raise UnreadableSourceError(
+            "the whole file is a gzip stream",
+            source=source.name,
+            advice="Unpack it: the format compresses its voxels by itself",
+        )
 
 
 def required(fields: Mapping[str, str], name: str, source: str) -> str:

@@ -18,9 +18,9 @@ from ...array import FloatArray, IntArray
 from ...native import load_functions
 from ..source import AnyArray
 
-__all__ = ["INTERPOLATIONS", "Interpolation", "gather"]
+__all__ = ["INTERPOLATIONS", "RegridInterpolation", "gather"]
 
-Interpolation: TypeAlias = Literal["linear", "nearest", "vote"]
+RegridInterpolation: TypeAlias = Literal["linear", "nearest", "vote"]
 INTERPOLATIONS: Final = ("linear", "nearest", "vote")
 
 _IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
@@ -33,7 +33,7 @@ def gather(
     array: AnyArray,
     matrix: FloatArray,
     shape: Seq[int],
-    interp: Interpolation,
+    interp: RegridInterpolation,
     fill_value: float | None = None,
     sigmas: Seq[float] = (0.0, 0.0, 0.0),
 ) -> AnyArray:
@@ -64,7 +64,11 @@ def gather(
 
 
 def _by_c(
-    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+    array: AnyArray,
+    matrix: FloatArray,
+    shape: Seq[int],
+    interp: RegridInterpolation,
+    fill_value: float | None,
 ) -> AnyArray | None:
     """In C; None where there is no compiler, or no form for the type."""
     code = array.dtype.str[1:]
@@ -105,7 +109,11 @@ def _functions() -> Any:
 
 
 def _by_numpy(
-    array: AnyArray, matrix: FloatArray, shape: Seq[int], interp: Interpolation, fill_value: float | None
+    array: AnyArray,
+    matrix: FloatArray,
+    shape: Seq[int],
+    interp: RegridInterpolation,
+    fill_value: float | None,
 ) -> AnyArray:
     """Slice by slice, so that little memory is taken."""
     form = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]

@@ -18,12 +18,12 @@ from ...sequence import Sequence
 from ..info import VolumeInfo
 from ..source import AnyArray, Box
 from ..space import moved, spacing_of, turn_to
-from .gather import INTERPOLATIONS, Interpolation, gather
+from .gather import INTERPOLATIONS, RegridInterpolation, gather
 
 __all__ = [
     "INTERP",
-    "Grid",
-    "Interpolation",
+    "RegridInterpolation",
+    "TargetGrid",
     "grid_of",
     "reorient",
     "resample",
@@ -38,7 +38,7 @@ _MOST_VOXELS: Final = 1 << 34
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class TargetGrid:
     """Where the voxels of a result lie, and how they are interpolated.
 
     Attributes:
@@ -51,11 +51,11 @@ class Grid:
 
     shape: tuple[int, int, int]
     affine: FloatArray
-    interp: Interpolation = "linear"
+    interp: RegridInterpolation = "linear"
     antialias: bool = True
     fill_value: float | None = None
 
-    def on(self, other: Grid) -> Grid:
+    def on(self, other: TargetGrid) -> TargetGrid:
         """The same interpolation on another grid."""
         return replace(self, shape=other.shape, affine=other.affine)
 
@@ -65,10 +65,10 @@ def grid_of(
     spacing_mm: float | Seq[float] | None,
     like: Any,
     *,
-    interp: Interpolation = "linear",
+    interp: RegridInterpolation = "linear",
     antialias: bool = True,
     fill_value: float | None = None,
-) -> Grid:
+) -> TargetGrid:
     """The grid that is asked for; see :func:`resample`.
 
     Args:
@@ -90,7 +90,7 @@ def grid_of(
         raise ParameterError(fact, allowed="one of spacing_mm and like")
     if like is not None:
         shape, affine = _place_of(like, "like")
-        return Grid(shape, affine, interp, antialias, fill_value)
+        return TargetGrid(shape, affine, interp, antialias, fill_value)
     size, affine = _place_of(of, "the volume")
     have = spacing_of(affine)
     want = spacing_of_three(spacing_mm)
@@ -103,7 +103,7 @@ def grid_of(
             allowed=f"up to {_MOST_VOXELS:,} voxels",
         )
     start = [(f - 1) / 2 for f in factors]
-    return Grid(
+    return TargetGrid(
         (counts[0], counts[1], counts[2]), moved(affine, start, factors), interp, antialias, fill_value
     )
 
@@ -113,7 +113,7 @@ def resample(
     spacing_mm: float | Seq[float] | None = None,
     *,
     like: Any = None,
-    interp: Interpolation = "linear",
+    interp: RegridInterpolation = "linear",
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> Sequence:
@@ -147,7 +147,9 @@ def resample(
     return replace(sequence, data=result, affine=grid.affine, frames=None, timestamps=None)
 
 
-def resampled_window(grid: Grid, box: Box, info: VolumeInfo, read: Callable[[Box], AnyArray]) -> AnyArray:
+def resampled_window(
+    grid: TargetGrid, box: Box, info: VolumeInfo, read: Callable[[Box], AnyArray]
+) -> AnyArray:
     """A window of the grid, from no more of the volume than it needs.
 
     Args:
@@ -160,7 +162,11 @@ def resampled_window(grid: Grid, box: Box, info: VolumeInfo, read: Callable[[Box
 
 
 def window_of(
-    grid: Grid, box: Box, shape: tuple[int, int, int], affine: FloatArray, read: Callable[[Box], AnyArray]
+    grid: TargetGrid,
+    box: Box,
+    shape: tuple[int, int, int],
+    affine: FloatArray,
+    read: Callable[[Box], AnyArray],
 ) -> AnyArray:
     """A window of a grid over any volume; see :func:`resampled_window`.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.kernel import Source
+from seqpipe.kernel import CudaSource
 from seqpipe.source_text import source_text
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.geometry import Stretch
@@ -48,7 +48,7 @@ def whole(axis: ChromaAxis, size: int) -> Stretch:
 
 def weights_of(bench: Bench, axis: FilterAxis, *, ends: bool = False) -> NDArray[np.float32]:
     """By pixel and sample, as the kernel has them."""
-    source = Source("seqpipe.video.cuda", "weights_alone.cu")
+    source = CudaSource("seqpipe.video.cuda", "weights_alone.cu")
     source.__dict__["text"] = _CODE
     taps = axis.taps + 2 * MARGIN
     first = bench.array(np.full(axis.size, -9, np.int32))
