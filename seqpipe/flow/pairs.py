@@ -153,14 +153,14 @@ class Found(NamedTuple):
         costs = [library.empty((*shape, 1), np.uint8) if each and settings.cost else None for each in wanted]
         return cls(*flows, *costs)
 
-    def forget(self, where: Any = ...) -> None:
-        """Make pairs unknown, by their places: flows NaN, costs 0."""
+    def forget(self, place: tuple[int, int]) -> None:
+        """Make a pair unknown, by its sample and number: flows NaN, costs 0."""
         for flow in (self.forward, self.backward):
             if flow is not None:
-                flow[where] = np.nan
+                flow[place] = np.nan
         for cost in (self.cost, self.backward_cost):
             if cost is not None:
-                cost[where] = 0
+                cost[place] = 0
 
 
 def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:

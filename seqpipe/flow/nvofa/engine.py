@@ -105,7 +105,6 @@ def flow_on_gpu(pairs: Pairs) -> Found:
     with cupy.cuda.Device(device):
         cupy.cuda.runtime.free(0)  # which makes the context
         found = Found.empty(pairs, cupy)
-        found.forget()
         height, width = pairs.size
         kind = EngineKind(
             device,
@@ -159,6 +158,8 @@ class _EngineRun:
                 known = pairs.is_known(sample, pair)
                 if known:
                     self._begin(sample, pair, temporal=before and pairs.settings.temporal_hints)
+                else:
+                    self._found.forget((sample, pair))
                 before = known
         session.last = session.outputs.record()
         here.wait_event(session.last)
