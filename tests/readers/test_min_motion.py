@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from fractions import Fraction
 
-import av
 import numpy as np
 import pytest
 
@@ -15,26 +13,11 @@ from seqpipe.readers import Range, Video, frame_values
 from seqpipe.readers.frame_values import FrameMotion
 from tests.support.datasets import assert_resumes
 from tests.support.media import made
-from tests.support.motion import texture
+from tests.support.motion import shifted_video
 
 STILL, MOVING, SPEED_PX = 20, 30, 3
 PER_SECOND = 100 * SPEED_PX * 25 / 160
 """What a motion of 3 pixels a frame is in percent of 160 pixels per second, at 25 frames per second."""
-
-
-def write(path, shifts):
-    """A video of 160×96 pixels at 25 Hz of a texture, shifted by so many pixels in each frame."""
-    picture = texture(96, 160 + max(shifts)).astype(np.uint8)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": "18"})
-        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
-        for number, shift in enumerate(shifts):
-            luma = picture[:, shift : shift + 160]
-            frame = av.VideoFrame.from_ndarray(np.repeat(luma[..., None], 3, -1), format="rgb24")
-            frame.pts, frame.time_base = number, Fraction(1, 25)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +26,9 @@ def clips(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clips")
     moving = [SPEED_PX * k for k in range(MOVING)]
     return [
-        write(folder / "starts.mp4", [0] * STILL + moving),
-        write(folder / "stops.mp4", moving + [moving[-1]] * STILL),
-        write(folder / "still.mp4", [0] * (STILL + MOVING)),
+        shifted_video(folder / "starts.mp4", [0] * STILL + moving),
+        shifted_video(folder / "stops.mp4", moving + [moving[-1]] * STILL),
+        shifted_video(folder / "still.mp4", [0] * (STILL + MOVING)),
     ]
 
 
@@ -186,10 +169,10 @@ def test_a_cache_that_cannot_be_written_is_said_once(make, clips, tmp_path, capl
 
 def test_changed_videos_are_measured_again(make, clips, tmp_path):
     path = tmp_path / "a.mp4"
-    write(path, [0] * 10 + [3 * k for k in range(10)])
+    shifted_video(path, [0] * 10 + [3 * k for k in range(10)])
     with make([str(path)]) as dataset:
         assert starts(dataset.requests()) == {"a.mp4": [10, 15]}
-    write(path, [3 * k for k in range(11)] + [30] * 10)
+    shifted_video(path, [3 * k for k in range(11)] + [30] * 10)
     with make([str(path)]) as dataset:
         assert starts(dataset.requests()) == {"a.mp4": [0, 5]}
 

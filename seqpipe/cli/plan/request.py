@@ -33,6 +33,7 @@ class Options:
     sequence_length: int | None
     stride: int | None
     step: int | None
+    min_motion: float | None
     start: Mark | None
     end: Mark | None
     duration: Mark | None
@@ -163,6 +164,7 @@ def _selection(options: Options) -> FrameSelection:
         sequence_length=options.sequence_length,
         stride=options.stride,
         step=options.step,
+        min_motion=options.min_motion,
         within=within,
     )
 
